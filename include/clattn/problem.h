@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_PROBLEM_H
+#define CLATTN_PROBLEM_H
+
+#include <clattn/export.h>
+#include <stddef.h>
+#include <stdint.h>
+
+CLATTN_BEGIN_DECLS
+
+/* How Q, K, V and O are stored. Arithmetic, and the softmax vectors m, l and LSE, are always fp32. */
+enum clattn_dtype {
+    CLATTN_FP32 = 0, /* IEEE 754 binary32 */
+    CLATTN_FP16 = 1, /* IEEE 754 binary16 */
+    CLATTN_BF16 = 2  /* the upper half of a binary32 */
+};
+
+/* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
+enum clattn_causal {
+    CLATTN_FULL = 0,                /* always */
+    CLATTN_CAUSAL_BOTTOM_RIGHT = 1, /* j <= i + n_kv - n_q: the last row sees every key (FlashAttention since 2.1) */
+    CLATTN_CAUSAL_TOP_LEFT = 2      /* j <= i: the first row sees the first key (PyTorch's is_causal) */
+};
+
+/* What attention is to be computed, apart from the sizes that may change from call to call:
+ *
+ *     S = scale * Q K^T,  P = softmax(S) over the keys that the row sees,  O = P V
+ *
+ * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D. */
+#define CLATTN_MAX_D 512
+
+struct clattn_problem {
+    enum clattn_dtype dtype;
+    int d;
+    int d_v;                  /* 0: d */
+    enum clattn_causal causal;
+    float scale;              /* 0: 1 / sqrt(d); finite */
+
+    /* The sizes that the calls will have, as far as they are known. They move the choice of block sizes and nothing else:
+     * a plan serves any length. 0: unknown, planned for long sequences. */
+    int64_t expected_n_q;
+    int64_t expected_n_kv;
+
+    /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
+     * "forward_cpu"), block sizes, work-items per work-group. NULL and 0: planned. What does not fit the device is an error
+     * (CLATTN_NOTHING_FITS), never quietly replaced. */
+    const char *skeleton;
+    int b_r;
+    int b_c;
+    int work_group_size;
+};
+
+/* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */
+CLATTN_API int clattn_dtype_size(enum clattn_dtype dtype);
+
+/* "fp32", "fp16", "bf16"; "unknown" for any other. Static storage. Any thread. */
+CLATTN_API const char *clattn_dtype_name(enum clattn_dtype dtype);
+
+/* The sizes of one call. kv_heads divides heads: heads / kv_heads query heads share one head of K and V (grouped-query
+ * attention; 1 is multi-query). Query head h reads key/value head h / (heads / kv_heads). Zero lengths are sizes like any
+ * other: with n_q = 0, batch = 0 or heads = 0 nothing is written; with n_kv = 0 every row is one that sees no key.
+ *
+ * A row that sees no key gets O = 0, LSE = -inf, m = -inf, l = 0. */
+struct clattn_shape {
+    int64_t batch;
+    int64_t heads;
+    int64_t kv_heads; /* 0: heads */
+    int64_t n_q;
+    int64_t n_kv;
+};
+
+/* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row + c*column,
+ * counted in elements of the tensor's type from the start of its buffer or array. Strides are not negative. All four
+ * strides 0 is the default: dense [batch, heads, n, d], in that order. Strides of inputs may be 0 (broadcast) or overlap;
+ * an output must have a place of its own for each element. */
+struct clattn_layout {
+    int64_t offset;
+    int64_t batch;
+    int64_t head;
+    int64_t row;
+    int64_t column;
+};
+
+/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Any thread. */
+CLATTN_API struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d);
+CLATTN_API struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d);
+
+CLATTN_END_DECLS
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_STANDARD_H
+#define CLATTN_STANDARD_H
+
+#include <clattn/attention.h>
+
+CLATTN_BEGIN_DECLS
+
+/* Standard attention: the three steps that FlashAttention fuses, one after the other, with the n_q x n_kv matrix in device
+ * memory. Both matrix products are CLBlast's (SGEMM); P overwrites S. It is the baseline that clattn is measured against,
+ * and a check that shares no kernel with it. 16-bit tensors, and layouts that a GEMM cannot take, are first copied to fp32.
+ *
+ * The results are those of clattn_forward_enqueue up to rounding. The workspace grows with n_q * n_kv. */
+
+/* The exact workspace in bytes. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_TYPE, CLATTN_TOO_LARGE. */
+CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *context,
+                                                         const struct clattn_problem *problem,
+                                                         const struct clattn_forward_args *args, size_t *bytes);
+
+/* As clattn_forward_enqueue, with the workspace of that size in args. The first call for a type compiles: CLBlast keeps its
+ * kernels, and the context its own. It may block meanwhile.
+ *
+ * Threads: calls on one context are done one after the other, since CLBlast 1.5 is not safe otherwise. */
+CLATTN_API clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,
+                                                 cl_command_queue queue, const struct clattn_forward_args *args,
+                                                 cl_uint wait_count, const cl_event *wait_list, cl_event *event);
+
+CLATTN_END_DECLS
+
+#endif

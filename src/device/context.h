@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_CONTEXT_H
+#define CLA_CONTEXT_H
+
+#include "device/program.h"
+#include <clattn/device.h>
+#include <pthread.h>
+
+struct clattn_context {
+    cl_context context;
+    cl_device_id device;
+    struct clattn_log log;
+    struct clattn_capabilities capabilities;
+    char cache_directory[1024];
+    struct cla_programs *programs;
+    pthread_mutex_t standard_lock; /* CLBlast 1.5 is not safe for concurrent calls */
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_OS_H
+#define CLA_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the library asks of the operating system: the one file that reads the environment and touches files. */
+
+/* The default cache directory as <clattn/cache.h> says; "" for none; false where it does not fit into size bytes. */
+bool cla_os_cache_directory(char *path, size_t size);
+
+/* Makes the directory and its parents, for the user alone (0700). */
+bool cla_os_make_directory(const char *path);
+
+/* Reads a regular file of at most max_bytes into a malloc'ed block; NULL where that cannot be done. */
+void *cla_os_read_file(const char *path, size_t max_bytes, size_t *size);
+
+/* Writes data under a fresh name beside path, then renames: readers see the old file or the whole new one. */
+bool cla_os_replace_file(const char *path, const void *data, size_t size);
+
+/* Marks the file as used now. */
+void cla_os_touch(const char *path);
+
+/* Removes files in `directory` whose name ends with `suffix`, those unused for longest first, until the rest take at most
+ * max_bytes. Leftovers of interrupted writes older than an hour go too. Returns how many files were removed. */
+int64_t cla_os_trim_directory(const char *directory, const char *suffix, uint64_t max_bytes);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_PROGRAM_H
+#define CLA_PROGRAM_H
+
+#include "plan/error.h"
+#include "plan/hash.h"
+#include <clattn/opencl.h>
+
+struct clattn_context;
+
+/* The programs of one context: each text is built once, however many threads ask for it at the same time (the others wait for the first),
+ * from the disk cache where it has it. */
+struct cla_programs;
+
+struct cla_programs *cla_programs_create(void); /* NULL where memory is short */
+void cla_programs_destroy(struct cla_programs *programs);
+
+/* Gets the built program of a text; the caller releases it. `name` is for messages. A failed build is not remembered: the
+ * next call tries again. key gets the hash that names the program in the caches. */
+clattn_status cla_program_get(struct clattn_context *context, const char *name, const char *text, cl_program *program,
+                              char key[CLA_HASH_HEX], struct cla_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_SOURCE_H
+#define CLA_SOURCE_H
+
+#include "plan/error.h"
+#include "plan/text.h"
+
+/* The files under cl/, which the build turned into bytes (tools/embed.py). */
+struct cla_embedded_file {
+    const char *name; /* relative to cl/, such as "common/types.clh" */
+    const unsigned char *data;
+    size_t size;
+};
+
+extern const struct cla_embedded_file cla_embedded_files[];
+extern const size_t cla_embedded_file_count;
+
+/* Appends `defines` and then each file under a #line with its name, so that a compiler's messages point into cl/. `files` ends with NULL. */
+clattn_status cla_source_assemble(const char *defines, const char *const *files, struct cla_text *text,
+                                  struct cla_error *error);
+
+#endif

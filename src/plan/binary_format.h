@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_BINARY_FORMAT_H
+#define CLA_BINARY_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The format of a file in the program cache, pure so that it can be tested byte by byte. All integers are little-endian.
+ *
+ *     8 bytes   magic "clattn\x1a\n"
+ *     4         format version (CLA_BINARY_VERSION)
+ *     4         length of the identity
+ *     8         length of the payload
+ *     16        checksum: XXH3-128 of the hashes of what stands before and after these 16 bytes
+ *     identity, payload
+ *
+ * The identity is the text whose hash names the file; a file is taken only if it is the same to the byte. OpenCL drivers
+ * crash on damaged binaries, so nothing is handed to one that has not passed the checksum. */
+#define CLA_BINARY_VERSION 1
+
+/* Encodes into a malloc'ed block of *size bytes; NULL where memory is short. */
+void *cla_binary_encode(const char *identity, const void *payload, size_t payload_size, size_t *size);
+
+/* True, with *payload pointing into `file`, where the file is whole, of this version, and of this identity. */
+bool cla_binary_decode(const void *file, size_t size, const char *identity, const void **payload, size_t *payload_size);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/planner.h"
+#include "plan/checked.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int b_c, const char *format, ...)
+{
+    if (info->step_count < CLATTN_MAX_PLAN_STEPS)
+        info->step_count++;
+    struct clattn_plan_step *step = &info->steps[info->step_count - 1];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(step->reason, sizeof step->reason, format, arguments);
+    va_end(arguments);
+    snprintf(step->name, sizeof step->name, "%s", name);
+    step->b_r = b_r;
+    step->b_c = b_c;
+}
+
+/* B_c = floor(M / 4d), B_r = min(B_c, d): M counts fp32 elements, because that is what tiles hold; d is the larger of the two
+ * head dimensions, since the paper's 4d stands for one row each of Q, K, V and O. */
+static void paper_bound(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        struct clattn_plan_info *info)
+{
+    const int d = problem->d > problem->d_v ? problem->d : problem->d_v;
+    info->local_bytes_limit = cla_usable_local_bytes(capabilities);
+    info->m_elements = info->local_bytes_limit / sizeof(float);
+    const uint64_t bound = info->m_elements / (4 * (uint64_t)d);
+    const int b_c = bound < 1 ? 1 : bound > INT32_MAX ? INT32_MAX : (int)bound;
+    info->paper_b_c = b_c;
+    info->paper_b_r = b_c < d ? b_c : d;
+    cla_plan_step(info, "paper", info->paper_b_r, info->paper_b_c,
+                  "M = %llu bytes / 4 = %llu elements; B_c = floor(M / 4d) = %d and B_r = min(B_c, d) = %d with d = %d",
+                  (unsigned long long)info->local_bytes_limit, (unsigned long long)info->m_elements, info->paper_b_c,
+                  info->paper_b_r, d);
+}
+
+static const struct cla_skeleton *preferred(const struct clattn_capabilities *capabilities,
+                                            const struct clattn_problem *problem)
+{
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
+        if ((*skeleton)->prefers(capabilities, problem))
+            return *skeleton;
+    return NULL;
+}
+
+static void list_skeletons(char *names, size_t size)
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton && used < size; skeleton++)
+        used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", (*skeleton)->name);
+}
+
+static clattn_status pick_skeleton(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   const struct cla_skeleton **skeleton, struct cla_error *error)
+{
+    *skeleton = problem->skeleton ? cla_skeleton_find(problem->skeleton) : preferred(capabilities, problem);
+    if (*skeleton)
+        return CLATTN_SUCCESS;
+    char names[256];
+    list_skeletons(names, sizeof names);
+    if (problem->skeleton)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"%s\": it is NULL (planned) or one of %s",
+                        problem->skeleton, names);
+    return cla_fail(error, CLATTN_NOTHING_FITS, "no skeleton (%s) runs on the device %s", names, capabilities->device_name);
+}
+
+static void describe(const struct clattn_problem *problem, const struct cla_choice *choice, struct clattn_plan_info *info)
+{
+    const struct cla_config *config = &choice->config;
+    snprintf(info->skeleton, sizeof info->skeleton, "%s", choice->skeleton->name);
+    info->b_r = config->b_r;
+    info->b_c = config->b_c;
+    info->work_group_size = config->work_group_size;
+    info->t_r = cla_ceil_div(problem->expected_n_q, config->b_r);
+    info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
+    info->local_bytes = choice->skeleton->local_bytes(problem, config);
+    info->private_bytes = choice->skeleton->private_bytes(problem, config);
+}
+
+/* The baked constants as the info shows them: the #define lines without the word and the prefix's repetition. */
+static clattn_status list_constants(const struct clattn_problem *problem, const struct cla_choice *choice,
+                                    struct clattn_plan_info *info, struct cla_error *error)
+{
+    struct cla_text text = {0};
+    cla_plan_defines(problem, choice, &text);
+    if (text.failed) {
+        cla_text_free(&text);
+        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the plan's constants");
+    }
+    size_t used = 0;
+    for (char *line = text.data, *next; line && *line; line = next) {
+        char name[64];
+        int value;
+        next = strchr(line, '\n');
+        next = next ? next + 1 : line + strlen(line);
+        if (sscanf(line, "#define %63s %d", name, &value) == 2 && used < sizeof info->constants)
+            used += (size_t)snprintf(info->constants + used, sizeof info->constants - used, "%s%s=%d", used ? " " : "", name,
+                                     value);
+    }
+    cla_text_free(&text);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error)
+{
+    struct cla_choice found = {0};
+    *info = (struct clattn_plan_info){0};
+    clattn_status status = pick_skeleton(capabilities, problem, &found.skeleton, error);
+    if (status)
+        return status;
+    paper_bound(capabilities, problem, info);
+    status = found.skeleton->choose(capabilities, problem, &found.config, info, error);
+    if (status)
+        return status;
+    describe(problem, &found, info);
+    *choice = found;
+    return list_constants(problem, &found, info, error);
+}
+
+clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                 const char *reason, struct cla_choice *choice, struct clattn_plan_info *info,
+                                 struct cla_error *error)
+{
+    const struct cla_config refused = choice->config;
+    const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
+    if (forced || !choice->skeleton->step_down(capabilities, problem, &choice->config))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "%s with B_r = %d, B_c = %d and %d work-items does not fit the device (%s), and %s",
+                        choice->skeleton->name, refused.b_r, refused.b_c, refused.work_group_size, reason,
+                        forced ? "these sizes were forced: leave b_r, b_c and work_group_size 0 to have them planned"
+                               : "there is no smaller configuration");
+    describe(problem, choice, info);
+    cla_plan_step(info, "device", choice->config.b_r, choice->config.b_c,
+                  "the device refused B_r = %d, B_c = %d with %d work-items: %s", refused.b_r, refused.b_c,
+                  refused.work_group_size, reason);
+    return list_constants(problem, choice, info, error);
+}
+
+void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text)
+{
+    const struct {
+        const char *name;
+        int value;
+    } defines[] = {
+        {"B_C", choice->config.b_c},   {"B_R", choice->config.b_r},
+        {"CAUSAL", (int)problem->causal}, {"D", problem->d},
+        {"DTYPE", (int)problem->dtype},   {"D_V", problem->d_v},
+        {"WORK_GROUP_SIZE", choice->config.work_group_size},
+    };
+    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
+        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    choice->skeleton->define(problem, &choice->config, text);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_PLANNER_H
+#define CLA_PLANNER_H
+
+#include "plan/skeleton.h"
+
+/* What the planner decided. */
+struct cla_choice {
+    const struct cla_skeleton *skeleton;
+    struct cla_config config;
+};
+
+/* The paper's bound, then the skeleton's choice. Fills `info` but for program_key. `problem` is resolved. */
+clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
+
+/* Takes the next smaller configuration after the device refused the present one, and adds a step saying why. Fails with
+ * CLATTN_NOTHING_FITS where there is none, or where the caller forced the block sizes. */
+clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                 const char *reason, struct cla_choice *choice, struct clattn_plan_info *info,
+                                 struct cla_error *error);
+
+/* The #define lines of a choice, which stand above the program text. Integers only. */
+void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text);
+
+/* Adds a step to info; where all CLATTN_MAX_PLAN_STEPS are taken, replaces the last. */
+__attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int b_c,
+                                                         const char *format, ...);
+
+/* Local memory that a work-group may use: what was probed or is known, else what the device says. */
+uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/problem.h"
+#include "plan/checked.h"
+#include <math.h>
+#include <string.h>
+
+int clattn_dtype_size(enum clattn_dtype dtype)
+{
+    switch (dtype) {
+    case CLATTN_FP32:
+        return 4;
+    case CLATTN_FP16:
+    case CLATTN_BF16:
+        return 2;
+    }
+    return 0;
+}
+
+const char *clattn_dtype_name(enum clattn_dtype dtype)
+{
+    static const char *const names[] = {"fp32", "fp16", "bf16"};
+    return (unsigned)dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
+}
+
+struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d)
+{
+    return (struct clattn_layout){.batch = heads * n * d, .head = n * d, .row = d, .column = 1};
+}
+
+struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d)
+{
+    return (struct clattn_layout){.batch = heads * n * d, .head = d, .row = heads * d, .column = 1};
+}
+
+static clattn_status check_choices(const struct clattn_problem *problem, struct cla_error *error)
+{
+    const struct {
+        const char *name;
+        int value;
+    } choices[] = {
+        {"b_r", problem->b_r}, {"b_c", problem->b_c}, {"work_group_size", problem->work_group_size}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value < 0 || choices[i].value > 65536)
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d: it is 0 (planned) or from 1 to 65536",
+                            choices[i].name, choices[i].value);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
+                                  struct cla_error *error)
+{
+    if (!problem)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
+    if (!clattn_dtype_size(problem->dtype))
+        return cla_fail(error, CLATTN_INVALID_TYPE,
+                        "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
+                        (int)problem->dtype);
+    if (problem->d < 1 || problem->d > CLATTN_MAX_D)
+        return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.d is %d: a head dimension is from 1 to %d", problem->d,
+                        CLATTN_MAX_D);
+    if (problem->d_v < 0 || problem->d_v > CLATTN_MAX_D)
+        return cla_fail(error, CLATTN_INVALID_SHAPE,
+                        "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
+                        CLATTN_MAX_D);
+    if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
+                        "CLATTN_CAUSAL_TOP_LEFT (2)",
+                        (int)problem->causal);
+    if (!isfinite(problem->scale))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.scale is not finite: it is 0 (1 / sqrt(d)) or any finite number");
+    if (problem->expected_n_q < 0 || problem->expected_n_kv < 0)
+        return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a length",
+                        problem->expected_n_q < 0 ? "expected_n_q" : "expected_n_kv",
+                        (long long)(problem->expected_n_q < 0 ? problem->expected_n_q : problem->expected_n_kv));
+    const clattn_status status = check_choices(problem, error);
+    if (status)
+        return status;
+
+    *resolved = *problem;
+    if (!resolved->d_v)
+        resolved->d_v = resolved->d;
+    if (resolved->scale == 0)
+        resolved->scale = 1.0f / sqrtf((float)resolved->d);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved, struct cla_error *error)
+{
+    const struct {
+        const char *name;
+        int64_t value, limit;
+    } sizes[] = {{"batch", shape->batch, INT32_MAX},
+                 {"heads", shape->heads, INT32_MAX},
+                 {"kv_heads", shape->kv_heads, INT32_MAX},
+                 {"n_q", shape->n_q, CLA_MAX_LENGTH},
+                 {"n_kv", shape->n_kv, CLA_MAX_LENGTH}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 0)
+            return cla_fail(error, CLATTN_INVALID_SHAPE, "shape.%s is %lld: sizes are not negative", sizes[i].name,
+                            (long long)sizes[i].value);
+        if (sizes[i].value > sizes[i].limit)
+            return cla_fail(error, CLATTN_TOO_LARGE, "shape.%s is %lld: it is at most %lld", sizes[i].name,
+                            (long long)sizes[i].value, (long long)sizes[i].limit);
+    }
+    const int64_t kv_heads = shape->kv_heads ? shape->kv_heads : shape->heads;
+    if (shape->heads && shape->heads % kv_heads)
+        return cla_fail(error, CLATTN_INVALID_SHAPE,
+                        "shape.kv_heads is %lld with %lld heads: it must divide heads, so that each key/value head serves "
+                        "a whole group of query heads",
+                        (long long)kv_heads, (long long)shape->heads);
+    *resolved = *shape;
+    resolved->kv_heads = kv_heads;
+    return CLATTN_SUCCESS;
+}
+
+/* One dimension of a tensor. */
+struct dimension {
+    const char *name;
+    int64_t size, stride;
+};
+
+static void dimensions_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, struct dimension dimensions[4])
+{
+    dimensions[0] = (struct dimension){"batch", sizes->batch, layout->batch};
+    dimensions[1] = (struct dimension){"head", sizes->heads, layout->head};
+    dimensions[2] = (struct dimension){"row", sizes->rows, layout->row};
+    dimensions[3] = (struct dimension){"column", sizes->columns, layout->column};
+}
+
+static void sort_by_stride(struct dimension dimensions[4])
+{
+    for (int i = 1; i < 4; i++)
+        for (int j = i; j > 0 && dimensions[j].stride < dimensions[j - 1].stride; j--) {
+            const struct dimension swapped = dimensions[j];
+            dimensions[j] = dimensions[j - 1];
+            dimensions[j - 1] = swapped;
+        }
+}
+
+/* Each dimension must step over all that the smaller strides reach: every layout that a reshape, slice or permutation makes
+ * does. (Strides that interleave without colliding exist, but nobody lays out an output so.) */
+static clattn_status check_distinct(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+                                    struct cla_error *error)
+{
+    struct dimension dimensions[4];
+    dimensions_of(layout, sizes, dimensions);
+    sort_by_stride(dimensions);
+    int64_t reach = 0;
+    for (int i = 0; i < 4; i++) {
+        if (dimensions[i].size <= 1)
+            continue;
+        if (dimensions[i].stride <= reach)
+            return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                            "%s.layout.%s is %lld: elements of an output would share a place; it must be more than %lld, "
+                            "which the smaller strides reach",
+                            name, dimensions[i].name, (long long)dimensions[i].stride, (long long)reach);
+        reach += (dimensions[i].size - 1) * dimensions[i].stride;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static bool is_default(const struct clattn_layout *layout)
+{
+    return !layout->batch && !layout->head && !layout->row && !layout->column;
+}
+
+/* The default layout, or false where it overflows. */
+static bool dense_layout(const struct cla_sizes *sizes, struct clattn_layout *layout)
+{
+    layout->column = 1;
+    layout->row = sizes->columns;
+    return cla_multiply(sizes->rows, sizes->columns, &layout->head) &&
+           cla_multiply(sizes->heads, layout->head, &layout->batch);
+}
+
+clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+                                 bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error)
+{
+    struct clattn_layout result = *layout;
+    struct dimension dimensions[4];
+    bool fits = !is_default(layout) || dense_layout(sizes, &result);
+    if (layout->offset < 0)
+        return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.offset is %lld: offsets are not negative", name,
+                        (long long)layout->offset);
+    dimensions_of(&result, sizes, dimensions);
+    int64_t last = result.offset;
+    bool empty = false;
+    for (int i = 0; i < 4; i++) {
+        int64_t reach = 0;
+        if (dimensions[i].stride < 0)
+            return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.%s is %lld: strides are not negative", name,
+                            dimensions[i].name, (long long)dimensions[i].stride);
+        empty = empty || dimensions[i].size == 0;
+        fits = fits && (dimensions[i].size == 0 || (cla_multiply(dimensions[i].size - 1, dimensions[i].stride, &reach) &&
+                                                    cla_add(last, reach, &last)));
+    }
+    /* Elements are at most 4 bytes and byte counts must fit too, with room for a kernel that forms the address one past a block. */
+    if (!empty && (!fits || last > INT64_MAX / 16))
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s.layout (offset %lld, strides %lld, %lld, %lld, %lld) overflows 64-bit addresses: the last element "
+                        "must lie below %lld",
+                        name, (long long)result.offset, (long long)result.batch, (long long)result.head,
+                        (long long)result.row, (long long)result.column, (long long)(INT64_MAX / 16));
+    if (!empty && output) {
+        const clattn_status status = check_distinct(name, &result, sizes, error);
+        if (status)
+            return status;
+    }
+    *resolved = result;
+    *end = empty ? 0 : last + 1;
+    return CLATTN_SUCCESS;
+}
+
+bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_sizes *sizes)
+{
+    struct dimension dimensions[4];
+    dimensions_of(layout, sizes, dimensions);
+    sort_by_stride(dimensions);
+    int64_t expected = 1;
+    for (int i = 0; i < 4; i++) {
+        if (dimensions[i].size == 1)
+            continue;
+        if (dimensions[i].stride != expected || !cla_multiply(expected, dimensions[i].size, &expected))
+            return false;
+    }
+    return true;
+}

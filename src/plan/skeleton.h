@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_SKELETON_H
+#define CLA_SKELETON_H
+
+#include "plan/error.h"
+#include "plan/text.h"
+#include <clattn/plan.h>
+
+/* The constants that turn a skeleton into a variant. */
+struct cla_config {
+    int b_r, b_c, work_group_size;
+    int rows_per_item, columns_per_item; /* micro tile of one work-item; 0 where the skeleton has none */
+    int slice;                           /* head-dimension elements per slice in local memory; 0: not sliced */
+    int extra[4];                        /* further constants, as the skeleton's own file says */
+};
+
+/* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The planner
+ * loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.
+ *
+ * The functions are pure. `problem` is resolved (see problem.h). */
+struct cla_skeleton {
+    const char *name;
+    const char *const *files; /* program text: files under cl/, in order, ended by NULL */
+    const char *entry;        /* the kernel function */
+
+    /* Whether the planner should take this skeleton for the device when the caller names none. */
+    bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
+
+    /* Chooses a configuration that fits, honouring the choices forced by `problem`; adds its steps to `info` with cla_plan_step().
+     * CLATTN_NOTHING_FITS with the numbers where there is none. */
+    clattn_status (*choose)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
+
+    /* Makes *config the next smaller one, for when the device's compiler shows that it does not fit after all. False: none. */
+    bool (*step_down)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config);
+
+    uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
+    uint64_t (*private_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
+
+    /* Writes the skeleton's own #define lines; those every kernel has (type, d, d_v, b_r, b_c, causal) are written for it. */
+    void (*define)(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
+};
+
+extern const struct cla_skeleton cla_forward_simt;
+extern const struct cla_skeleton cla_forward_cpu;
+
+/* Every skeleton, in order of preference, ended by NULL. */
+extern const struct cla_skeleton *const cla_skeletons[];
+
+const struct cla_skeleton *cla_skeleton_find(const char *name); /* NULL where there is none of that name */
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/skeleton.h"
+#include <string.h>
+
+/* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them. */
+const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_cpu, &cla_forward_simt, NULL};
+
+const struct cla_skeleton *cla_skeleton_find(const char *name)
+{
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
+        if (strcmp((*skeleton)->name, name) == 0)
+            return *skeleton;
+    return NULL;
+}

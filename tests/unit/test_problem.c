@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/unit.h"
+#include "plan/problem.h"
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static struct cla_error error;
+
+/* The message must name the argument and show its value. */
+static void assert_message(const char *name, const char *value)
+{
+    assert_non_null(strstr(error.text, name));
+    assert_non_null(strstr(error.text, value));
+}
+
+static void defaults_are_put_in_place(void **state)
+{
+    (void)state;
+    struct clattn_problem resolved;
+    assert_int_equal(cla_problem_resolve(&(struct clattn_problem){.d = 64}, &resolved, &error), CLATTN_SUCCESS);
+    assert_int_equal(resolved.d_v, 64);
+    assert_true(resolved.scale == 0.125f);
+    assert_int_equal(resolved.dtype, CLATTN_FP32);
+}
+
+static void bad_problems_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        struct clattn_problem problem;
+        clattn_status status;
+        const char *name, *value;
+    } cases[] = {
+        {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d", "0"},
+        {{.d = -3}, CLATTN_INVALID_SHAPE, "problem.d", "-3"},
+        {{.d = 513}, CLATTN_INVALID_SHAPE, "problem.d", "513"},
+        {{.d = 64, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v", "513"},
+        {{.d = 64, .d_v = -1}, CLATTN_INVALID_SHAPE, "problem.d_v", "-1"},
+        {{.d = 64, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype", "3"},
+        {{.d = 64, .causal = (enum clattn_causal)7}, CLATTN_INVALID_ARGUMENT, "problem.causal", "7"},
+        {{.d = 64, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
+        {{.d = 64, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
+        {{.d = 64, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "expected_n_q", "-1"},
+        {{.d = 64, .expected_n_kv = -2}, CLATTN_INVALID_SHAPE, "expected_n_kv", "-2"},
+        {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
+        {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct clattn_problem resolved, before;
+        memset(&resolved, 0x5a, sizeof resolved);
+        before = resolved;
+        assert_int_equal(cla_problem_resolve(&cases[i].problem, &resolved, &error), cases[i].status);
+        assert_message(cases[i].name, cases[i].value);
+        assert_memory_equal(&resolved, &before, sizeof before);
+    }
+    struct clattn_problem resolved;
+    assert_int_equal(cla_problem_resolve(NULL, &resolved, &error), CLATTN_INVALID_ARGUMENT);
+}
+
+static void bad_shapes_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        struct clattn_shape shape;
+        clattn_status status;
+        const char *name, *value;
+    } cases[] = {
+        {{.batch = -1, .heads = 1}, CLATTN_INVALID_SHAPE, "shape.batch", "-1"},
+        {{.batch = 1, .heads = 6, .kv_heads = 4}, CLATTN_INVALID_SHAPE, "shape.kv_heads", "4"},
+        {{.batch = 1, .heads = 2, .kv_heads = -2}, CLATTN_INVALID_SHAPE, "shape.kv_heads", "-2"},
+        {{.batch = 1, .heads = 1, .n_q = INT64_C(1) << 31}, CLATTN_TOO_LARGE, "shape.n_q", "2147483648"},
+        {{.batch = 1, .heads = 1, .n_kv = INT64_MAX}, CLATTN_TOO_LARGE, "shape.n_kv", "9223372036854775807"},
+        {{.batch = INT64_C(1) << 31, .heads = 1}, CLATTN_TOO_LARGE, "shape.batch", "2147483648"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct clattn_shape resolved;
+        assert_int_equal(cla_shape_resolve(&cases[i].shape, &resolved, &error), cases[i].status);
+        assert_message(cases[i].name, cases[i].value);
+    }
+    struct clattn_shape resolved;
+    assert_int_equal(cla_shape_resolve(&(struct clattn_shape){.batch = 2, .heads = 6}, &resolved, &error), 0);
+    assert_int_equal(resolved.kv_heads, 6);
+    assert_int_equal(cla_shape_resolve(&(struct clattn_shape){0}, &resolved, &error), 0);
+}
+
+static const struct cla_sizes sizes = {.batch = 2, .heads = 3, .rows = 5, .columns = 7};
+
+static void the_default_layout_is_dense(void **state)
+{
+    (void)state;
+    struct clattn_layout resolved;
+    int64_t end;
+    assert_int_equal(
+        cla_layout_resolve("q", &(struct clattn_layout){.offset = 11}, &sizes, false, &resolved, &end, &error), 0);
+    assert_int_equal(resolved.batch, 105);
+    assert_int_equal(resolved.head, 35);
+    assert_int_equal(resolved.row, 7);
+    assert_int_equal(resolved.column, 1);
+    assert_int_equal(end, 11 + 210);
+    assert_true(cla_layout_is_dense(&resolved, &sizes));
+    const struct clattn_layout bnhd = clattn_layout_bnhd(3, 5, 7);
+    assert_true(cla_layout_is_dense(&bnhd, &sizes));
+    assert_int_equal(bnhd.row, 21);
+}
+
+static clattn_status resolve(struct clattn_layout layout, bool output)
+{
+    struct clattn_layout resolved;
+    int64_t end;
+    return cla_layout_resolve("o", &layout, &sizes, output, &resolved, &end, &error);
+}
+
+static void outputs_may_not_overlap_themselves(void **state)
+{
+    (void)state;
+    const struct clattn_layout shared_rows = {.batch = 105, .head = 35, .row = 6, .column = 1};
+    assert_int_equal(resolve(shared_rows, false), CLATTN_SUCCESS);
+    assert_int_equal(resolve(shared_rows, true), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout.row", "6");
+    const struct clattn_layout broadcast = {.batch = 0, .head = 35, .row = 7, .column = 1};
+    assert_int_equal(resolve(broadcast, false), CLATTN_SUCCESS);
+    assert_int_equal(resolve(broadcast, true), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout.batch", "0");
+    const struct clattn_layout gaps = {.batch = 1000, .head = 100, .row = 15, .column = 2};
+    assert_int_equal(resolve(gaps, true), CLATTN_SUCCESS);
+    assert_false(cla_layout_is_dense(&gaps, &sizes));
+}
+
+static void negative_and_overflowing_strides_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve((struct clattn_layout){.batch = 1, .head = -3}, false), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout.head", "-3");
+    assert_int_equal(resolve((struct clattn_layout){.offset = -1}, false), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout.offset", "-1");
+    assert_int_equal(resolve((struct clattn_layout){.batch = INT64_MAX, .column = 1}, false), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout", "overflow");
+    assert_int_equal(resolve((struct clattn_layout){.batch = INT64_MAX / 2, .head = INT64_MAX / 2, .column = 1}, false),
+                     CLATTN_INVALID_LAYOUT);
+    assert_int_equal(resolve((struct clattn_layout){.offset = INT64_MAX, .column = 1}, false), CLATTN_INVALID_LAYOUT);
+}
+
+static void an_empty_tensor_touches_nothing(void **state)
+{
+    (void)state;
+    struct clattn_layout resolved;
+    int64_t end = -1;
+    const struct cla_sizes empty = {.batch = 2, .heads = 3, .rows = 0, .columns = 7};
+    assert_int_equal(cla_layout_resolve("o", &(struct clattn_layout){0}, &empty, true, &resolved, &end, &error), 0);
+    assert_int_equal(end, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_put_in_place),
+        cmocka_unit_test(bad_problems_are_named),
+        cmocka_unit_test(bad_shapes_are_named),
+        cmocka_unit_test(the_default_layout_is_dense),
+        cmocka_unit_test(outputs_may_not_overlap_themselves),
+        cmocka_unit_test(negative_and_overflowing_strides_are_refused),
+        cmocka_unit_test(an_empty_tensor_touches_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
