@@ -42,6 +42,7 @@ struct clattn_plan_info {
     uint64_t local_bytes;        /* local memory that one work-group uses */
     uint64_t local_bytes_limit;  /* and what it may use */
     uint64_t private_bytes;      /* the model's estimate of private memory per work-item: registers, if they suffice */
+    double estimate;             /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
     char program_key[40];        /* hash of program text, options and device; "" where no program was made */

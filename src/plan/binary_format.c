@@ -23,7 +23,8 @@ static uint64_t get(const unsigned char *at, int bytes)
     return value;
 }
 
-/* The hash of the file around its checksum field: what is before it and what is after it, hashed apart and then together. */
+/* The hash of the file around its checksum field: what is before it and what is after it, hashed apart and then
+ * together. */
 static void checksum(const unsigned char *file, size_t size, unsigned char result[16])
 {
     const struct cla_hash before = cla_hash_bytes(file, CHECKSUM);

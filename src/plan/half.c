@@ -34,7 +34,8 @@ uint16_t cla_half_from_float(float value)
         return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
     if (magnitude >= 0x47800000u) /* 2^16 and infinity */
         return (uint16_t)(sign | 0x7c00u);
-    if (magnitude >= 0x38800000u) /* normal in binary16; a carry out of the fraction raises the exponent, up to infinity */
+    if (magnitude >=
+        0x38800000u) /* normal in binary16; a carry out of the fraction raises the exponent, up to infinity */
         return (uint16_t)(sign | round_shift(magnitude - 0x38000000u, 13));
     if (magnitude < 0x33000000u) /* below half of the smallest subnormal */
         return (uint16_t)sign;

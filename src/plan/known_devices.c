@@ -2,18 +2,18 @@
 #include "plan/planner.h"
 #include <string.h>
 
-/* What devices give beyond what they say, for planning from a dump of a device that is not here; on a device that is, the probes
- * ask it. One row a fact, with its reason. */
+/* What devices give beyond what they say, for planning from a dump of a device that is not here; on a device that is,
+ * the probes ask it. One row a fact, with its reason. */
 struct known_local_memory {
     uint32_t nv_compute_capability;
     uint64_t bytes; /* the largest static __local array of one work-group */
 };
 
-/* NVIDIA's OpenCL reports 48 KB on every chip, but its assembler accepts static arrays up to the hardware's limit per block, which
- * the CUDA programming guide tables by compute capability ("maximum amount of shared memory per thread block"). 1 KB less is listed
- * for 9.0 than the guide's 227: 226 KB is what was built and run. */
+/* NVIDIA's OpenCL reports 48 KB on every chip, but its assembler accepts static arrays up to the hardware's limit per
+ * block, which the CUDA programming guide tables by compute capability ("maximum amount of shared memory per thread
+ * block"). 1 KB less is listed for 9.0 than the guide's 227: 226 KB is what was built and run. */
 static const struct known_local_memory nvidia[] = {
-    {700, 96 << 10},  {750, 64 << 10},  {800, 163 << 10},  {806, 99 << 10},  {807, 163 << 10},  {809, 99 << 10},
+    {700, 96 << 10},  {750, 64 << 10},   {800, 163 << 10},  {806, 99 << 10},  {807, 163 << 10}, {809, 99 << 10},
     {900, 226 << 10}, {1000, 226 << 10}, {1003, 226 << 10}, {1200, 99 << 10}, {1201, 99 << 10},
 };
 

@@ -19,8 +19,8 @@ void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int
     step->b_c = b_c;
 }
 
-/* B_c = floor(M / 4d), B_r = min(B_c, d): M counts fp32 elements, because that is what tiles hold; d is the larger of the two
- * head dimensions, since the paper's 4d stands for one row each of Q, K, V and O. */
+/* B_c = floor(M / 4d), B_r = min(B_c, d): M counts fp32 elements, because that is what tiles hold; d is the larger of
+ * the two head dimensions, since the paper's 4d stands for one row each of Q, K, V and O. */
 static void paper_bound(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                         struct clattn_plan_info *info)
 {
@@ -65,10 +65,12 @@ static clattn_status pick_skeleton(const struct clattn_capabilities *capabilitie
     if (problem->skeleton)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"%s\": it is NULL (planned) or one of %s",
                         problem->skeleton, names);
-    return cla_fail(error, CLATTN_NOTHING_FITS, "no skeleton (%s) runs on the device %s", names, capabilities->device_name);
+    return cla_fail(error, CLATTN_NOTHING_FITS, "no skeleton (%s) runs on the device %s", names,
+                    capabilities->device_name);
 }
 
-static void describe(const struct clattn_problem *problem, const struct cla_choice *choice, struct clattn_plan_info *info)
+static void describe(const struct clattn_problem *problem, const struct cla_choice *choice,
+                     struct clattn_plan_info *info)
 {
     const struct cla_config *config = &choice->config;
     snprintf(info->skeleton, sizeof info->skeleton, "%s", choice->skeleton->name);
@@ -98,8 +100,8 @@ static clattn_status list_constants(const struct clattn_problem *problem, const 
         next = strchr(line, '\n');
         next = next ? next + 1 : line + strlen(line);
         if (sscanf(line, "#define %63s %d", name, &value) == 2 && used < sizeof info->constants)
-            used += (size_t)snprintf(info->constants + used, sizeof info->constants - used, "%s%s=%d", used ? " " : "", name,
-                                     value);
+            used += (size_t)snprintf(info->constants + used, sizeof info->constants - used, "%s%s=%d", used ? " " : "",
+                                     name, value);
     }
     cla_text_free(&text);
     return CLATTN_SUCCESS;
@@ -147,9 +149,12 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         const char *name;
         int value;
     } defines[] = {
-        {"B_C", choice->config.b_c},   {"B_R", choice->config.b_r},
-        {"CAUSAL", (int)problem->causal}, {"D", problem->d},
-        {"DTYPE", (int)problem->dtype},   {"D_V", problem->d_v},
+        {"B_C", choice->config.b_c},
+        {"B_R", choice->config.b_r},
+        {"CAUSAL", (int)problem->causal},
+        {"D", problem->d},
+        {"DTYPE", (int)problem->dtype},
+        {"D_V", problem->d_v},
         {"WORK_GROUP_SIZE", choice->config.work_group_size},
     };
     for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)

@@ -37,8 +37,7 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
     const struct {
         const char *name;
         int value;
-    } choices[] = {
-        {"b_r", problem->b_r}, {"b_c", problem->b_c}, {"work_group_size", problem->work_group_size}};
+    } choices[] = {{"b_r", problem->b_r}, {"b_c", problem->b_c}, {"work_group_size", problem->work_group_size}};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value < 0 || choices[i].value > 65536)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d: it is 0 (planned) or from 1 to 65536",
@@ -86,7 +85,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved, struct cla_error *error)
+clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
+                                struct cla_error *error)
 {
     const struct {
         const char *name;
@@ -106,10 +106,11 @@ clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_
     }
     const int64_t kv_heads = shape->kv_heads ? shape->kv_heads : shape->heads;
     if (shape->heads && shape->heads % kv_heads)
-        return cla_fail(error, CLATTN_INVALID_SHAPE,
-                        "shape.kv_heads is %lld with %lld heads: it must divide heads, so that each key/value head serves "
-                        "a whole group of query heads",
-                        (long long)kv_heads, (long long)shape->heads);
+        return cla_fail(
+            error, CLATTN_INVALID_SHAPE,
+            "shape.kv_heads is %lld with %lld heads: it must divide heads, so that each key/value head serves "
+            "a whole group of query heads",
+            (long long)kv_heads, (long long)shape->heads);
     *resolved = *shape;
     resolved->kv_heads = kv_heads;
     return CLATTN_SUCCESS;
@@ -121,7 +122,8 @@ struct dimension {
     int64_t size, stride;
 };
 
-static void dimensions_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, struct dimension dimensions[4])
+static void dimensions_of(const struct clattn_layout *layout, const struct cla_sizes *sizes,
+                          struct dimension dimensions[4])
 {
     dimensions[0] = (struct dimension){"batch", sizes->batch, layout->batch};
     dimensions[1] = (struct dimension){"head", sizes->heads, layout->head};
@@ -139,8 +141,8 @@ static void sort_by_stride(struct dimension dimensions[4])
         }
 }
 
-/* Each dimension must step over all that the smaller strides reach: every layout that a reshape, slice or permutation makes
- * does. (Strides that interleave without colliding exist, but nobody lays out an output so.) */
+/* Each dimension must step over all that the smaller strides reach: every layout that a reshape, slice or permutation
+ * makes does. (Strides that interleave without colliding exist, but nobody lays out an output so.) */
 static clattn_status check_distinct(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
                                     struct cla_error *error)
 {
@@ -152,10 +154,11 @@ static clattn_status check_distinct(const char *name, const struct clattn_layout
         if (dimensions[i].size <= 1)
             continue;
         if (dimensions[i].stride <= reach)
-            return cla_fail(error, CLATTN_INVALID_LAYOUT,
-                            "%s.layout.%s is %lld: elements of an output would share a place; it must be more than %lld, "
-                            "which the smaller strides reach",
-                            name, dimensions[i].name, (long long)dimensions[i].stride, (long long)reach);
+            return cla_fail(
+                error, CLATTN_INVALID_LAYOUT,
+                "%s.layout.%s is %lld: elements of an output would share a place; it must be more than %lld, "
+                "which the smaller strides reach",
+                name, dimensions[i].name, (long long)dimensions[i].stride, (long long)reach);
         reach += (dimensions[i].size - 1) * dimensions[i].stride;
     }
     return CLATTN_SUCCESS;
@@ -193,16 +196,19 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
             return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.%s is %lld: strides are not negative", name,
                             dimensions[i].name, (long long)dimensions[i].stride);
         empty = empty || dimensions[i].size == 0;
-        fits = fits && (dimensions[i].size == 0 || (cla_multiply(dimensions[i].size - 1, dimensions[i].stride, &reach) &&
-                                                    cla_add(last, reach, &last)));
+        fits = fits &&
+               (dimensions[i].size == 0 ||
+                (cla_multiply(dimensions[i].size - 1, dimensions[i].stride, &reach) && cla_add(last, reach, &last)));
     }
-    /* Elements are at most 4 bytes and byte counts must fit too, with room for a kernel that forms the address one past a block. */
+    /* Elements are at most 4 bytes and byte counts must fit too, with room for a kernel that forms the address one past
+     * a block. */
     if (!empty && (!fits || last > INT64_MAX / 16))
-        return cla_fail(error, CLATTN_INVALID_LAYOUT,
-                        "%s.layout (offset %lld, strides %lld, %lld, %lld, %lld) overflows 64-bit addresses: the last element "
-                        "must lie below %lld",
-                        name, (long long)result.offset, (long long)result.batch, (long long)result.head,
-                        (long long)result.row, (long long)result.column, (long long)(INT64_MAX / 16));
+        return cla_fail(
+            error, CLATTN_INVALID_LAYOUT,
+            "%s.layout (offset %lld, strides %lld, %lld, %lld, %lld) overflows 64-bit addresses: the last element "
+            "must lie below %lld",
+            name, (long long)result.offset, (long long)result.batch, (long long)result.head, (long long)result.row,
+            (long long)result.column, (long long)(INT64_MAX / 16));
     if (!empty && output) {
         const clattn_status status = check_distinct(name, &result, sizes, error);
         if (status)

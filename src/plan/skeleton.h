@@ -6,12 +6,18 @@
 #include "plan/text.h"
 #include <clattn/plan.h>
 
-/* The constants that turn a skeleton into a variant. */
+/* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the head of
+ * its .cl file says. */
 struct cla_config {
     int b_r, b_c, work_group_size;
-    int rows_per_item, columns_per_item; /* micro tile of one work-item; 0 where the skeleton has none */
-    int slice;                           /* head-dimension elements per slice in local memory; 0: not sliced */
-    int extra[4];                        /* further constants, as the skeleton's own file says */
+    union {
+        struct {
+            int tx, lanes_x, lanes_y, d_slice, kv_slice, q_resident, buffers, prefetch;
+        } simt;
+        struct {
+            int vector_width, row_vectors, micro;
+        } cpu;
+    };
 };
 
 /* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The planner

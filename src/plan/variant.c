@@ -2,7 +2,8 @@
 #include "plan/skeleton.h"
 #include <string.h>
 
-/* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them. */
+/* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them.
+ */
 const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_cpu, &cla_forward_simt, NULL};
 
 const struct cla_skeleton *cla_skeleton_find(const char *name)

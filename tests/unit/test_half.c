@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The host's 16-bit conversions, against definitions written another way: ldexp for widening, a search for the nearest for
- * narrowing. */
-#include "support/unit.h"
+ * The host's 16-bit conversions, against definitions written another way: ldexp for widening, a search for the nearest
+ * for narrowing. */
 #include "plan/half.h"
+#include "support/unit.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
