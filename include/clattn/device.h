@@ -32,7 +32,7 @@ struct clattn_capabilities {
     char platform_version[128];
     char device_name[128];
     char vendor[64];
-    char device_version[64];   /* CL_DEVICE_VERSION, "OpenCL 3.0 ..." */
+    char device_version[128];  /* CL_DEVICE_VERSION, "OpenCL 3.0 ..." */
     char driver_version[64];
     char opencl_c_version[64]; /* CL_DEVICE_OPENCL_C_VERSION, "OpenCL C 1.2 ..." */
     char extensions[4096];     /* space-separated, cut at a space where longer */

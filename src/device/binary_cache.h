@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A file is named by the hash of its identity and this. */
+#define CLA_BINARY_CACHE_SUFFIX ".clattn"
+
 /* The disk side of the caches: blocks of bytes under an identity text, one file each. Knows no OpenCL. Every failure is
  * quiet: false means "not there" or "could not be kept". `directory` "" means that nothing is kept. */
 bool cla_binary_cache_load(const char *directory, const char *identity, void **payload, size_t *size); /* malloc'ed */

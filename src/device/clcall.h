@@ -9,16 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one file that names OpenCL's entry points. Each function makes one call (or one query in its two steps), fills *error with the
- * call's name and code if it fails, and returns that code. Outputs are set on success alone. */
+/* The one file that names OpenCL's entry points. Each function makes one call (or one query in its two steps), fills
+ * *error with the call's name and code if it fails, and returns that code. Outputs are set on success alone. */
 
 /* Queries. Strings are cut to fit; a query the device does not know gives an error, not a default. */
-clattn_status cla_cl_device_info(cl_device_id device, cl_device_info name, size_t size, void *value, struct cla_error *error);
-clattn_status cla_cl_device_string(cl_device_id device, cl_device_info name, char *text, size_t size, struct cla_error *error);
+clattn_status cla_cl_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
+                                 struct cla_error *error);
+clattn_status cla_cl_device_string(cl_device_id device, cl_device_info name, char *text, size_t size,
+                                   struct cla_error *error);
 clattn_status cla_cl_platform_string(cl_platform_id platform, cl_platform_info name, char *text, size_t size,
                                      struct cla_error *error);
 clattn_status cla_cl_context_has_device(cl_context context, cl_device_id device, bool *has, struct cla_error *error);
-clattn_status cla_cl_queue_context(cl_command_queue queue, cl_context *context, cl_device_id *device, struct cla_error *error);
+clattn_status cla_cl_queue_context(cl_command_queue queue, cl_context *context, cl_device_id *device,
+                                   struct cla_error *error);
 clattn_status cla_cl_buffer_size(cl_mem buffer, size_t *bytes, struct cla_error *error);
 
 /* Reference counts. */
@@ -34,6 +37,9 @@ void cla_cl_release_kernel(cl_kernel kernel);
 void cla_cl_release_buffer(cl_mem buffer);
 void cla_cl_release_event(cl_event event);
 
+/* A context for one device alone, apart from the caller's. */
+clattn_status cla_cl_context_for_device(cl_device_id device, cl_context *context, struct cla_error *error);
+
 /* Programs and kernels. A failed build answers CLATTN_BUILD_FAILED with the compiler's log in *error. */
 clattn_status cla_cl_program_from_source(cl_context context, const char *text, size_t length, cl_program *program,
                                          struct cla_error *error);
@@ -46,24 +52,29 @@ clattn_status cla_cl_program_binary(cl_program program, cl_device_id device, voi
 clattn_status cla_cl_kernel(cl_program program, const char *name, cl_kernel *kernel, struct cla_error *error);
 clattn_status cla_cl_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info name,
                                             size_t size, void *value, struct cla_error *error);
-clattn_status cla_cl_set_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value, struct cla_error *error);
+clattn_status cla_cl_set_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value,
+                                  struct cla_error *error);
 
 /* Memory and queues. Reads and writes do not block; event may be NULL. */
-clattn_status cla_cl_buffer(cl_context context, cl_mem_flags flags, size_t bytes, cl_mem *buffer, struct cla_error *error);
+clattn_status cla_cl_buffer(cl_context context, cl_mem_flags flags, size_t bytes, cl_mem *buffer,
+                            struct cla_error *error);
 clattn_status cla_cl_queue(cl_context context, cl_device_id device, cl_command_queue_properties properties,
                            cl_command_queue *queue, struct cla_error *error);
-clattn_status cla_cl_enqueue_kernel(cl_command_queue queue, cl_kernel kernel, size_t global, size_t local, cl_uint wait_count,
-                                    const cl_event *wait_list, cl_event *event, struct cla_error *error);
+clattn_status cla_cl_enqueue_kernel(cl_command_queue queue, cl_kernel kernel, size_t global, size_t local,
+                                    cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                    struct cla_error *error);
 clattn_status cla_cl_enqueue_write(cl_command_queue queue, cl_mem buffer, size_t offset, size_t bytes, const void *data,
-                                   cl_uint wait_count, const cl_event *wait_list, cl_event *event, struct cla_error *error);
+                                   cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                   struct cla_error *error);
 clattn_status cla_cl_enqueue_read(cl_command_queue queue, cl_mem buffer, size_t offset, size_t bytes, void *data,
-                                  cl_uint wait_count, const cl_event *wait_list, cl_event *event, struct cla_error *error);
+                                  cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                  struct cla_error *error);
 clattn_status cla_cl_enqueue_fill(cl_command_queue queue, cl_mem buffer, uint32_t pattern, size_t offset, size_t bytes,
                                   cl_event *event, struct cla_error *error);
-clattn_status cla_cl_enqueue_marker(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                                    struct cla_error *error);
-clattn_status cla_cl_enqueue_barrier(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                                     struct cla_error *error);
+clattn_status cla_cl_enqueue_marker(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
+                                    cl_event *event, struct cla_error *error);
+clattn_status cla_cl_enqueue_barrier(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
+                                     cl_event *event, struct cla_error *error);
 clattn_status cla_cl_flush(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_finish(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_wait(cl_uint count, const cl_event *events, struct cla_error *error);

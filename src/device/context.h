@@ -16,4 +16,7 @@ struct clattn_context {
     pthread_mutex_t standard_lock; /* CLBlast 1.5 is not safe for concurrent calls */
 };
 
+/* Whether kernels can be compiled for the device and run on it: CLATTN_UNSUPPORTED_DEVICE and the reason where not. */
+clattn_status cla_check_device(const struct clattn_capabilities *capabilities, struct cla_error *error);
+
 #endif

@@ -6,8 +6,8 @@
 #include <clattn/opencl.h>
 #include <pthread.h>
 
-/* A kernel that several threads may launch: OpenCL forbids setting arguments of one kernel object from two threads, so arguments
- * and enqueue happen under the kernel's lock, which is held for no longer than that. */
+/* A kernel that several threads may launch: OpenCL forbids setting arguments of one kernel object from two threads, so
+ * arguments and enqueue happen under the kernel's lock, which is held for no longer than that. */
 struct cla_kernel {
     cl_kernel kernel;
     pthread_mutex_t lock;

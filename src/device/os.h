@@ -23,8 +23,11 @@ bool cla_os_replace_file(const char *path, const void *data, size_t size);
 /* Marks the file as used now. */
 void cla_os_touch(const char *path);
 
-/* Removes files in `directory` whose name ends with `suffix`, those unused for longest first, until the rest take at most
- * max_bytes. Leftovers of interrupted writes older than an hour go too. Returns how many files were removed. */
+void cla_os_remove_file(const char *path);
+
+/* Removes files in `directory` that are named by 32 hexadecimal digits and `suffix`, those unused for longest first,
+ * until the rest take at most max_bytes (0: all of them). Leftovers of interrupted writes older than an hour go too.
+ * Returns how many files were removed. */
 int64_t cla_os_trim_directory(const char *directory, const char *suffix, uint64_t max_bytes);
 
 #endif

@@ -15,7 +15,8 @@ struct cla_embedded_file {
 extern const struct cla_embedded_file cla_embedded_files[];
 extern const size_t cla_embedded_file_count;
 
-/* Appends `defines` and then each file under a #line with its name, so that a compiler's messages point into cl/. `files` ends with NULL. */
+/* Appends `defines` and then each file under a #line with its name, so that a compiler's messages point into cl/.
+ * `files` ends with NULL. */
 clattn_status cla_source_assemble(const char *defines, const char *const *files, struct cla_text *text,
                                   struct cla_error *error);
 

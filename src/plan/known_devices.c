@@ -9,12 +9,12 @@ struct known_local_memory {
     uint64_t bytes; /* the largest static __local array of one work-group */
 };
 
-/* NVIDIA's OpenCL reports 48 KB on every chip, but its assembler accepts static arrays up to the hardware's limit per
+/* NVIDIA's OpenCL reports 48 KB on every chip, but its assembler accepts static arrays up to the hardware's limit for a
  * block, which the CUDA programming guide tables by compute capability ("maximum amount of shared memory per thread
- * block"). 1 KB less is listed for 9.0 than the guide's 227: 226 KB is what was built and run. */
+ * block"): here less 1 KB, which an array's alignment may cost. src/device/probe.c tries the same sizes. */
 static const struct known_local_memory nvidia[] = {
-    {700, 96 << 10},  {750, 64 << 10},   {800, 163 << 10},  {806, 99 << 10},  {807, 163 << 10}, {809, 99 << 10},
-    {900, 226 << 10}, {1000, 226 << 10}, {1003, 226 << 10}, {1200, 99 << 10}, {1201, 99 << 10},
+    {700, 95 << 10},  {750, 63 << 10},   {800, 162 << 10},  {806, 98 << 10},  {807, 162 << 10}, {809, 98 << 10},
+    {900, 226 << 10}, {1000, 226 << 10}, {1003, 226 << 10}, {1200, 98 << 10}, {1201, 98 << 10},
 };
 
 static uint64_t known_static_local_memory(const struct clattn_capabilities *capabilities)

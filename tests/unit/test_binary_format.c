@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The cache file's format: its golden bytes, and that no damage of any kind gets through. */
-#include "support/unit.h"
 #include "plan/binary_format.h"
+#include "support/unit.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "support/unit.h"
 #include "plan/problem.h"
+#include "support/unit.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

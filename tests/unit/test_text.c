@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "support/unit.h"
 #include "plan/error.h"
 #include "plan/hash.h"
 #include "plan/text.h"
+#include "support/unit.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ static void adding_nothing_gives_an_empty_string(void **state)
     cla_text_free(&text);
 }
 
-/* XXH3 is a published function: these are its values for the empty input and for "clattn", so that keys stay what they are. */
+/* XXH3 is a published function: these are its values for the empty input and for "clattn", so that keys stay what they
+ * are. */
 static void the_hash_is_xxh3_128(void **state)
 {
     (void)state;

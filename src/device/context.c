@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/context.h"
+#include "device/clcall.h"
+#include "device/os.h"
+#include "device/probe.h"
+#include "device/query.h"
+#include "device/report.h"
+#include <stdlib.h>
+#include <string.h>
+
+clattn_status clattn_query_device(cl_device_id device, struct clattn_capabilities *capabilities)
+{
+    struct cla_error error = {0};
+    if (!device)
+        cla_fail(&error, CLATTN_INVALID_ARGUMENT, "device is NULL: it must be a cl_device_id");
+    else if (!capabilities)
+        cla_fail(&error, CLATTN_INVALID_ARGUMENT,
+                 "capabilities is NULL: it must point to a struct clattn_capabilities");
+    else
+        cla_query(device, capabilities, &error);
+    return error.status ? cla_report(NULL, &error) : CLATTN_SUCCESS;
+}
+
+clattn_status cla_check_device(const struct clattn_capabilities *capabilities, struct cla_error *error)
+{
+    if (!capabilities->available)
+        return cla_fail(error, CLATTN_UNSUPPORTED_DEVICE,
+                        "device \"%s\" is not available (CL_DEVICE_AVAILABLE is false): take another device",
+                        capabilities->device_name);
+    if (!capabilities->compiler_available)
+        return cla_fail(
+            error, CLATTN_UNSUPPORTED_DEVICE,
+            "device \"%s\" has no compiler (CL_DEVICE_COMPILER_AVAILABLE is false): kernels are compiled at "
+            "run time, so the driver must bring one",
+            capabilities->device_name);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_params(const struct clattn_context_params *params, struct cla_error *error)
+{
+    if (!params)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "params is NULL: it must point to a struct clattn_context_params");
+    if (!params->context)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->context is NULL: it must be a cl_context");
+    if (!params->device)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "params->device is NULL: it must be one of the devices of params->context");
+    bool has = false;
+    const clattn_status status = cla_cl_context_has_device(params->context, params->device, &has, error);
+    if (!status && !has)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "params->device %p is not one of the devices of params->context %p", (void *)params->device,
+                        (void *)params->context);
+    return status;
+}
+
+/* A directory that cannot be used is no error: nothing is kept then. */
+static void choose_cache_directory(struct clattn_context *context, const char *directory)
+{
+    const size_t size = sizeof context->cache_directory;
+    if (!directory) {
+        if (!cla_os_cache_directory(context->cache_directory, size)) {
+            context->cache_directory[0] = '\0';
+            cla_say(&context->log, CLATTN_LOG_WARNING,
+                    "the default cache directory is longer than %zu bytes: compiled programs are not kept", size - 1);
+        }
+    } else if (strlen(directory) < size) {
+        strcpy(context->cache_directory, directory);
+    } else {
+        cla_say(&context->log, CLATTN_LOG_WARNING,
+                "params->cache_directory is longer than %zu bytes: compiled programs are not kept", size - 1);
+    }
+}
+
+/* Takes over the caller's handles; what has been taken is what a later clattn_context_destroy() gives back. */
+static clattn_status retain_handles(struct clattn_context *context, const struct clattn_context_params *params,
+                                    struct cla_error *error)
+{
+    clattn_status status = cla_cl_retain_context(params->context, error);
+    if (status)
+        return status;
+    context->context = params->context;
+    status = cla_cl_retain_device(params->device, error);
+    if (!status)
+        context->device = params->device;
+    return status;
+}
+
+static clattn_status fill(struct clattn_context *context, const struct clattn_context_params *params,
+                          struct cla_error *error)
+{
+    clattn_status status = retain_handles(context, params, error);
+    if (!status)
+        status = cla_query(context->device, &context->capabilities, error);
+    if (!status)
+        status = cla_check_device(&context->capabilities, error);
+    if (status)
+        return status;
+    context->programs = cla_programs_create();
+    if (!context->programs)
+        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
+    choose_cache_directory(context, params->cache_directory);
+    return cla_probe(context, error);
+}
+
+static clattn_status create(struct clattn_context **result, const struct clattn_context_params *params,
+                            struct cla_error *error)
+{
+    if (!result)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "context is NULL: it must point to the handle to be set");
+    clattn_status status = check_params(params, error);
+    if (status)
+        return status;
+    struct clattn_context *context = calloc(1, sizeof *context);
+    if (!context || pthread_mutex_init(&context->standard_lock, NULL) != 0) {
+        free(context);
+        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
+    }
+    context->log = params->log;
+    status = fill(context, params, error);
+    if (status)
+        clattn_context_destroy(&context);
+    else
+        *result = context;
+    return status;
+}
+
+clattn_status clattn_context_create(clattn_context **context, const struct clattn_context_params *params)
+{
+    struct cla_error error = {0};
+    if (create(context, params, &error))
+        return cla_report(params ? &params->log : NULL, &error);
+    return CLATTN_SUCCESS;
+}
+
+void clattn_context_destroy(clattn_context **handle)
+{
+    if (!handle || !*handle)
+        return;
+    struct clattn_context *context = *handle;
+    *handle = NULL;
+    cla_programs_destroy(context->programs);
+    cla_cl_release_device(context->device);
+    cla_cl_release_context(context->context);
+    pthread_mutex_destroy(&context->standard_lock);
+    free(context);
+}
+
+const struct clattn_capabilities *clattn_context_capabilities(const clattn_context *context)
+{
+    return context ? &context->capabilities : NULL;
+}

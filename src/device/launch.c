@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/launch.h"
+#include "device/clcall.h"
+
+clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, const char *name, struct cla_error *error)
+{
+    cl_kernel made = NULL;
+    const clattn_status status = cla_cl_kernel(program, name, &made, error);
+    if (status)
+        return status;
+    if (pthread_mutex_init(&kernel->lock, NULL) != 0) {
+        cla_cl_release_kernel(made);
+        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no resources for the lock of kernel %s", name);
+    }
+    kernel->kernel = made;
+    return CLATTN_SUCCESS;
+}
+
+void cla_kernel_finish(struct cla_kernel *kernel)
+{
+    if (!kernel->kernel)
+        return;
+    cla_cl_release_kernel(kernel->kernel);
+    kernel->kernel = NULL;
+    pthread_mutex_destroy(&kernel->lock);
+}
+
+static clattn_status set_and_enqueue(cl_kernel kernel, cl_command_queue queue, const struct cla_argument *arguments,
+                                     cl_uint argument_count, size_t global, size_t local, cl_uint wait_count,
+                                     const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    for (cl_uint i = 0; i < argument_count; i++) {
+        const clattn_status status = cla_cl_set_argument(kernel, i, arguments[i].size, arguments[i].value, error);
+        if (status)
+            return status;
+    }
+    return cla_cl_enqueue_kernel(queue, kernel, global, local, wait_count, wait_list, event, error);
+}
+
+clattn_status cla_kernel_launch(struct cla_kernel *kernel, cl_command_queue queue, const struct cla_argument *arguments,
+                                cl_uint argument_count, size_t groups, size_t work_group_size, cl_uint wait_count,
+                                const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    size_t global;
+    if (__builtin_mul_overflow(groups, work_group_size, &global))
+        return cla_fail(error, CLATTN_TOO_LARGE, "%zu work-groups of %zu work-items are more than a size_t counts",
+                        groups, work_group_size);
+    pthread_mutex_lock(&kernel->lock);
+    const clattn_status status = set_and_enqueue(kernel->kernel, queue, arguments, argument_count, global,
+                                                 work_group_size, wait_count, wait_list, event, error);
+    pthread_mutex_unlock(&kernel->lock);
+    return status;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/probe.h"
+#include "device/binary_cache.h"
+#include "device/clcall.h"
+#include "device/context.h"
+#include "device/query.h"
+#include "device/report.h"
+#include "device/source.h"
+#include "plan/half.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The layout of `data` in cl/probe.cl, in words. */
+enum { FLOATS = 0, HALVES = 16, LOADED = 24, STORED = 56, WRONG = 72, MAX_GROUP = 64, WORDS = WRONG + MAX_GROUP };
+enum { VALUES = 16, SALT = 0x5bd1e995 };
+
+/* Halves to load: zeros, the smallest and largest subnormals, the smallest and largest normals, infinities, some
+ * others. */
+static const uint16_t halves[VALUES] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x3c00,
+                                        0xbc00, 0x3555, 0x4248, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x0155};
+
+/* Floats to store: exact ones, ties to even both ways, the edges of overflow (65520) and of underflow (2^-25). */
+static const float floats[VALUES] = {0.0f,      -0.0f,      1.0f,         1.00048828125f, 1.00146484375f, 0.1f,
+                                     -3.14159f, 65504.0f,   65519.0f,     65520.0f,       -65520.0f,      0x1p-24f,
+                                     0x1p-25f,  0x1.8p-25f, 0x1.ffcp-15f, 1e-8f};
+
+/* The sizes, in KiB, that NVIDIA's generations give to static arrays (Hopper and Blackwell, A100, later Ampere and Ada,
+ * Volta, Turing): the assembler's limit less 1 KiB, which an array may lose to its alignment. The driver reports 48.
+ * Other vendors' drivers are not asked for more than they report: none is known to give it, and some would hang. */
+static const uint32_t nvidia_kilobytes[] = {226, 162, 98, 95, 63};
+
+enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8 };
+
+/* One attempt: what is tried, and how it went. */
+struct attempt {
+    uint32_t local_bytes;
+    bool half;
+    uint32_t group;
+
+    bool accepted;
+    bool half_right;
+    bool out_of_memory; /* refused for want of memory, which says little about the device */
+    size_t multiple;    /* CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE; 0: not told */
+};
+
+/* The objects of one attempt. They live in a context apart: on some drivers a kernel that faults takes its context with
+ * it. */
+struct bench {
+    cl_context context;
+    cl_command_queue queue;
+    cl_mem buffer;
+    cl_program program;
+    cl_kernel kernel;
+};
+
+static void bench_finish(struct bench *bench)
+{
+    cla_cl_release_kernel(bench->kernel);
+    cla_cl_release_program(bench->program);
+    cla_cl_release_buffer(bench->buffer);
+    cla_cl_release_queue(bench->queue);
+    cla_cl_release_context(bench->context);
+}
+
+static clattn_status bench_init(struct bench *bench, cl_device_id device, struct cla_error *error)
+{
+    clattn_status status = cla_cl_context_for_device(device, &bench->context, error);
+    if (!status)
+        status = cla_cl_queue(bench->context, device, 0, &bench->queue, error);
+    if (!status)
+        status = cla_cl_buffer(bench->context, CL_MEM_READ_WRITE, WORDS * sizeof(uint32_t), &bench->buffer, error);
+    return status;
+}
+
+static clattn_status bench_build(struct bench *bench, cl_device_id device, const struct attempt *attempt,
+                                 struct cla_error *error)
+{
+    static const char *const files[] = {"probe.cl", NULL};
+    char defines[256];
+    snprintf(defines, sizeof defines,
+             "#define CLATTN_PROBE_GROUP %" PRIu32 "\n#define CLATTN_PROBE_LOCAL_BYTES %" PRIu32
+             "\n#define CLATTN_PROBE_HALF %d\n",
+             attempt->group, attempt->local_bytes, attempt->half);
+    struct cla_text text = {0};
+    clattn_status status = cla_source_assemble(defines, files, &text, error);
+    if (!status)
+        status = cla_cl_program_from_source(bench->context, text.data, text.length, &bench->program, error);
+    if (!status)
+        status = cla_cl_build(bench->program, device, CLA_BUILD_OPTIONS, error);
+    if (!status)
+        status = cla_cl_kernel(bench->program, "clattn_probe", &bench->kernel, error);
+    cla_text_free(&text);
+    return status;
+}
+
+static clattn_status bench_run(const struct bench *bench, uint32_t group, uint32_t data[WORDS], struct cla_error *error)
+{
+    const cl_uint salt = SALT;
+    const size_t bytes = WORDS * sizeof data[0];
+    clattn_status status = cla_cl_set_argument(bench->kernel, 0, sizeof bench->buffer, &bench->buffer, error);
+    if (!status)
+        status = cla_cl_set_argument(bench->kernel, 1, sizeof salt, &salt, error);
+    if (!status)
+        status = cla_cl_enqueue_write(bench->queue, bench->buffer, 0, bytes, data, 0, NULL, NULL, error);
+    if (!status)
+        status = cla_cl_enqueue_kernel(bench->queue, bench->kernel, group, group, 0, NULL, NULL, error);
+    if (!status)
+        status = cla_cl_enqueue_read(bench->queue, bench->buffer, 0, bytes, data, 0, NULL, NULL, error);
+    /* Also after a failure: the driver must be done with `data`. */
+    struct cla_error late;
+    const clattn_status finished = cla_cl_finish(bench->queue, &late);
+    if (!status && finished)
+        *error = late;
+    return status ? status : finished;
+}
+
+static void fill_data(uint32_t data[WORDS])
+{
+    memset(data, 0xff, WORDS * sizeof data[0]);
+    memcpy(data + FLOATS, floats, sizeof floats);
+    memcpy(data + HALVES, halves, sizeof halves);
+}
+
+static bool array_right(const uint32_t data[WORDS], uint32_t group)
+{
+    for (uint32_t i = 0; i < group; i++) {
+        if (data[WRONG + i] != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool halves_right(const uint32_t data[WORDS])
+{
+    float loaded[2 * VALUES];
+    uint16_t stored[2 * VALUES];
+    memcpy(loaded, data + LOADED, sizeof loaded);
+    memcpy(stored, data + STORED, sizeof stored);
+    for (int i = 0; i < 2 * VALUES; i++) {
+        const float expected = cla_half_to_float(halves[i % VALUES]);
+        if (memcmp(&loaded[i], &expected, sizeof expected) != 0)
+            return false;
+        if (stored[i] != cla_half_from_float(floats[i % VALUES]))
+            return false;
+    }
+    return true;
+}
+
+/* An error is only what has nothing to do with the kernel; what the device does with the kernel is an answer. */
+static clattn_status try_one(const struct clattn_context *context, struct attempt *attempt, struct cla_error *error)
+{
+    uint32_t data[WORDS];
+    struct bench bench = {0};
+    struct cla_error refusal;
+    clattn_status status = bench_init(&bench, context->device, error);
+    if (status)
+        goto done;
+    fill_data(data);
+    clattn_status answer = bench_build(&bench, context->device, attempt, &refusal);
+    if (!answer)
+        answer = bench_run(&bench, attempt->group, data, &refusal);
+    if (!answer && !array_right(data, attempt->group))
+        answer = cla_fail(&refusal, CL_INVALID_VALUE, "the __local array did not keep its values");
+    attempt->accepted = !answer;
+    attempt->half_right = !answer && attempt->half && halves_right(data);
+    attempt->out_of_memory = answer == CL_OUT_OF_HOST_MEMORY || answer == CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (answer)
+        cla_say(&context->log, CLATTN_LOG_DEBUG, "probe: %" PRIu32 " bytes of local memory, half %d: %s",
+                attempt->local_bytes, attempt->half, refusal.text);
+    else if (cla_cl_kernel_work_group_info(bench.kernel, context->device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+                                           sizeof attempt->multiple, &attempt->multiple, &refusal))
+        attempt->multiple = 0;
+done:
+    bench_finish(&bench);
+    return status;
+}
+
+/* Sizes to try, the largest first; the last is no array at all. */
+static int list_candidates(const struct clattn_capabilities *capabilities, uint32_t candidates[MAX_CANDIDATES])
+{
+    const uint64_t most = UINT64_C(1) << 30;
+    const uint64_t said = capabilities->local_memory_bytes < most ? capabilities->local_memory_bytes : most;
+    const uint32_t reported = (uint32_t)said / 4 * 4;
+    int count = 0;
+    if (capabilities->vendor_id == NVIDIA && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_LOCAL) {
+        for (size_t i = 0; i < sizeof nvidia_kilobytes / sizeof nvidia_kilobytes[0]; i++) {
+            if (nvidia_kilobytes[i] * 1024 > reported)
+                candidates[count++] = nvidia_kilobytes[i] * 1024;
+        }
+    }
+    if (reported)
+        candidates[count++] = reported;
+    if (reported > 2048)
+        candidates[count++] = reported - 1024; /* where the driver keeps some for itself */
+    candidates[count++] = 0;
+    return count;
+}
+
+/* What the probe is for, as the disk cache keeps it. */
+struct answer {
+    uint64_t static_local_bytes;
+    bool half_loads;
+    uint32_t multiple;
+};
+
+/* Tries until one is accepted. A compiler that refuses the half functions altogether gets a second round without. */
+static clattn_status ask(const struct clattn_context *context, struct answer *answer, bool *certain,
+                         struct cla_error *error)
+{
+    uint32_t candidates[MAX_CANDIDATES];
+    const struct clattn_capabilities *capabilities = &context->capabilities;
+    const int count = list_candidates(capabilities, candidates);
+    uint32_t group = MAX_GROUP;
+    if (capabilities->max_work_group_size < group)
+        group = (uint32_t)capabilities->max_work_group_size;
+    if (capabilities->max_work_item_size < group)
+        group = (uint32_t)capabilities->max_work_item_size;
+    *certain = true;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < count; i++) {
+            struct attempt attempt = {.local_bytes = candidates[i], .half = round == 0, .group = group};
+            const clattn_status status = try_one(context, &attempt, error);
+            if (status)
+                return status;
+            if (attempt.out_of_memory)
+                *certain = false;
+            if (!attempt.accepted)
+                continue;
+            *answer = (struct answer){attempt.local_bytes, attempt.half_right, (uint32_t)attempt.multiple};
+            return CLATTN_SUCCESS;
+        }
+    }
+    *certain = false;
+    cla_say(&context->log, CLATTN_LOG_WARNING, "device \"%s\" does not run even the kernel that probes it",
+            capabilities->device_name);
+    return CLATTN_SUCCESS;
+}
+
+/* Some runtimes report another local memory size or group limit from run to run: a new size is a new question. */
+static void write_identity(const struct clattn_capabilities *capabilities, struct cla_text *identity)
+{
+    cla_text_printf(identity, "probe 1\n");
+    cla_device_identity(capabilities, identity);
+    cla_text_printf(identity, "local memory %" PRIu64 ", type %d, group %" PRIu64 ", %" PRIu64 "\n",
+                    capabilities->local_memory_bytes, (int)capabilities->local_memory_type,
+                    capabilities->max_work_group_size, capabilities->max_work_item_size);
+}
+
+static const char answer_format[] = "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 "\n";
+
+static bool load_answer(const char *directory, const char *identity, struct answer *answer)
+{
+    void *payload = NULL;
+    size_t size = 0;
+    if (!cla_binary_cache_load(directory, identity, &payload, &size))
+        return false;
+    char text[128];
+    snprintf(text, sizeof text, "%.*s", (int)(size < sizeof text ? size : 0), (const char *)payload);
+    free(payload);
+    int half_loads = 0;
+    if (sscanf(text, "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32, &answer->static_local_bytes,
+               &half_loads, &answer->multiple) != 3)
+        return false;
+    answer->half_loads = half_loads != 0;
+    return true;
+}
+
+static void store_answer(const char *directory, const char *identity, const struct answer *answer)
+{
+    char text[128];
+    const int length = snprintf(text, sizeof text, answer_format, answer->static_local_bytes, (int)answer->half_loads,
+                                answer->multiple);
+    cla_binary_cache_store(directory, identity, text, (size_t)length);
+}
+
+clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
+{
+    struct clattn_capabilities *capabilities = &context->capabilities;
+    struct answer answer = {0};
+    struct cla_text identity = {0};
+    clattn_status status = CLATTN_SUCCESS;
+    write_identity(capabilities, &identity);
+    if (identity.failed) {
+        status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the identity of a device");
+        goto done;
+    }
+    const bool known = load_answer(context->cache_directory, identity.data, &answer);
+    if (!known) {
+        bool certain = false;
+        status = ask(context, &answer, &certain, error);
+        if (status)
+            goto done;
+        if (certain)
+            store_answer(context->cache_directory, identity.data, &answer);
+    }
+    capabilities->static_local_memory_bytes = answer.static_local_bytes;
+    capabilities->half_loads = answer.half_loads;
+    if (!capabilities->preferred_work_group_multiple)
+        capabilities->preferred_work_group_multiple = answer.multiple;
+    cla_say(&context->log, CLATTN_LOG_INFO, "probe: static local memory of %" PRIu64 " bytes, half loads %s, by %s",
+            answer.static_local_bytes, answer.half_loads ? "right" : "not right",
+            known ? "the cache" : "running a kernel");
+done:
+    cla_text_free(&identity);
+    return status;
+}

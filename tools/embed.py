@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Turns files into one C file that defines cla_embedded_files[] (src/device/source.h).
+
+The output depends on the files' bytes and their names below --root alone: no dates, no paths of the machine.
+"""
+import argparse
+import pathlib
+
+HEAD = '''/* Made by tools/embed.py from the files under cl/. */
+#include "device/source.h"
+'''
+
+
+def c_array(name, data):
+    rows = (data[i:i + 20] for i in range(0, len(data), 20))
+    body = ''.join('    ' + ','.join(str(byte) for byte in row) + ',\n' for row in rows)
+    return f'\nstatic const unsigned char {name}[] = {{\n{body}}};\n'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--root', required=True, type=pathlib.Path, help='names are relative to this folder')
+    parser.add_argument('--output', required=True, type=pathlib.Path)
+    parser.add_argument('inputs', nargs='+', type=pathlib.Path)
+    arguments = parser.parse_args()
+
+    arrays, rows = [], []
+    for number, path in enumerate(arguments.inputs):
+        name = path.resolve().relative_to(arguments.root.resolve()).as_posix()
+        data = path.read_bytes()
+        if not data:
+            parser.error(f'{name} is empty')
+        # A compiler on the user's machine reads these: what is not ASCII fails there, not here.
+        if not data.isascii() or b'\0' in data or b'\r' in data or '"' in name or '\\' in name:
+            parser.error(f'{name} must be plain ASCII with Unix line ends')
+        arrays.append(c_array(f'file_{number}', data))
+        rows.append(f'    {{"{name}", file_{number}, sizeof file_{number}}},\n')
+
+    arguments.output.write_text(HEAD + ''.join(arrays)
+                                + '\nconst struct cla_embedded_file cla_embedded_files[] = {\n' + ''.join(rows) + '};\n'
+                                + f'const size_t cla_embedded_file_count = {len(rows)};\n')
+
+
+if __name__ == '__main__':
+    main()
