@@ -50,8 +50,9 @@ struct clattn_tensor {
  * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the row's
  * scaled scores over the keys it sees: m = max s, l = sum exp(s - m), lse = m + ln l.
  *
- * An output must not share bytes with another output or with an input. Within one cl_mem this is checked, by the first and
- * last byte of each; two sub-buffers of one buffer, or overlapping ranges, are the caller's to keep apart. */
+ * An output must not share memory with another output or with an input. Within one cl_mem this is checked, by the span from
+ * the first to the last byte of each tensor (so an O interleaved with an input in one buffer is refused); two sub-buffers of one
+ * buffer are the caller's to keep apart. */
 struct clattn_forward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o;

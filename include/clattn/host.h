@@ -34,7 +34,8 @@ struct clattn_host_forward_args {
     float *lse, *m, *l; /* dense [batch, heads, n_q] */
 };
 
-/* What the last call on this clattn_host took. */
+/* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made without
+ * CL_QUEUE_PROFILING_ENABLE. */
 struct clattn_host_info {
     uint64_t device_bytes; /* device memory held for Q, K, V, O, m, l and LSE */
     double copy_in_ms;     /* host to device */
@@ -42,7 +43,11 @@ struct clattn_host_info {
     double copy_out_ms;
 };
 
-/* Computes attention and returns when the outputs are in the arrays. On an error the output arrays are untouched.
+/* Computes attention and returns when the outputs are in the arrays. Inputs are copied before anything is written, so they may
+ * share memory with each other and with an output; outputs must not overlap each other.
+ *
+ * On an error the output arrays are untouched, with one exception: an `o` without gaps is copied straight into its array, last
+ * of all, and may be partly written where the device fails during that very copy.
  *
  * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where an array exceeds what the device can allocate. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,

@@ -10,7 +10,12 @@ CLATTN_BEGIN_DECLS
  * memory. Both matrix products are CLBlast's (SGEMM); P overwrites S. It is the baseline that clattn is measured against,
  * and a check that shares no kernel with it. 16-bit tensors, and layouts that a GEMM cannot take, are first copied to fp32.
  *
- * The results are those of clattn_forward_enqueue up to rounding. The workspace grows with n_q * n_kv. */
+ * The results are those of clattn_forward_enqueue up to rounding, where V is finite: a key that a row does not see has P = 0,
+ * and 0 times the infinity or NaN of its value is NaN here.
+ *
+ * The workspace grows with n_q * n_kv: it holds that matrix for as many heads as follow each other at constant strides (all of them,
+ * where the tensors are dense and heads are not grouped), up to what CLBlast can address, which counts in 32 bits.
+ * CLBlast allocates copies of its own beside it while a call runs. */
 
 /* The exact workspace in bytes. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_TYPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *context,
@@ -20,7 +25,7 @@ CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *c
 /* As clattn_forward_enqueue, with the workspace of that size in args. The first call for a type compiles: CLBlast keeps its
  * kernels, and the context its own. It may block meanwhile.
  *
- * Threads: calls on one context are done one after the other, since CLBlast 1.5 is not safe otherwise. */
+ * Threads: any. Calls take turns, through the whole process, since CLBlast 1.5 is not safe otherwise. */
 CLATTN_API clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,
                                                  cl_command_queue queue, const struct clattn_forward_args *args,
                                                  cl_uint wait_count, const cl_event *wait_list, cl_event *event);

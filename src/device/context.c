@@ -113,10 +113,8 @@ static clattn_status create(struct clattn_context **result, const struct clattn_
     if (status)
         return status;
     struct clattn_context *context = calloc(1, sizeof *context);
-    if (!context || pthread_mutex_init(&context->standard_lock, NULL) != 0) {
-        free(context);
+    if (!context)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
-    }
     context->log = params->log;
     status = fill(context, params, error);
     if (status)
@@ -143,7 +141,6 @@ void clattn_context_destroy(clattn_context **handle)
     cla_programs_destroy(context->programs);
     cla_cl_release_device(context->device);
     cla_cl_release_context(context->context);
-    pthread_mutex_destroy(&context->standard_lock);
     free(context);
 }
 

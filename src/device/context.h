@@ -4,7 +4,6 @@
 
 #include "device/program.h"
 #include <clattn/device.h>
-#include <pthread.h>
 
 struct clattn_context {
     cl_context context;
@@ -13,7 +12,6 @@ struct clattn_context {
     struct clattn_capabilities capabilities;
     char cache_directory[1024];
     struct cla_programs *programs;
-    pthread_mutex_t standard_lock; /* CLBlast 1.5 is not safe for concurrent calls */
 };
 
 /* Whether kernels can be compiled for the device and run on it: CLATTN_UNSUPPORTED_DEVICE and the reason where not. */

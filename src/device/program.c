@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/query.h"
 #include "device/report.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -3,11 +3,26 @@
  * The planner's side of cl/forward_simt.cl: what a configuration costs, and which one to take. */
 #include "plan/checked.h"
 #include "plan/planner.h"
+#include <math.h>
 #include <stddef.h>
+
+enum {
+    MOST_ROWS = 128,          /* of a query block */
+    MOST_KEYS = 256,          /* of a key block */
+    MOST_ITEMS = 512,         /* of a work-group: beyond, barriers cost more than reuse gains */
+    MOST_WORDS = 248,         /* private words that compile without spilling where an item may have 255 registers */
+    DEFAULT_WORDS = 128,      /* and where nothing is known of registers */
+    DEFAULT_REGISTERS = 65536 /* of a compute unit */
+};
 
 static int round_up(int value, int multiple)
 {
     return (value + multiple - 1) / multiple * multiple;
+}
+
+static int ceil_div(int value, int divisor)
+{
+    return (value + divisor - 1) / divisor;
 }
 
 static int largest(int a, int b)
@@ -15,10 +30,17 @@ static int largest(int a, int b)
     return a > b ? a : b;
 }
 
-/* An item's share of a tile, as the kernel derives it. */
+/* The widest vector that n elements divide into. */
+static int width_of(int n)
+{
+    return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+}
+
+/* What each item of a work-group owns, as the kernel derives it. */
 struct share {
-    int ty, rows, columns; /* of the scores: rows x columns an item */
-    int values;            /* float4s of an output row */
+    int ty;
+    int rows, columns; /* of the scores */
+    int values;        /* float4s of an output row */
 };
 
 static struct share share_of(const struct clattn_problem *problem, const struct cla_config *config)
@@ -27,102 +49,170 @@ static struct share share_of(const struct clattn_problem *problem, const struct 
     return (struct share){.ty = ty,
                           .rows = config->b_r / ty,
                           .columns = config->b_c / config->simt.tx,
-                          .values = (int)cla_ceil_div(problem->d_v, 4 * config->simt.tx)};
+                          .values = ceil_div(problem->d_v, 4 * config->simt.tx)};
 }
 
 /* To the byte what the kernel declares (SIMT_LOCAL_FLOATS). */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const int64_t q_stride = round_up(problem->d, 4) | 4, k_stride = config->simt.d_slice | 4;
-    const int64_t v_stride = (int64_t)share.values * config->simt.tx * 4;
-    const int64_t p_stride = config->b_c % 4 ? config->b_c : config->b_c | 4;
-    const int64_t k_floats = (config->b_c + (config->simt.q_resident ? 0 : config->b_r)) * k_stride;
-    const int64_t v_floats = config->simt.kv_slice * v_stride;
-    const int64_t q_floats = config->simt.q_resident ? config->b_r * q_stride : 0;
-    const int64_t p_floats = (config->b_r * p_stride + 3) / 4 * 4;
+    const int64_t d = round_up(problem->d, 4), b_r = config->b_r, b_c = config->b_c;
+    const int64_t k_floats = config->simt.d_slice * (b_c + (config->simt.q_resident ? 0 : b_r));
+    const int64_t v_floats = (int64_t)config->simt.kv_slice * share.values * config->simt.tx * 4;
+    const int64_t q_floats = config->simt.q_resident ? d * b_r : 0;
+    const int64_t p_floats = (b_r * b_c + 3) / 4 * 4;
     const int64_t slice = k_floats > v_floats ? k_floats : v_floats;
     return (uint64_t)(q_floats + config->simt.buffers * slice + p_floats + 4) * sizeof(float);
 }
 
-/* Float4s of the next slice that an item carries in registers. */
+/* 4-column blocks of the next slice that an item carries in registers. */
 static int carried(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const int64_t k_vectors = (int64_t)config->b_c * (config->simt.d_slice / 4);
-    const int64_t v_vectors = (int64_t)config->simt.kv_slice * share.values * config->simt.tx;
-    return (int)cla_ceil_div(k_vectors > v_vectors ? k_vectors : v_vectors, config->work_group_size);
+    const int width = width_of(share.columns), items = config->work_group_size;
+    const int k = ceil_div(config->b_c / width * (config->simt.d_slice / 4), items) * width;
+    const int v = ceil_div(config->simt.kv_slice * share.values * config->simt.tx, items);
+    return config->simt.prefetch ? largest(k, v) : 1;
+}
+
+/* 32-bit words that an item keeps: scores, outputs, the rows' bound, maximum and sum, what it carries, operands,
+ * addresses. */
+static int private_words(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const struct share share = share_of(problem, config);
+    const int operands = 2 * (share.rows + largest(share.columns, 4 * share.values));
+    return share.rows * share.columns + 4 * share.rows * share.values + 3 * share.rows +
+           clattn_dtype_size(problem->dtype) * carried(problem, config) + operands + 36;
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const struct share share = share_of(problem, config);
-    const int out = share.rows * share.values * 4, scores = share.rows * share.columns;
-    const int operands = largest(4 * share.columns + 4,
-                                 (config->simt.kv_slice % 4 == 0 && share.values <= 4 ? 16 : 4) * share.values + 4);
-    const int next = config->simt.prefetch ? carried(problem, config) * clattn_dtype_size(problem->dtype) : 0;
-    const int state = 3 * share.rows, addresses = 24;
-    return (uint64_t)(out + scores + operands + next + state + addresses) * sizeof(float);
+    return (uint64_t)private_words(problem, config) * 4;
 }
 
 /* What a device lets a configuration use. */
 struct limits {
     uint64_t local_bytes;
-    int64_t work_group_size;
-    uint64_t private_bytes; /* what stays in registers */
+    int64_t items;
+    int words;     /* an item's registers */
+    int registers; /* a compute unit's */
 };
 
-/* Registers an item may hold: 240 where the vendor's figure for a group is known to allow that with 256 items, else
- * 128, which GPUs of the last ten years give to groups of 256. */
 static struct limits limits_of(const struct clattn_capabilities *capabilities)
 {
     const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
-    return (struct limits){.local_bytes = cla_usable_local_bytes(capabilities),
-                           .work_group_size = first && first < items ? first : items,
-                           .private_bytes = capabilities->nv_registers_per_group >= 65536 ? 240 * 4 : 128 * 4};
+    const uint64_t local = cla_usable_local_bytes(capabilities);
+    const uint32_t registers = capabilities->nv_registers_per_group;
+    return (struct limits){.local_bytes = local > 16 ? local - 16 : 0, /* drivers may align the kernel's array */
+                           .items = first && first < items ? first : items,
+                           .words = registers >= DEFAULT_REGISTERS ? MOST_WORDS : DEFAULT_WORDS,
+                           .registers = registers ? (int)registers : DEFAULT_REGISTERS};
 }
 
-/* How K and V pass through local memory, from the most comfortable to the tightest. */
+/* The model of time, fitted to 49 configurations measured on an NVIDIA H200 (root mean square error 5.4 %); elsewhere
+ * only its order of things matters. Everything is in issue slots of a compute unit with four schedulers of 32 lanes. */
 static const struct {
-    int q_resident, buffers, d_slice, kv_slice;
-} passages[] = {{1, 2, 32, 32}, {1, 2, 16, 16}, {1, 1, 16, 16}, {0, 2, 16, 16}, {0, 1, 16, 16},
-                {0, 1, 8, 8},   {0, 1, 8, 4},   {0, 1, 4, 2},   {0, 1, 4, 1}};
+    double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */
+    double loop;    /* further instructions for each multiply-add */
+    double copy;    /* slots to carry a block of four elements */
+    double barrier; /* for each barrier that no other work-group hides */
+    double exposed_load; /* a slice that is not prefetched */
+    double latency;      /* items that it takes to hide latencies by half */
+    double traffic;      /* bytes of device memory a slot, for each compute unit */
+    double word;         /* slots a 32-lane word through local memory */
+} weight = {1.65, 0.15, 8, 100, 7300, 45, 77, 2};
 
-/* Estimated instruction slots for one key block, per item and per pair of row and key. The weights come from
- * measurements on one GPU (see README, "The planner's model"); only their order of magnitude matters elsewhere. */
+/* Work-groups that share a compute unit, by local memory, registers and the 2048 items that fit one. */
+static int64_t residents(const struct limits *limits, const struct clattn_problem *problem,
+                         const struct cla_config *config)
+{
+    const int words = private_words(problem, config);
+    const int64_t held =
+        (int64_t)(words > MOST_WORDS ? 256 : round_up(words, 8)) * round_up(config->work_group_size, 32);
+    const int64_t by_local = (int64_t)(limits->local_bytes / (local_bytes(problem, config) + 1040));
+    const int64_t by_registers = limits->registers / held, by_items = 2048 / config->work_group_size;
+    int64_t groups = by_local < by_registers ? by_local : by_registers;
+    groups = groups < by_items ? groups : by_items;
+    return groups > 1 ? groups : 1;
+}
+
+static double arithmetic(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const struct share share = share_of(problem, config);
+    return (double)share.rows * ((double)round_up(problem->d, 4) * share.columns + 4.0 * config->b_c * share.values);
+}
+
+/* Registers that each of so many items may have: an item's own limit, or its part of the compute unit's. */
+static int words_of(const struct limits *limits, int items)
+{
+    const int part = limits->registers / round_up(items, 32) / 8 * 8;
+    return part < limits->words ? part : limits->words;
+}
+
+/* Rows of a block that the sequence has, on average. */
+static double useful_rows(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->expected_n_q
+               ? (double)problem->expected_n_q / (double)cla_ceil_div(problem->expected_n_q, config->b_r)
+               : config->b_r;
+}
+
+/* How much longer the busiest of four schedulers works than the average one, with the best of up to so many groups at
+ * work (the best, so that room for one more never counts as a loss). */
+static double unevenness(int warps, int groups)
+{
+    double least = 4;
+    for (int count = 1; count <= groups; count++) {
+        const double uneven = (double)round_up(count * warps, 4) / (count * warps);
+        least = uneven < least ? uneven : least;
+    }
+    return least;
+}
+
+/* Slots for one pair of row and key; smaller is better. */
 static double cost(const struct limits *limits, const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const double d = round_up(problem->d, 4), rows = share.rows, columns = share.columns, values = share.values;
-    const double arithmetic = rows * columns * d + rows * config->b_c * values * 4;
-    const double loads = d / 4 * (rows + columns) + config->b_c / 4.0 * rows + config->b_c * values;
-    const double softmax = rows * (columns * 12 + 8);
-    const double slices =
-        (double)cla_ceil_div(problem->d, config->simt.d_slice) + (double)config->b_c / config->simt.kv_slice;
-    const double barriers = 2 + slices * (config->simt.buffers == 2 ? 1 : 2);
-    const double copies =
-        (config->b_c * (d / 4 + (config->simt.q_resident ? 0.0 : (double)config->b_r / config->b_c * d / 4) +
-                        values * config->simt.tx)) /
-        config->work_group_size;
-    double slots = arithmetic + 5 * loads + softmax + 60 * barriers + 12 * copies;
+    const int rows = share.rows, columns = share.columns, values = share.values, items = config->work_group_size;
+    const double d = round_up(problem->d, 4), b_c = config->b_c;
+    const int k_slices = ceil_div((int)d, config->simt.d_slice), v_slices = config->b_c / config->simt.kv_slice;
 
-    /* Private memory beyond the registers goes through device memory. */
-    const uint64_t needed = private_bytes(problem, config);
-    if (needed > limits->private_bytes)
-        slots *= 1 + 4.0 * (double)(needed - limits->private_bytes) / (double)limits->private_bytes;
-    /* Fewer than 256 items at work on a compute unit leave latencies unhidden; small groups share it as local memory
-     * allows. */
-    const uint64_t groups = limits->local_bytes / local_bytes(problem, config);
-    const double resident = config->work_group_size * (double)(groups < 8 ? groups : 8);
-    if (resident < 256)
-        slots *= 1 + 0.25 * (256 / resident - 1);
-    /* Rows beyond the sequence are computed all the same. */
-    const double useful =
-        problem->expected_n_q
-            ? (double)problem->expected_n_q / ((double)cla_ceil_div(problem->expected_n_q, config->b_r) * config->b_r)
-            : 1;
-    return slots * config->work_group_size / ((double)config->b_r * config->b_c) / useful;
+    /* One block of keys, for one item. */
+    const double loads =
+        d * (rows / width_of(rows) + columns / width_of(columns)) + b_c * (rows / width_of(rows) + values);
+    const double words = d * (rows + columns) + b_c * (rows + 4 * values);
+    double copies = (b_c * k_slices * config->simt.d_slice / 4 + b_c * values * config->simt.tx) / items;
+    if (!config->simt.q_resident)
+        copies += (double)k_slices * config->b_r * config->simt.d_slice / 4 / items;
+    const double issue = arithmetic(problem, config) * (1 + weight.loop) + loads + 9.0 * rows * columns +
+                         weight.copy * copies + 60.0 * (k_slices + v_slices);
+    const double local = weight.word * (words + 8 * copies + 2.0 * rows * columns);
+
+    /* One block of keys, for the work-group: its warps go to four schedulers, and other groups hide what it waits for.
+     */
+    const double groups = (double)residents(limits, problem, config);
+    const int warps = ceil_div(items, 32);
+    double slots = pow(pow(issue, weight.overlap) + pow(local, weight.overlap), 1 / weight.overlap) * warps *
+                   unevenness(warps, (int)groups);
+    slots += (k_slices + v_slices + 1) * (config->simt.buffers == 1 ? 2 : 1) * weight.barrier / groups;
+    slots += ((config->simt.prefetch ? 0 : k_slices + v_slices) + (config->simt.q_resident ? 0 : k_slices)) *
+             weight.exposed_load / groups;
+    slots *= 1 + weight.latency / (groups * items);
+    slots += b_c * (problem->d + problem->d_v) * clattn_dtype_size(problem->dtype) * 4 / weight.traffic;
+
+    /* What does not stay in registers goes through device memory: never worth it while anything else fits. */
+    const int excess = private_words(problem, config) - words_of(limits, items);
+    if (excess > 0)
+        slots *= 10 + excess;
+    return slots / (useful_rows(problem, config) * b_c);
 }
+
+/* How Q, K and V pass through local memory. */
+static const struct {
+    int q_resident, buffers, d_slice, kv_slice;
+} passages[] = {{1, 2, 32, 32}, {1, 2, 32, 16}, {1, 2, 16, 16}, {1, 1, 32, 32}, {1, 1, 16, 16},
+                {0, 2, 32, 16}, {0, 2, 16, 16}, {0, 1, 32, 16}, {0, 1, 16, 16}, {0, 1, 8, 8},
+                {0, 1, 8, 4},   {0, 1, 4, 2},   {0, 1, 4, 1}};
 
 static void take_passage(const struct clattn_problem *problem, int index, struct cla_config *config)
 {
@@ -132,17 +222,23 @@ static void take_passage(const struct clattn_problem *problem, int index, struct
     config->simt.d_slice = passages[index].d_slice < d ? passages[index].d_slice : d;
     config->simt.kv_slice = passages[index].kv_slice;
     while (config->b_c % config->simt.kv_slice)
-        config->simt.kv_slice /= 2;
+        config->simt.kv_slice--;
+    config->simt.prefetch = 1;
     config->simt.prefetch = carried(problem, config) <= 8;
 }
 
-/* Items are numbered in patches of up to 8 x 4, so that the lanes of a hardware vector touch few distinct rows and
- * columns. */
+/* Items are numbered in patches of 32, as square as 8 x 4, so that the lanes of a hardware vector touch few distinct
+ * rows and columns (5 % at d = 128); in plain order where no patch fits. */
 static void number_items(struct cla_config *config)
 {
-    const int ty = config->work_group_size / config->simt.tx;
-    config->simt.lanes_x = config->simt.tx % 8 == 0 && ty % 4 == 0 ? 8 : config->simt.tx;
-    config->simt.lanes_y = config->simt.tx % 8 == 0 && ty % 4 == 0 ? 4 : 1;
+    const int tx = config->simt.tx, ty = config->work_group_size / tx;
+    int x = 1, y = 1;
+    while (x < 8 && tx % (2 * x) == 0)
+        x *= 2;
+    while (x * y < 32 && ty % (2 * y) == 0)
+        y *= 2;
+    config->simt.lanes_x = x * y < 32 ? tx : x;
+    config->simt.lanes_y = x * y < 32 ? 1 : y;
 }
 
 /* The best configuration found so far. */
@@ -158,9 +254,13 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
-    if ((int64_t)tx * ty > search->limits->work_group_size || b_r % ty || b_c % tx || b_r / ty * (b_c / tx) > 256)
+    if ((int64_t)tx * ty > search->limits->items || b_r % ty || b_c % tx || b_r / ty * (b_c / tx) > 256)
         return;
     if (problem->work_group_size && problem->work_group_size != tx * ty)
+        return;
+    /* Arithmetic alone is a lower bound. */
+    const double least = arithmetic(problem, &config) * ceil_div(tx * ty, 32) / (useful_rows(problem, &config) * b_c);
+    if (search->cost >= 0 && least >= search->cost)
         return;
     number_items(&config);
     for (size_t i = 0; i < sizeof passages / sizeof *passages; i++) {
@@ -175,30 +275,42 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
     }
 }
 
-static void consider_rows(struct search *search, int tx, int ty, int b_r)
+static void consider_keys(struct search *search, int tx, int ty, int b_r)
 {
     if (search->problem->b_c) {
         consider(search, tx, ty, b_r, search->problem->b_c);
         return;
     }
-    for (int columns = 1; columns <= 8; columns *= 2)
-        consider(search, tx, ty, b_r, tx * columns);
+    for (int columns = 8; columns >= 1; columns /= 2)
+        if (tx * columns <= MOST_KEYS)
+            consider(search, tx, ty, b_r, tx * columns);
 }
+
+static void consider_rows(struct search *search, int tx, int ty)
+{
+    if (search->problem->b_r) {
+        consider_keys(search, tx, ty, search->problem->b_r);
+        return;
+    }
+    for (int rows = 8; rows >= 1; rows /= 2)
+        if (ty * rows <= MOST_ROWS)
+            consider_keys(search, tx, ty, ty * rows);
+}
+
+/* Widths of a row of items, not only powers of two: 4 * TX should divide d_v, or nearly. */
+static const int row_widths[] = {8, 16, 32, 4, 10, 12, 14, 20, 24, 28, 40, 48, 56, 64, 5, 6, 7, 3, 2, 1, 128};
 
 static struct search find_best(const struct limits *limits, const struct clattn_problem *problem)
 {
     struct search search = {.limits = limits, .problem = problem, .cost = -1};
-    for (int tx = 1; tx <= 64; tx *= 2) {
-        for (int ty = 1; ty <= 64; ty *= 2) {
-            /* A forced group that is no power of two leaves the rest to the other dimension. */
-            const int forced = problem->work_group_size;
-            const int height = forced && forced % tx == 0 && ty == 1 ? forced / tx : ty;
-            if (problem->b_r)
-                consider_rows(&search, tx, height, problem->b_r);
-            else
-                for (int rows = 1; rows <= 8; rows *= 2)
-                    consider_rows(&search, tx, height, height * rows);
-        }
+    const int forced = problem->work_group_size;
+    for (size_t i = 0; i < sizeof row_widths / sizeof *row_widths; i++) {
+        const int tx = row_widths[i];
+        if (forced && forced % tx == 0)
+            consider_rows(&search, tx, forced / tx);
+        for (int ty = 32; ty >= 1 && !forced; ty /= 2)
+            if (tx * ty <= MOST_ITEMS)
+                consider_rows(&search, tx, ty);
     }
     return search;
 }
@@ -210,44 +322,54 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     return true; /* it runs on every device */
 }
 
+static clattn_status nothing_fits(const struct limits *limits, const struct clattn_problem *problem,
+                                  struct cla_error *error)
+{
+    if (problem->b_r || problem->b_c || problem->work_group_size)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit forward_simt with "
+            "d = %d, d_v = %d, %llu bytes of local memory and %lld work-items",
+            problem->b_r, problem->b_c, problem->work_group_size, problem->d, problem->d_v,
+            (unsigned long long)limits->local_bytes, (long long)limits->items);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "forward_simt with d = %d, d_v = %d: not even a 1 x 1 block fits %llu bytes of local memory and "
+                    "%lld work-items",
+                    problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
+}
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct limits limits = limits_of(capabilities);
     const struct search search = find_best(&limits, problem);
     if (search.cost < 0)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "forward_simt with d = %d, d_v = %d%s: no block fits %llu bytes of local memory and %lld work-items",
-            problem->d, problem->d_v,
-            problem->b_r || problem->b_c || problem->work_group_size ? " and the forced sizes" : "",
-            (unsigned long long)limits.local_bytes, (long long)limits.work_group_size);
+        return nothing_fits(&limits, problem, error);
     *config = search.best;
     info->estimate = search.cost;
     const struct share share = share_of(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "%d x %d items, each %d x %d scores and %d x %d outputs: %llu of %llu bytes of registers an item",
+                  "%d x %d items each own %d x %d scores and %d x %d outputs: %d of %d registers, so that each value "
+                  "loaded is used %d and %d times",
                   config->simt.tx, share.ty, share.rows, share.columns, share.rows, share.values * 4,
-                  (unsigned long long)private_bytes(problem, config), (unsigned long long)limits.private_bytes);
+                  private_words(problem, config), words_of(&limits, config->work_group_size), share.rows,
+                  share.columns);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "K in slices of %d columns, V of %d rows, %d buffer%s, Q %s: %llu of %llu bytes",
-                  config->simt.d_slice, config->simt.kv_slice, config->simt.buffers,
-                  config->simt.buffers == 1 ? "" : "s",
-                  config->simt.q_resident ? "resident" : "read again with each slice",
+                  "Q %s, K in slices of %d columns, V of %d rows, %d buffer%s: %llu of %llu bytes",
+                  config->simt.q_resident ? "stays" : "is read again with each slice", config->simt.d_slice,
+                  config->simt.kv_slice, config->simt.buffers, config->simt.buffers == 1 ? "" : "s",
                   (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
     return CLATTN_SUCCESS;
 }
 
-/* The device refused: half the items, or the best configuration for half the local memory where the group is small
- * already. */
+/* The device refused: plan for half the items and less local memory than this one took. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
     struct limits limits = limits_of(capabilities);
-    const uint64_t used = local_bytes(problem, config);
     if (config->work_group_size > 1)
-        limits.work_group_size = config->work_group_size / 2;
-    limits.local_bytes = used - 1;
+        limits.items = config->work_group_size / 2;
+    limits.local_bytes = local_bytes(problem, config) - 1;
     const struct search search = find_best(&limits, problem);
     if (search.cost < 0)
         return false;

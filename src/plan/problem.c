@@ -66,9 +66,10 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
                         "CLATTN_CAUSAL_TOP_LEFT (2)",
                         (int)problem->causal);
-    if (!isfinite(problem->scale))
+    /* The kernels multiply it by log2(e), so that must stay finite too. */
+    if (!isfinite(problem->scale) || !isfinite(problem->scale * 1.44269504f))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.scale is not finite: it is 0 (1 / sqrt(d)) or any finite number");
+                        "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
     if (problem->expected_n_q < 0 || problem->expected_n_kv < 0)
         return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a length",
                         problem->expected_n_q < 0 ? "expected_n_q" : "expected_n_kv",

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/standard_kernels.h"
+#include "device/clcall.h"
+#include "device/report.h"
+#include <clattn/standard.h>
+#include <clblast_c.h>
+
+/* CLBlast 1.5 keeps its programs in one table for the whole process, and fails where two threads put the same one
+ * there. So calls take turns, whatever their context. */
+static pthread_mutex_t clblast_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A pass under way. */
+struct pass {
+    struct clattn_context *context;
+    cl_command_queue queue;
+    cl_mem workspace;
+    const struct clattn_problem *problem;
+    const struct cla_standard *standard;
+    struct cla_standard_kernels kernels;
+};
+
+/* The next stage reads what this one wrote, and the queue may be out of order. */
+static clattn_status end_stage(const struct pass *pass, struct cla_error *error)
+{
+    return cla_cl_enqueue_barrier(pass->queue, 0, NULL, NULL, error);
+}
+
+/* A GEMM's operand for a run of heads. */
+struct batch {
+    cl_mem buffer;
+    size_t offset, stride, ld, rows, columns;
+};
+
+static struct batch batch_of(const struct pass *pass, int which, int64_t first, int64_t count)
+{
+    const struct cla_standard *standard = pass->standard;
+    const struct cla_matrix *matrix = &standard->matrices[which];
+    const int64_t offset = cla_matrix_offset(matrix, standard, first);
+    const int64_t next = count > 1 ? cla_matrix_offset(matrix, standard, first + 1) : offset;
+    return (struct batch){.buffer = matrix->packed ? pass->workspace : standard->forward.operands[which].buffer,
+                          .offset = (size_t)offset,
+                          .stride = (size_t)(next - offset),
+                          .ld = (size_t)matrix->ld,
+                          .rows = (size_t)matrix->rows,
+                          .columns = (size_t)matrix->columns};
+}
+
+static struct batch batch_of_scores(const struct pass *pass)
+{
+    const struct clattn_shape *shape = &pass->standard->forward.shape;
+    const size_t n_q = (size_t)shape->n_q, n_kv = (size_t)shape->n_kv;
+    return (struct batch){pass->workspace, 0, n_q * n_kv, n_kv, n_q, n_kv};
+}
+
+/* CLBlast 1.5's batched GEMM takes a matrix whose rows touch from offset 0 and with stride rows * columns, whatever it
+ * was told, if its sizes are multiples of a tile. */
+static bool batched_is_right(const struct batch *batch)
+{
+    return batch->ld != batch->columns || (batch->offset == 0 && batch->stride == batch->rows * batch->columns);
+}
+
+static clattn_status check_gemm(CLBlastStatusCode code, const struct batch *c, size_t inner, int64_t count,
+                                struct cla_error *error)
+{
+    if (code == CLBlastSuccess)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, (clattn_status)code, "CLBlast's SGEMM of %lld times %zu x %zu x %zu failed: %s (%d)",
+                    (long long)count, c->rows, c->columns, inner, clattn_status_name((clattn_status)code), (int)code);
+}
+
+/* C = alpha * A * op(B) for `count` heads, all row-major. It is handed over as C^T = op(B)^T * A^T, column-major, since
+ * CLBlast then needs no transposed copy of C. */
+static clattn_status gemm(struct pass *pass, float alpha, const struct batch *a, const struct batch *b, bool transposed,
+                          const struct batch *c, int64_t count, struct cla_error *error)
+{
+    const CLBlastTranspose op = transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    if (count > 1 && batched_is_right(a) && batched_is_right(b) && batched_is_right(c)) {
+        const CLBlastStatusCode code = CLBlastSgemmStridedBatched(
+            CLBlastLayoutColMajor, op, CLBlastTransposeNo, c->columns, c->rows, a->columns, alpha, b->buffer, b->offset,
+            b->ld, b->stride, a->buffer, a->offset, a->ld, a->stride, 0.0f, c->buffer, c->offset, c->ld, c->stride,
+            (size_t)count, &pass->queue, NULL);
+        return check_gemm(code, c, a->columns, count, error);
+    }
+    for (size_t i = 0; i < (size_t)count; i++) {
+        const CLBlastStatusCode code =
+            CLBlastSgemm(CLBlastLayoutColMajor, op, CLBlastTransposeNo, c->columns, c->rows, a->columns, alpha,
+                         b->buffer, b->offset + i * b->stride, b->ld, a->buffer, a->offset + i * a->stride, a->ld, 0.0f,
+                         c->buffer, c->offset + i * c->stride, c->ld, &pass->queue, NULL);
+        const clattn_status status = check_gemm(code, c, a->columns, 1, error);
+        if (status)
+            return status;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* S = scale * Q K^T, P = softmax(S), O = P V for a run of heads. */
+static clattn_status attend(struct pass *pass, int64_t first, int64_t count, struct cla_error *error)
+{
+    const struct batch q = batch_of(pass, CLA_Q, first, count), k = batch_of(pass, CLA_K, first, count);
+    const struct batch v = batch_of(pass, CLA_V, first, count), o = batch_of(pass, CLA_O, first, count);
+    const struct batch s = batch_of_scores(pass);
+    clattn_status status = gemm(pass, pass->problem->scale, &q, &k, true, &s, count, error);
+    if (!status)
+        status = end_stage(pass, error);
+    if (!status)
+        status =
+            cla_standard_softmax(&pass->kernels, pass->queue, pass->standard, pass->workspace, first, count, error);
+    if (!status)
+        status = end_stage(pass, error);
+    if (!status)
+        status = gemm(pass, 1.0f, &s, &v, false, &o, count, error);
+    return status ? status : end_stage(pass, error);
+}
+
+/* Without keys there is nothing to multiply. */
+static clattn_status write_nothing_seen(struct pass *pass, struct cla_error *error)
+{
+    const clattn_status status =
+        cla_standard_softmax(&pass->kernels, pass->queue, pass->standard, NULL, 0, pass->standard->heads, error);
+    return status ? status : cla_standard_unpack(&pass->kernels, pass->queue, pass->standard, CLA_O, NULL, error);
+}
+
+static clattn_status run_pass(struct pass *pass, struct cla_error *error)
+{
+    const struct cla_standard *standard = pass->standard;
+    clattn_status status = CLATTN_SUCCESS;
+    if (!standard->forward.shape.n_kv)
+        return write_nothing_seen(pass, error);
+    for (int i = CLA_Q; i <= CLA_V && !status; i++)
+        if (standard->matrices[i].packed)
+            status = cla_standard_pack(&pass->kernels, pass->queue, standard, i, pass->workspace, error);
+    if (!status)
+        status = end_stage(pass, error);
+    for (int64_t first = 0, count; first < standard->heads && !status; first += count) {
+        count = cla_standard_run(standard, first);
+        status = attend(pass, first, count, error);
+    }
+    if (!status && standard->matrices[CLA_O].packed)
+        status = cla_standard_unpack(&pass->kernels, pass->queue, standard, CLA_O, pass->workspace, error);
+    return status;
+}
+
+static clattn_status check_workspace(const struct cla_standard *standard, const struct clattn_forward_args *args,
+                                     struct cla_error *error)
+{
+    const size_t needed = standard->workspace_bytes;
+    if (!needed)
+        return CLATTN_SUCCESS;
+    if (args->workspace_bytes < needed)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu: this shape needs %zu",
+                        args->workspace_bytes, needed);
+    if (!args->workspace)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace is NULL: it must be a cl_mem of %zu bytes",
+                        needed);
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        const struct cla_operand *operand = &standard->forward.operands[i];
+        if (operand->end && operand->buffer == args->workspace &&
+            (uint64_t)operand->layout.offset * (uint64_t)operand->element_bytes < needed)
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                            "workspace overlaps %s, which begins at byte %lld of the same buffer: the first %zu bytes "
+                            "are overwritten",
+                            cla_operand_names[i], (long long)operand->layout.offset * operand->element_bytes, needed);
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_workspace_buffer(const struct cla_standard *standard, const struct clattn_forward_args *args,
+                                            struct cla_error *error)
+{
+    if (!standard->workspace_bytes)
+        return CLATTN_SUCCESS;
+    struct cla_error cause;
+    size_t bytes = 0;
+    const clattn_status status = cla_cl_buffer_size(args->workspace, &bytes, &cause);
+    if (status)
+        return cla_fail(error, status, "workspace is not a usable cl_mem: %s", cause.text);
+    if (bytes < standard->workspace_bytes)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %zu", bytes,
+                        standard->workspace_bytes);
+    return CLATTN_SUCCESS;
+}
+
+static size_t alignment(const struct clattn_context *context)
+{
+    const uint32_t bits = context->capabilities.base_address_align_bits;
+    return bits ? bits / 8 : 128;
+}
+
+static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                             struct cla_error *error)
+{
+    if (pass->standard->forward.empty)
+        return cla_cl_enqueue_marker(pass->queue, wait_count, wait_list, event, error);
+    clattn_status status =
+        cla_standard_kernels_make(&pass->kernels, pass->context, pass->problem, pass->standard, error);
+    if (!status && wait_count)
+        status = cla_cl_enqueue_barrier(pass->queue, wait_count, wait_list, NULL, error);
+    if (!status) {
+        pthread_mutex_lock(&clblast_lock);
+        status = run_pass(pass, error);
+        pthread_mutex_unlock(&clblast_lock);
+    }
+    if (!status && event)
+        status = cla_cl_enqueue_marker(pass->queue, 0, NULL, event, error);
+    cla_standard_kernels_finish(&pass->kernels);
+    return status;
+}
+
+static clattn_status check_and_enqueue(struct clattn_context *context, const struct clattn_problem *problem,
+                                       cl_command_queue queue, const struct clattn_forward_args *args,
+                                       cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                       struct cla_error *error)
+{
+    struct clattn_problem resolved;
+    struct cla_forward forward;
+    struct cla_standard standard;
+    clattn_status status = cla_problem_resolve(problem, &resolved, error);
+    if (!status)
+        status = cla_forward_arguments(&resolved, args, &forward, error);
+    if (!status)
+        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+    if (!status)
+        status = check_workspace(&standard, args, error);
+    if (!status)
+        status = cla_check_waits(wait_count, wait_list, error);
+    if (!status)
+        status = cla_check_queue(queue, context->context, context->device, error);
+    if (!status)
+        status = cla_check_buffers(&forward, error);
+    if (!status)
+        status = check_workspace_buffer(&standard, args, error);
+    if (status)
+        return status;
+    struct pass pass = {
+        .context = context, .queue = queue, .workspace = args->workspace, .problem = &resolved, .standard = &standard};
+    return enqueue(&pass, wait_count, wait_list, event, error);
+}
+
+clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,
+                                      cl_command_queue queue, const struct clattn_forward_args *args,
+                                      cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status;
+    if (!context)
+        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "context is NULL: it must be a clattn_context");
+    else
+        status = check_and_enqueue(context, problem, queue, args, wait_count, wait_list, event, &error);
+    return status ? cla_report(context ? &context->log : NULL, &error) : CLATTN_SUCCESS;
+}
+
+static clattn_status workspace_bytes(const struct clattn_context *context, const struct clattn_problem *problem,
+                                     const struct clattn_forward_args *args, size_t *bytes, struct cla_error *error)
+{
+    struct clattn_problem resolved;
+    struct cla_forward forward;
+    struct cla_standard standard;
+    const struct clattn_layout *const layouts[CLA_OPERANDS] = {&args->q.layout, &args->k.layout, &args->v.layout,
+                                                               &args->o.layout};
+    clattn_status status = cla_problem_resolve(problem, &resolved, error);
+    if (!status)
+        status = cla_forward_resolve(&resolved, &args->shape, layouts, &forward, error);
+    if (!status)
+        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+    if (!status)
+        *bytes = standard.workspace_bytes;
+    return status;
+}
+
+clattn_status clattn_standard_workspace_bytes(const clattn_context *context, const struct clattn_problem *problem,
+                                              const struct clattn_forward_args *args, size_t *bytes)
+{
+    struct cla_error error;
+    clattn_status status;
+    if (!context)
+        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "context is NULL: it must be a clattn_context");
+    else if (!args)
+        status =
+            cla_fail(&error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_forward_args");
+    else if (!bytes)
+        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "bytes is NULL: it must point to the size_t to be set");
+    else
+        status = workspace_bytes(context, problem, args, bytes, &error);
+    return status ? cla_report(context ? &context->log : NULL, &error) : CLATTN_SUCCESS;
+}

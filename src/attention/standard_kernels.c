@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/standard_kernels.h"
+#include "device/clcall.h"
+#include "device/source.h"
+#include "plan/kernel_params.h"
+
+static size_t row_work_group(const struct clattn_capabilities *capabilities)
+{
+    size_t size = 256;
+    if (capabilities->type == CLATTN_DEVICE_CPU)
+        return 1;
+    while (size > 1 && (size > capabilities->max_work_group_size || size > capabilities->max_work_item_size))
+        size /= 2;
+    return size;
+}
+
+static clattn_status make_program(struct clattn_context *context, size_t work_group_size, const char *name,
+                                  const char *const *files, enum clattn_dtype dtype, enum clattn_causal causal,
+                                  cl_program *program, struct cla_error *error)
+{
+    struct cla_text defines = {0}, text = {0};
+    char key[CLA_HASH_HEX];
+    clattn_status status;
+    cla_text_printf(&defines, "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    (int)causal, (int)dtype, (int)work_group_size);
+    if (defines.failed)
+        status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", name);
+    else
+        status = cla_source_assemble(defines.data, files, &text, error);
+    if (!status)
+        status = cla_program_get(context, name, text.data, program, key, error);
+    cla_text_free(&text);
+    cla_text_free(&defines);
+    return status;
+}
+
+static clattn_status make_softmax(struct cla_standard_kernels *kernels, struct clattn_context *context,
+                                  enum clattn_causal causal, struct cla_error *error)
+{
+    static const char *const files[] = {"common/types.clh", "common/score.clh", "softmax_rows.cl", NULL};
+    cl_program program = NULL;
+    clattn_status status =
+        make_program(context, kernels->work_group_size, "softmax_rows", files, CLATTN_FP32, causal, &program, error);
+    if (!status)
+        status = cla_kernel_init(&kernels->softmax, program, "clattn_softmax_rows", error);
+    cla_cl_release_program(program);
+    return status;
+}
+
+/* Whether any tensor goes through our own copies: O does too where there are only zeros to write. */
+static bool needs_copies(const struct cla_standard *standard)
+{
+    bool needed = !standard->forward.shape.n_kv;
+    for (int i = 0; i < CLA_LSE; i++)
+        needed = needed || standard->matrices[i].packed;
+    return needed;
+}
+
+static clattn_status make_copies(struct cla_standard_kernels *kernels, struct clattn_context *context,
+                                 enum clattn_dtype dtype, struct cla_error *error)
+{
+    static const char *const files[] = {"common/types.clh", "pack.cl", NULL};
+    cl_program program = NULL;
+    clattn_status status =
+        make_program(context, kernels->work_group_size, "pack", files, dtype, CLATTN_FULL, &program, error);
+    if (!status)
+        status = cla_kernel_init(&kernels->pack, program, "clattn_pack", error);
+    if (!status)
+        status = cla_kernel_init(&kernels->unpack, program, "clattn_unpack", error);
+    cla_cl_release_program(program);
+    return status;
+}
+
+clattn_status cla_standard_kernels_make(struct cla_standard_kernels *kernels, struct clattn_context *context,
+                                        const struct clattn_problem *problem, const struct cla_standard *standard,
+                                        struct cla_error *error)
+{
+    kernels->work_group_size = row_work_group(&context->capabilities);
+    const clattn_status status = make_softmax(kernels, context, problem->causal, error);
+    if (status || !needs_copies(standard))
+        return status;
+    return make_copies(kernels, context, problem->dtype, error);
+}
+
+void cla_standard_kernels_finish(struct cla_standard_kernels *kernels)
+{
+    cla_kernel_finish(&kernels->softmax);
+    cla_kernel_finish(&kernels->pack);
+    cla_kernel_finish(&kernels->unpack);
+}
+
+clattn_status cla_standard_softmax(struct cla_standard_kernels *kernels, cl_command_queue queue,
+                                   const struct cla_standard *standard, cl_mem scores, int64_t first, int64_t count,
+                                   struct cla_error *error)
+{
+    const struct cla_forward *forward = &standard->forward;
+    const struct cla_operand *operands = forward->operands;
+    const struct clattn_shape *shape = &forward->shape;
+    const struct cla_forward_params params = {.lse = operands[CLA_LSE].layout,
+                                              .m = operands[CLA_M].layout,
+                                              .l = operands[CLA_L].layout,
+                                              .batch = (int32_t)shape->batch,
+                                              .heads = (int32_t)shape->heads,
+                                              .kv_heads = (int32_t)shape->kv_heads,
+                                              .n_q = (int32_t)shape->n_q,
+                                              .n_kv = (int32_t)shape->n_kv};
+    const cl_int first_head = (cl_int)first;
+    struct cla_argument arguments[6] = {{sizeof(cl_mem), scores ? &scores : NULL}};
+    for (int i = 0; i < 3; i++) {
+        const cl_mem *buffer = &operands[CLA_LSE + i].buffer;
+        arguments[1 + i] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    }
+    arguments[4] = (struct cla_argument){sizeof params, &params};
+    arguments[5] = (struct cla_argument){sizeof first_head, &first_head};
+    return cla_kernel_launch(&kernels->softmax, queue, arguments, 6, (size_t)(count * shape->n_q),
+                             kernels->work_group_size, 0, NULL, NULL, error);
+}
+
+/* Copies an operand to its packed place, or from it; `floats` NULL: zeros. */
+static clattn_status copy_operand(const struct cla_standard *standard, cl_command_queue queue,
+                                  struct cla_kernel *kernel, size_t work_group_size, int which, cl_mem floats,
+                                  struct cla_error *error)
+{
+    const struct cla_operand *operand = &standard->forward.operands[which];
+    const struct cla_matrix *matrix = &standard->matrices[which];
+    const struct cla_sizes *sizes = &operand->sizes;
+    const cl_int heads = (cl_int)sizes->heads, rows = (cl_int)sizes->rows, columns = (cl_int)sizes->columns;
+    const cl_long offset = matrix->offset, row = matrix->ld;
+    const struct cla_argument arguments[] = {{sizeof operand->buffer, &operand->buffer},
+                                             {sizeof floats, floats ? &floats : NULL},
+                                             {sizeof operand->layout, &operand->layout},
+                                             {sizeof heads, &heads},
+                                             {sizeof rows, &rows},
+                                             {sizeof columns, &columns},
+                                             {sizeof offset, &offset},
+                                             {sizeof row, &row}};
+    return cla_kernel_launch(kernel, queue, arguments, sizeof arguments / sizeof *arguments,
+                             (size_t)(sizes->batch * sizes->heads * sizes->rows), work_group_size, 0, NULL, NULL,
+                             error);
+}
+
+clattn_status cla_standard_pack(struct cla_standard_kernels *kernels, cl_command_queue queue,
+                                const struct cla_standard *standard, int which, cl_mem workspace,
+                                struct cla_error *error)
+{
+    return copy_operand(standard, queue, &kernels->pack, kernels->work_group_size, which, workspace, error);
+}
+
+clattn_status cla_standard_unpack(struct cla_standard_kernels *kernels, cl_command_queue queue,
+                                  const struct cla_standard *standard, int which, cl_mem workspace,
+                                  struct cla_error *error)
+{
+    return copy_operand(standard, queue, &kernels->unpack, kernels->work_group_size, which, workspace, error);
+}

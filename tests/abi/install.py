@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Installs to a fresh prefix and uses what lies there as a stranger would: with pkg-config, with CMake, the command.
+
+usage: install.py --build DIRECTORY --source DIRECTORY_OF_CONSUMER --prefix PREFIX --libdir LIBDIR COMPILER...
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command, **options):
+    """Runs a command; shows it and all it says where it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode:
+        print('failed:', ' '.join(command))
+        print(done.stdout)
+        sys.exit(1)
+    return done.stdout
+
+
+def with_pkg_config(arguments, root, libdir, work):
+    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(libdir, 'pkgconfig'))
+    flags = run('pkg-config', f'--define-variable=prefix={root}', '--cflags', '--libs', 'clattn',
+                env=environment).split()
+    program = os.path.join(work, 'consumer')
+    run(*arguments.compiler, '-std=c11', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
+        os.path.join(arguments.source, 'consumer.c'), '-o', program, *flags)
+    print('pkg-config:', run(program, env=dict(os.environ, LD_LIBRARY_PATH=libdir)).strip())
+
+
+def with_cmake(arguments, root, work):
+    cmake = shutil.which('cmake')
+    if not cmake:
+        print('cmake: not installed, not checked')
+        return
+    source, build = os.path.join(work, 'source'), os.path.join(work, 'cmake')
+    os.mkdir(source)
+    for name in ('CMakeLists.txt', 'consumer.c'):
+        shutil.copy(os.path.join(arguments.source, name), source)
+    run(cmake, '-S', source, '-B', build, f'-DCMAKE_PREFIX_PATH={root}', f'-DCMAKE_C_COMPILER={arguments.compiler[-1]}')
+    run(cmake, '--build', build)
+    print('cmake:', run(os.path.join(build, 'consumer')).strip())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ('build', 'source', 'prefix', 'libdir'):
+        parser.add_argument(f'--{name}', required=True)
+    parser.add_argument('compiler', nargs='+')
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        destination = os.path.join(work, 'root')
+        run('meson', 'install', '--no-rebuild', '-C', arguments.build, '--destdir', destination)
+        root = destination + arguments.prefix
+        libdir = os.path.join(root, arguments.libdir)
+        with_pkg_config(arguments, root, libdir, work)
+        with_cmake(arguments, root, work)
+        command = os.path.join(root, 'bin', 'clattn')
+        if os.path.exists(command):
+            environment = dict(os.environ, LD_LIBRARY_PATH=libdir)
+            print('command:', run(command, '--version', env=environment).strip())
+            run(command, 'devices', env=environment)
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compares what the library exports with the list of public functions, and that list with the headers and the map.
+
+usage: symbols.py --list symbols.txt --map clattn.map --include DIRECTORY --shared LIBRARY [STATIC_LIBRARY...]
+"""
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+
+
+def defined(library, *options):
+    output = subprocess.run(['nm', '--defined-only', '--extern-only', *options, library], check=True,
+                            stdout=subprocess.PIPE, text=True).stdout
+    return {line.split()[-1] for line in output.splitlines() if len(line.split()) >= 3}
+
+
+def declared(include):
+    names = set()
+    for path in glob.glob(os.path.join(include, 'clattn', '*.h')):
+        with open(path, encoding='utf-8') as file:
+            text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.S)
+        text = re.sub(r'^\s*#.*$', '', text, flags=re.M)
+        for declaration in re.findall(r'CLATTN_API\s+([^;]*?)\(', text):
+            names.add(re.findall(r'\w+', declaration)[-1])
+    return names
+
+
+def differ(what, found, wanted):
+    for name in sorted(found - wanted):
+        print(f'{what} has {name}, the list does not')
+    for name in sorted(wanted - found):
+        print(f'{what} lacks {name}')
+    return found != wanted
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ('list', 'map', 'include', 'shared'):
+        parser.add_argument(f'--{name}', required=True)
+    parser.add_argument('static', nargs='*')
+    arguments = parser.parse_args()
+    with open(arguments.list, encoding='utf-8') as file:
+        wanted = set(file.read().split())
+    with open(arguments.map, encoding='utf-8') as file:
+        mapped = set(re.findall(r'^\s+(\w+);', file.read(), flags=re.M))
+    failures = [differ('the library', defined(arguments.shared, '--dynamic'), wanted),
+                differ('the symbol map', mapped, wanted), differ('the headers', declared(arguments.include), wanted)]
+    for library in arguments.static:
+        stray = {name for name in defined(library) if not name.startswith(('clattn_', 'cla_'))}
+        # Sanitizers put names of their own into every object.
+        stray = {name for name in stray if not name.startswith(('__asan', '__ubsan', '__tsan', '__odr_asan'))}
+        for name in sorted(stray):
+            print(f'{library}: {name} does not begin with clattn_ or cla_')
+        failures.append(bool(stray))
+    print(f'{len(wanted)} public functions, {sum(failures)} of {len(failures)} comparisons failed')
+    return 1 if any(failures) or not wanted else 0
+
+
+sys.exit(main())

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The same plan on the same device gives the same bits, run after run: a race shows itself here first. */
+#include "plan/skeleton.h"
+#include "support/compare.h"
+#include "support/unit.h"
+#include <stdio.h>
+
+static struct test_device device;
+
+enum { RUNS = 250 };
+
+static bool same_bits_every_time(const struct forward_case *forward)
+{
+    struct forward_arrays first, again;
+    clattn_plan *plan = NULL;
+    if (!forward_arrays_make(forward, &first) || !forward_arrays_make(forward, &again))
+        return false;
+    bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &forward->problem), "clattn_plan_create") &&
+                forward_run(&device, plan, forward, &first) && compare_outputs(forward, &first);
+    for (int i = 1; i < RUNS && same; i++)
+        same = forward_run(&device, plan, forward, &again) && compare_bits(forward, &first, &again);
+    clattn_plan_destroy(&plan);
+    forward_arrays_free(&first);
+    forward_arrays_free(&again);
+    return same;
+}
+
+static int failures_of(struct forward_case forward)
+{
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++) {
+        forward.problem.skeleton = (*skeleton)->name;
+        failures += !same_bits_every_time(&forward);
+    }
+    return failures;
+}
+
+static void many_small_heads(void **state)
+{
+    (void)state;
+    const struct forward_case forward = {.problem = {.d = 32, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT},
+                                         .shape = {.batch = 60, .heads = 4, .n_q = 17, .n_kv = 23},
+                                         .seed = 1};
+    assert_int_equal(failures_of(forward), 0);
+}
+
+static void few_longer_heads(void **state)
+{
+    (void)state;
+    const struct forward_case forward = {.problem = {.dtype = CLATTN_FP16, .d = 64},
+                                         .shape = {.batch = 1, .heads = 4, .kv_heads = 2, .n_q = 113, .n_kv = 203},
+                                         .seed = 2};
+    assert_int_equal(failures_of(forward), 0);
+}
+
+static void odd_sizes(void **state)
+{
+    (void)state;
+    const struct forward_case forward = {.problem = {.dtype = CLATTN_BF16, .d = 111, .d_v = 59},
+                                         .shape = {.batch = 2, .heads = 3, .kv_heads = 1, .n_q = 3, .n_kv = 239},
+                                         .seed = 3};
+    assert_int_equal(failures_of(forward), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(many_small_heads), cmocka_unit_test(few_longer_heads),
+                                       cmocka_unit_test(odd_sizes)};
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Every variant that the library can make of a skeleton, against the float64 reference: d x type x causal. The argument
+ * names the skeleton, so that the enumeration can be spread over processes; `quick` as second argument takes a sample.
+ */
+#include "plan/skeleton.h"
+#include "support/forward.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct test_device device;
+static const struct cla_skeleton *skeleton;
+static bool quick;
+
+static const int head_dimensions[] = {1, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256, 320, 512};
+enum { DIMENSIONS = sizeof head_dimensions / sizeof head_dimensions[0] };
+
+/* Lengths, in the order of the work they make. The last are for one type and a small d alone: the reference takes its
+ * time. */
+static const int64_t lengths[][2] = {{1, 1},     {3, 799},   {799, 3},   {113, 203},
+                                     {203, 113}, {108, 256}, {512, 256}, {1023, 1024}};
+enum { SHORT_LENGTHS = 6, LENGTHS = sizeof lengths / sizeof lengths[0], MOST_WORK = 1 << 24 };
+
+/* Each variant gets three pairs of lengths; going through the dimensions, each type and mask meets all of them. */
+enum { PAIRS = 3 };
+
+static int64_t work(const int64_t pair[2], int d)
+{
+    return pair[0] * pair[1] * d;
+}
+
+/* The pair of lengths for the n-th try of a variant: a walk through the table, back to the short ones where the work is
+ * too much. */
+static const int64_t *pick_lengths(int variant, int n, int d)
+{
+    const int at = (variant * PAIRS + n * 5 + variant / DIMENSIONS) % LENGTHS;
+    return work(lengths[at], d) <= MOST_WORK ? lengths[at] : lengths[at % SHORT_LENGTHS];
+}
+
+static bool check_variant(int variant, int d, enum clattn_dtype dtype, enum clattn_causal causal)
+{
+    bool right = true;
+    for (int n = 0; n < PAIRS; n++) {
+        const int64_t *pair = pick_lengths(variant, n, d);
+        const struct forward_case forward = {
+            .problem = {.dtype = dtype, .d = d, .causal = causal, .skeleton = skeleton->name},
+            .shape = {.batch = 1, .heads = 1, .n_q = pair[0], .n_kv = pair[1]},
+            .seed = (uint64_t)(variant * PAIRS + n + 1)};
+        right = forward_check(&device, &forward) && right;
+    }
+    return right;
+}
+
+static int failures_of(enum clattn_dtype dtype)
+{
+    int failures = 0;
+    for (int causal = CLATTN_FULL; causal <= CLATTN_CAUSAL_TOP_LEFT; causal++)
+        for (int i = 0; i < DIMENSIONS; i++) {
+            const int variant = ((int)dtype * 3 + causal) * DIMENSIONS + i;
+            if (!quick || variant % 8 == 1)
+                failures += !check_variant(variant, head_dimensions[i], dtype, (enum clattn_causal)causal);
+        }
+    return failures;
+}
+
+static void fp32_is_right(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(CLATTN_FP32), 0);
+}
+
+static void fp16_is_right(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(CLATTN_FP16), 0);
+}
+
+static void bf16_is_right(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(CLATTN_BF16), 0);
+}
+
+int main(int argc, char **argv)
+{
+    skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
+    if (!skeleton) {
+        fprintf(stderr, "usage: test_forward SKELETON [quick]\n");
+        return 2;
+    }
+    quick = argc > 2 && strcmp(argv[2], "quick") == 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right), cmocka_unit_test(fp16_is_right),
+                                       cmocka_unit_test(bf16_is_right)};
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * An OpenCL layer (OPENCL_LAYERS=/path/of/this.so) that makes a chosen call fail and counts references. It knows the
+ * entry points of OpenCL 1.2 that work on buffers, which are all that clattn and CLBlast use; others pass unseen.
+ *
+ * Calls that make, build, set, enqueue, retain or ask fail before anything happens. Waiting calls fail late: the work
+ * is done and the answer is an error, since otherwise no program could know when its memory is its own again. Releases
+ * and the asking for platforms never fail. */
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl_layer.h>
+
+#include "fault/layer.h"
+#include <stdatomic.h>
+#include <string.h>
+
+static struct _cl_icd_dispatch target, table;
+
+static atomic_long references[FAULT_OBJECTS];
+static atomic_long call_count, injected_count, first_bad;
+static atomic_bool armed, sticky_fault;
+static atomic_int fault_code;
+static _Atomic(const char *) victim_name;
+
+static void count(enum fault_object object, long by)
+{
+    atomic_fetch_add(&references[object], by);
+}
+
+/* What to answer instead of making this call; CL_SUCCESS: make it. */
+static cl_int fault(const char *name)
+{
+    if (!atomic_load(&armed))
+        return CL_SUCCESS;
+    const long number = atomic_fetch_add(&call_count, 1) + 1, bad = atomic_load(&first_bad);
+    if (number != bad && !(atomic_load(&sticky_fault) && number > bad))
+        return CL_SUCCESS;
+    if (atomic_fetch_add(&injected_count, 1) == 0)
+        atomic_store(&victim_name, name);
+    return atomic_load(&fault_code);
+}
+
+/* Entry points by their shape. `params` is the parameter list, `args` the same as arguments. */
+#define CALL(name, params, args)                                                                                       \
+    static cl_int CL_API_CALL layer_##name params                                                                      \
+    {                                                                                                                  \
+        const cl_int code = fault(#name);                                                                              \
+        return code ? code : target.name args;                                                                         \
+    }
+
+#define WAIT(name, params, args)                                                                                       \
+    static cl_int CL_API_CALL layer_##name params                                                                      \
+    {                                                                                                                  \
+        const cl_int code = fault(#name), real = target.name args;                                                     \
+        return code ? code : real;                                                                                     \
+    }
+
+#define CREATE(type, name, object, params, args)                                                                       \
+    static type CL_API_CALL layer_##name params                                                                        \
+    {                                                                                                                  \
+        const cl_int code = fault(#name);                                                                              \
+        if (code) {                                                                                                    \
+            if (errcode_ret)                                                                                           \
+                *errcode_ret = code;                                                                                   \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+        type made = target.name args;                                                                                  \
+        if (made)                                                                                                      \
+            count(object, 1);                                                                                          \
+        return made;                                                                                                   \
+    }
+
+#define ENQUEUE(name, params, args)                                                                                    \
+    static cl_int CL_API_CALL layer_##name params                                                                      \
+    {                                                                                                                  \
+        cl_int code = fault(#name);                                                                                    \
+        if (!code)                                                                                                     \
+            code = target.name args;                                                                                   \
+        if (!code && event)                                                                                            \
+            count(FAULT_EVENT, 1);                                                                                     \
+        return code;                                                                                                   \
+    }
+
+#define REFERENCE(type, suffix, object)                                                                                \
+    static cl_int CL_API_CALL layer_clRetain##suffix(type handle)                                                      \
+    {                                                                                                                  \
+        cl_int code = fault("clRetain" #suffix);                                                                       \
+        if (!code)                                                                                                     \
+            code = target.clRetain##suffix(handle);                                                                    \
+        if (!code)                                                                                                     \
+            count(object, 1);                                                                                          \
+        return code;                                                                                                   \
+    }                                                                                                                  \
+    static cl_int CL_API_CALL layer_clRelease##suffix(type handle)                                                     \
+    {                                                                                                                  \
+        const cl_int code = target.clRelease##suffix(handle);                                                          \
+        if (!code)                                                                                                     \
+            count(object, -1);                                                                                         \
+        return code;                                                                                                   \
+    }
+
+#define INFO(name, type, info)                                                                                         \
+    CALL(name, (type handle, info what, size_t size, void *value, size_t *size_ret),                                   \
+         (handle, what, size, value, size_ret))
+#define DEVICE_INFO(name, type, info)                                                                                  \
+    CALL(name, (type handle, cl_device_id device, info what, size_t size, void *value, size_t *size_ret),              \
+         (handle, device, what, size, value, size_ret))
+
+typedef void(CL_CALLBACK *context_callback)(const char *, const void *, size_t, void *);
+typedef void(CL_CALLBACK *build_callback)(cl_program, void *);
+
+INFO(clGetPlatformInfo, cl_platform_id, cl_platform_info)
+INFO(clGetDeviceInfo, cl_device_id, cl_device_info)
+INFO(clGetContextInfo, cl_context, cl_context_info)
+INFO(clGetCommandQueueInfo, cl_command_queue, cl_command_queue_info)
+INFO(clGetMemObjectInfo, cl_mem, cl_mem_info)
+INFO(clGetProgramInfo, cl_program, cl_program_info)
+INFO(clGetKernelInfo, cl_kernel, cl_kernel_info)
+INFO(clGetEventInfo, cl_event, cl_event_info)
+INFO(clGetEventProfilingInfo, cl_event, cl_profiling_info)
+DEVICE_INFO(clGetProgramBuildInfo, cl_program, cl_program_build_info)
+DEVICE_INFO(clGetKernelWorkGroupInfo, cl_kernel, cl_kernel_work_group_info)
+
+CREATE(cl_context, clCreateContext, FAULT_CONTEXT,
+       (const cl_context_properties *properties, cl_uint number, const cl_device_id *devices, context_callback notify,
+        void *user, cl_int *errcode_ret),
+       (properties, number, devices, notify, user, errcode_ret))
+CREATE(cl_command_queue, clCreateCommandQueue, FAULT_QUEUE,
+       (cl_context context, cl_device_id device, cl_command_queue_properties properties, cl_int *errcode_ret),
+       (context, device, properties, errcode_ret))
+CREATE(cl_mem, clCreateBuffer, FAULT_BUFFER,
+       (cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *errcode_ret),
+       (context, flags, size, host, errcode_ret))
+CREATE(cl_mem, clCreateSubBuffer, FAULT_BUFFER,
+       (cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void *info, cl_int *errcode_ret),
+       (buffer, flags, type, info, errcode_ret))
+CREATE(cl_program, clCreateProgramWithSource, FAULT_PROGRAM,
+       (cl_context context, cl_uint number, const char **strings, const size_t *lengths, cl_int *errcode_ret),
+       (context, number, strings, lengths, errcode_ret))
+CREATE(cl_program, clCreateProgramWithBinary, FAULT_PROGRAM,
+       (cl_context context, cl_uint number, const cl_device_id *devices, const size_t *lengths,
+        const unsigned char **binaries, cl_int *status, cl_int *errcode_ret),
+       (context, number, devices, lengths, binaries, status, errcode_ret))
+CREATE(cl_kernel, clCreateKernel, FAULT_KERNEL, (cl_program program, const char *name, cl_int *errcode_ret),
+       (program, name, errcode_ret))
+CREATE(cl_event, clCreateUserEvent, FAULT_EVENT, (cl_context context, cl_int *errcode_ret), (context, errcode_ret))
+
+REFERENCE(cl_context, Context, FAULT_CONTEXT)
+REFERENCE(cl_device_id, Device, FAULT_DEVICE)
+REFERENCE(cl_command_queue, CommandQueue, FAULT_QUEUE)
+REFERENCE(cl_mem, MemObject, FAULT_BUFFER)
+REFERENCE(cl_program, Program, FAULT_PROGRAM)
+REFERENCE(cl_kernel, Kernel, FAULT_KERNEL)
+REFERENCE(cl_event, Event, FAULT_EVENT)
+
+CALL(clBuildProgram,
+     (cl_program program, cl_uint number, const cl_device_id *devices, const char *options, build_callback notify,
+      void *user),
+     (program, number, devices, options, notify, user))
+CALL(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t size, const void *value), (kernel, index, size, value))
+CALL(clFlush, (cl_command_queue queue), (queue))
+
+WAIT(clFinish, (cl_command_queue queue), (queue))
+WAIT(clWaitForEvents, (cl_uint number, const cl_event *events), (number, events))
+
+ENQUEUE(clEnqueueNDRangeKernel,
+        (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset, const size_t *global,
+         const size_t *local, cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, kernel, dimensions, offset, global, local, number, wait_list, event))
+ENQUEUE(clEnqueueReadBuffer,
+        (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, void *data,
+         cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, buffer, blocking, offset, size, data, number, wait_list, event))
+ENQUEUE(clEnqueueWriteBuffer,
+        (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, const void *data,
+         cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, buffer, blocking, offset, size, data, number, wait_list, event))
+ENQUEUE(clEnqueueCopyBuffer,
+        (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t size,
+         cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, from, to, from_offset, to_offset, size, number, wait_list, event))
+ENQUEUE(clEnqueueFillBuffer,
+        (cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_size, size_t offset, size_t size,
+         cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, buffer, pattern, pattern_size, offset, size, number, wait_list, event))
+ENQUEUE(clEnqueueMarkerWithWaitList,
+        (cl_command_queue queue, cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, number, wait_list, event))
+ENQUEUE(clEnqueueBarrierWithWaitList,
+        (cl_command_queue queue, cl_uint number, const cl_event *wait_list, cl_event *event),
+        (queue, number, wait_list, event))
+
+#define TAKE_OVER(name) table.name = layer_##name
+#define TAKE_OVER_REFERENCE(suffix)                                                                                    \
+    table.clRetain##suffix = layer_clRetain##suffix;                                                                   \
+    table.clRelease##suffix = layer_clRelease##suffix
+
+static void take_over(void)
+{
+    TAKE_OVER(clGetPlatformInfo);
+    TAKE_OVER(clGetDeviceInfo);
+    TAKE_OVER(clGetContextInfo);
+    TAKE_OVER(clGetCommandQueueInfo);
+    TAKE_OVER(clGetMemObjectInfo);
+    TAKE_OVER(clGetProgramInfo);
+    TAKE_OVER(clGetKernelInfo);
+    TAKE_OVER(clGetEventInfo);
+    TAKE_OVER(clGetEventProfilingInfo);
+    TAKE_OVER(clGetProgramBuildInfo);
+    TAKE_OVER(clGetKernelWorkGroupInfo);
+    TAKE_OVER(clCreateContext);
+    TAKE_OVER(clCreateCommandQueue);
+    TAKE_OVER(clCreateBuffer);
+    TAKE_OVER(clCreateSubBuffer);
+    TAKE_OVER(clCreateProgramWithSource);
+    TAKE_OVER(clCreateProgramWithBinary);
+    TAKE_OVER(clCreateKernel);
+    TAKE_OVER(clCreateUserEvent);
+    TAKE_OVER_REFERENCE(Context);
+    TAKE_OVER_REFERENCE(Device);
+    TAKE_OVER_REFERENCE(CommandQueue);
+    TAKE_OVER_REFERENCE(MemObject);
+    TAKE_OVER_REFERENCE(Program);
+    TAKE_OVER_REFERENCE(Kernel);
+    TAKE_OVER_REFERENCE(Event);
+    TAKE_OVER(clBuildProgram);
+    TAKE_OVER(clSetKernelArg);
+    TAKE_OVER(clFlush);
+    TAKE_OVER(clFinish);
+    TAKE_OVER(clWaitForEvents);
+    TAKE_OVER(clEnqueueNDRangeKernel);
+    TAKE_OVER(clEnqueueReadBuffer);
+    TAKE_OVER(clEnqueueWriteBuffer);
+    TAKE_OVER(clEnqueueCopyBuffer);
+    TAKE_OVER(clEnqueueFillBuffer);
+    TAKE_OVER(clEnqueueMarkerWithWaitList);
+    TAKE_OVER(clEnqueueBarrierWithWaitList);
+}
+
+static void arm(long nth, bool sticky, cl_int code)
+{
+    atomic_store(&armed, false);
+    atomic_store(&call_count, 0);
+    atomic_store(&injected_count, 0);
+    atomic_store(&victim_name, "none");
+    atomic_store(&first_bad, nth);
+    atomic_store(&sticky_fault, sticky);
+    atomic_store(&fault_code, code);
+    atomic_store(&armed, true);
+}
+
+static void pause_faults(void)
+{
+    atomic_store(&armed, false);
+}
+
+static void resume_faults(void)
+{
+    atomic_store(&armed, true);
+}
+
+static long calls(void)
+{
+    return atomic_load(&call_count);
+}
+
+static long injected(void)
+{
+    return atomic_load(&injected_count);
+}
+
+static const char *victim(void)
+{
+    return atomic_load(&victim_name);
+}
+
+static void get_references(long counts[FAULT_OBJECTS])
+{
+    for (int i = 0; i < FAULT_OBJECTS; i++)
+        counts[i] = atomic_load(&references[i]);
+}
+
+extern const struct fault_control fault_control;
+const struct fault_control fault_control = {arm, pause_faults, resume_faults, calls, injected, victim, get_references};
+
+static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
+{
+    if (to && size < bytes)
+        return CL_INVALID_VALUE;
+    if (to)
+        memcpy(to, value, bytes);
+    if (size_ret)
+        *size_ret = bytes;
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value, size_t *size_ret)
+{
+    static const char layer_name[] = "clattn faults";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    if (name == CL_LAYER_API_VERSION)
+        return answer(&version, sizeof version, size, value, size_ret);
+    if (name == CL_LAYER_NAME)
+        return answer(layer_name, sizeof layer_name, size, value, size_ret);
+    return CL_INVALID_VALUE;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch *below, cl_uint *entries_ret,
+                                            const cl_icd_dispatch **table_ret)
+{
+    if (!below || !entries_ret || !table_ret || entries < sizeof target / sizeof(void *))
+        return CL_INVALID_VALUE;
+    memcpy(&target, below, sizeof target);
+    memcpy(&table, below, sizeof table);
+    take_over();
+    *table_ret = &table;
+    *entries_ret = sizeof table / sizeof(void *);
+    return CL_SUCCESS;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TEST_FAULT_LAYER_H
+#define TEST_FAULT_LAYER_H
+
+#include <clattn/opencl.h>
+#include <stdbool.h>
+
+/* What the layer counts: references that the program holds, by kind of object. */
+enum fault_object {
+    FAULT_CONTEXT,
+    FAULT_DEVICE,
+    FAULT_QUEUE,
+    FAULT_BUFFER,
+    FAULT_PROGRAM,
+    FAULT_KERNEL,
+    FAULT_EVENT,
+    FAULT_OBJECTS
+};
+
+/* The layer's side of the conversation, exported as the object `fault_control`: the program finds it with dlsym(). */
+struct fault_control {
+    /* From the next call on, makes call number `nth` fail with `code`, and with `sticky` every call after it too. */
+    void (*arm)(long nth, bool sticky, cl_int code);
+    /* Lets calls through, uncounted, until resume(): for what the program itself has to call. */
+    void (*pause)(void);
+    void (*resume)(void);
+    long (*calls)(void);         /* since arm */
+    long (*injected)(void);      /* how many of them failed because of the layer */
+    const char *(*victim)(void); /* the entry point of the first of those */
+    void (*references)(long counts[FAULT_OBJECTS]);
+};
+
+#endif

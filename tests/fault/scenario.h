@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TEST_FAULT_SCENARIO_H
+#define TEST_FAULT_SCENARIO_H
+
+#include "support/forward.h"
+
+/* The operations that faults are tried on, as steps that can each be repeated after they failed. */
+struct scene {
+    struct test_device *device; /* its cl_context and queue are the caller's part of the game */
+    const char *cache_directory;
+    struct forward_arrays arrays;
+    size_t count[4]; /* elements of q, k, v, o */
+    cl_mem buffers[4];
+    float *output; /* what the host level writes to */
+    cl_mem workspace;
+    cl_event event;
+
+    clattn_context *context;
+    clattn_plan *plan;
+    clattn_host *host;
+    bool done; /* the last step has succeeded */
+};
+
+struct step {
+    const char *name;
+    clattn_status (*run)(struct scene *scene);
+};
+
+struct scenario {
+    const char *name;
+    const struct step *steps; /* ended by one without a function */
+    bool clblast;             /* CLBlast's own status codes may come out */
+};
+
+const struct scenario *scenario_named(const char *name);
+
+bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory);
+void scene_close(struct scene *scene);
+
+/* After a step that succeeded, and after one that failed: are the outputs as the headers say? */
+bool scene_consistent(const struct scene *scene);
+bool scene_untouched(const struct scene *scene);
+
+/* Waits, and compares the results with the reference. */
+bool scene_right(struct scene *scene);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Makes the first OpenCL call of an operation fail, then the second, the third, ... until the operation runs through
+ * without having met a fault. Each time: the right status, no crash, nothing leaked, and the same objects still good
+ * for the same operation without a fault.
+ *
+ *     test_faults LAYER.so */
+#define _GNU_SOURCE /* setenv, mkdtemp */
+#include "fault/layer.h"
+#include "fault/scenario.h"
+#include "support/unit.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_CALLS = 20000 };
+
+static const struct fault_control *faults;
+static struct test_device device;
+static char directory[] = "/tmp/clattn-test-fault-XXXXXX";
+
+/* How the disk cache stands when an operation begins. */
+enum cache { CACHE_OFF, CACHE_COLD, CACHE_WARM };
+static const char *const cache_names[] = {"no cache", "cold cache", "warm cache"};
+
+/* What is made to fail, and how. */
+struct attempt {
+    const struct scenario *scenario;
+    enum cache cache;
+    long nth;
+    bool sticky;
+    cl_int code;
+};
+
+static bool complain(const struct attempt *attempt, const char *step, const char *what)
+{
+    print_error("%s, %s, call %ld (%s) %s %d: %s: %s\n", attempt->scenario->name, cache_names[attempt->cache],
+                attempt->nth, faults->victim(), attempt->sticky ? "and all later ones answer" : "answers",
+                attempt->code, step, what);
+    return false;
+}
+
+/* The injected code, a code of the library's own, or CLBlast's for it. */
+static bool status_is_right(const struct attempt *attempt, clattn_status status)
+{
+    const bool clblast = attempt->scenario->clblast && status <= -1003 && status >= -2048;
+    return status == attempt->code || (status <= CLATTN_INVALID_ARGUMENT && status >= CLATTN_TOO_LARGE) || clblast;
+}
+
+static bool run_step(const struct attempt *attempt, const struct step *step, struct scene *scene)
+{
+    char text[256];
+    faults->resume();
+    const long before = faults->injected();
+    const clattn_status status = step->run(scene);
+    faults->pause();
+    if (!status)
+        return scene_consistent(scene) || complain(attempt, step->name, "succeeded, but left something behind");
+    snprintf(text, sizeof text, "answers %s (%d): %.150s", clattn_status_name(status), status, clattn_error_message());
+    if (faults->injected() == before)
+        return complain(attempt, step->name, text);
+    if (!status_is_right(attempt, status))
+        return complain(attempt, step->name, text);
+    if (!clattn_error_message()[0])
+        return complain(attempt, step->name, "fails without a message");
+    if (!scene_untouched(scene))
+        return complain(attempt, step->name, "fails, but has touched its outputs");
+    if (step->run(scene) != CLATTN_SUCCESS) {
+        snprintf(text, sizeof text, "does not work any more after the fault: %.150s", clattn_error_message());
+        return complain(attempt, step->name, text);
+    }
+    return true;
+}
+
+static bool nothing_leaked(const struct attempt *attempt, const long before[FAULT_OBJECTS])
+{
+    static const char *const names[FAULT_OBJECTS] = {"context", "device", "queue", "buffer",
+                                                     "program", "kernel", "event"};
+    long after[FAULT_OBJECTS];
+    char text[64];
+    bool same = true;
+    faults->references(after);
+    for (int i = 0; i < FAULT_OBJECTS; i++)
+        if (after[i] != before[i]) {
+            snprintf(text, sizeof text, "%+ld references to a %s", after[i] - before[i], names[i]);
+            same = complain(attempt, "leaks", text);
+        }
+    return same;
+}
+
+/* *injected: whether the operation met the fault at all. */
+static bool try_attempt(const struct attempt *attempt, bool *injected)
+{
+    long before[FAULT_OBJECTS];
+    struct scene scene;
+    if (attempt->cache == CACHE_COLD)
+        clattn_cache_clear(directory, NULL);
+    if (!scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory))
+        return complain(attempt, "before", "no memory");
+    faults->references(before);
+    faults->arm(attempt->nth, attempt->sticky, attempt->code);
+    faults->pause();
+    bool good = true;
+    for (const struct step *step = attempt->scenario->steps; step->run && good; step++)
+        good = run_step(attempt, step, &scene);
+    *injected = faults->injected() > 0;
+    if (good && !scene_right(&scene))
+        good = complain(attempt, "afterwards", "the results are wrong");
+    scene_close(&scene);
+    return nothing_leaked(attempt, before) && good;
+}
+
+/* All calls of one operation, one after the other. Answers how many of them did harm. */
+static int sweep(struct attempt attempt)
+{
+    int failures = 0;
+    bool injected = true;
+    for (attempt.nth = 1; injected && attempt.nth < MOST_CALLS && failures < 10; attempt.nth++)
+        failures += !try_attempt(&attempt, &injected);
+    print_message("%s, %s, %s %d: %ld calls\n", attempt.scenario->name, cache_names[attempt.cache],
+                  attempt.sticky ? "from call N on" : "call N alone", attempt.code, attempt.nth - 2);
+    return failures + (injected && !failures);
+}
+
+static void survives(const char *name)
+{
+    static const cl_int codes[] = {CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY};
+    int failures = 0;
+    bool injected = false;
+    for (int cache = CACHE_OFF; cache <= CACHE_WARM; cache++) {
+        struct attempt attempt = {.scenario = scenario_named(name), .cache = (enum cache)cache, .nth = MOST_CALLS};
+        /* Without a fault first: that fills the caches, CLBlast's among them, and a leak there would be a leak
+         * everywhere. */
+        assert_true(try_attempt(&attempt, &injected));
+        for (int mode = 0; mode < 4; mode++) {
+            attempt.sticky = mode % 2 != 0;
+            attempt.code = codes[mode / 2];
+            failures += sweep(attempt);
+        }
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void device_level_survives(void **state)
+{
+    (void)state;
+    survives("device level");
+}
+
+static void host_level_survives(void **state)
+{
+    (void)state;
+    survives("host level");
+}
+
+static void standard_attention_survives(void **state)
+{
+    (void)state;
+    survives("standard attention");
+}
+
+/* That the layer is there and does what it says, or everything else here would pass unseen. */
+static void the_layer_works(void **state)
+{
+    (void)state;
+    cl_int code = CL_SUCCESS;
+    long before[FAULT_OBJECTS], after[FAULT_OBJECTS];
+    faults->references(before);
+    faults->arm(2, false, CL_OUT_OF_RESOURCES);
+    cl_mem first = clCreateBuffer(device.context, CL_MEM_READ_WRITE, 16, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_null(clCreateBuffer(device.context, CL_MEM_READ_WRITE, 16, NULL, &code));
+    assert_int_equal(code, CL_OUT_OF_RESOURCES);
+    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
+    assert_int_equal(faults->calls(), 3);
+    assert_int_equal(faults->injected(), 1);
+    assert_string_equal(faults->victim(), "clCreateBuffer");
+    faults->pause();
+    faults->references(after);
+    assert_int_equal(after[FAULT_BUFFER], before[FAULT_BUFFER] + 1);
+    clReleaseMemObject(first);
+    faults->references(after);
+    assert_int_equal(after[FAULT_BUFFER], before[FAULT_BUFFER]);
+}
+
+static bool find_layer(const char *path)
+{
+    void *layer = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    faults = layer ? dlsym(layer, "fault_control") : NULL;
+    if (!faults)
+        fprintf(stderr, "the OpenCL loader did not load the layer %s\n", path);
+    return faults != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_faults LAYER.so\n");
+        return 2;
+    }
+    setenv("OPENCL_LAYERS", argv[1], 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_layer_works),
+        cmocka_unit_test(device_level_survives),
+        cmocka_unit_test(host_level_survives),
+        cmocka_unit_test(standard_attention_survives),
+    };
+    test_device_open(&device);
+    if (!find_layer(argv[1]) || !mkdtemp(directory))
+        return 1;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    clattn_cache_clear(directory, NULL);
+    rmdir(directory);
+    test_device_close(&device);
+    return failures;
+}

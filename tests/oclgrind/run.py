@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs a program under Oclgrind, pretending devices of several local memories and work-group limits.
+
+usage: run.py PROGRAM [--local KB,KB,...] [--group N,N,...]
+
+A run passes where the program succeeds and Oclgrind's log stays empty: Oclgrind itself exits with 0 whatever it finds.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+RUNTIMES = ('/usr/lib/oclgrind/liboclgrind-rt-icd.so', '/usr/lib/*/oclgrind/liboclgrind-rt-icd.so',
+            '/usr/local/lib/liboclgrind-rt-icd.so', '/usr/lib/*/liboclgrind-rt-icd.so')
+LIMIT_SECONDS = 170
+
+
+def find_runtime():
+    for pattern in RUNTIMES:
+        for path in glob.glob(pattern):
+            return path
+    return None
+
+
+def run(program, runtime, directory, local_kb, group):
+    log = os.path.join(directory, f'{local_kb}-{group}.log')
+    environment = dict(os.environ, OCL_ICD_VENDORS=runtime, OCLGRIND_DATA_RACES='1', OCLGRIND_UNINITIALIZED='1',
+                       OCLGRIND_CHECK_API='1', OCLGRIND_LOG=log, OCLGRIND_MAX_ERRORS='20',
+                       OCLGRIND_LOCAL_MEM_SIZE=str(local_kb * 1024), OCLGRIND_MAX_WGSIZE=str(group),
+                       CLATTN_CACHE_DIR='')
+    environment.pop('OPENCL_LAYERS', None)
+    environment.pop('CLATTN_TEST_DEVICE', None)
+    try:
+        done = subprocess.run([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=LIMIT_SECONDS, text=True)
+        output, code = done.stdout, done.returncode
+    except subprocess.TimeoutExpired:
+        output, code = 'timed out', 1
+    found = ''
+    if os.path.exists(log):
+        with open(log, encoding='utf-8', errors='replace') as file:
+            found = file.read().strip()
+    return code, output, found
+
+
+def main():
+    def numbers(text):
+        return [int(part) for part in text.split(',')]
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument('program')
+    parser.add_argument('--local', type=numbers, default=[4, 8, 16, 32, 48, 64])
+    parser.add_argument('--group', type=numbers, default=[64, 256, 1024])
+    arguments = parser.parse_args()
+    runtime = find_runtime()
+    if not runtime:
+        print('skipped: Oclgrind is not installed')
+        return SKIPPED
+    failures = 0
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = {(local_kb, group): pool.submit(run, arguments.program, runtime, directory, local_kb, group)
+                for local_kb in arguments.local for group in arguments.group}
+        for (local_kb, group), future in runs.items():
+            code, output, found = future.result()
+            good = code == 0 and not found
+            failures += not good
+            print(f'{local_kb} KB, {group} work-items: {"passed" if good else "FAILED"}')
+            print(output if not found else f'{output}\nOclgrind says:\n{found}', flush=True)
+    return 1 if failures else 0
+
+
+sys.exit(main())

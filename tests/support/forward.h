@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TEST_FORWARD_H
+#define TEST_FORWARD_H
+
+#include "reference.h"
+#include "support/device.h"
+
+/* The ways from plain arrays to attention and back. */
+enum forward_path {
+    PATH_DEVICE = 0, /* plan and enqueue on guarded buffers */
+    PATH_HOST,       /* clattn_host_forward on guarded arrays */
+    PATH_STANDARD    /* the three steps, through CLBlast */
+};
+
+/* A forward pass to try: what to compute, where its tensors lie, and with which data. Zero means the default. */
+struct forward_case {
+    struct clattn_problem problem;
+    struct clattn_shape shape;
+    struct clattn_layout q, k, v, o; /* strides 0: dense */
+    struct clattn_layout rows;       /* of lse, m and l, each; on PATH_HOST they are dense */
+    bool packed;                     /* q, k and v lie in one buffer */
+    double spread;                   /* deviation of the scores; 0: 4 */
+    uint64_t seed;
+    enum forward_path path;
+};
+
+/* Its tensors, dense and widened to float. */
+struct forward_arrays {
+    float *q, *k, *v, *o, *lse, *m, *l;
+};
+
+struct reference_problem forward_reference(const struct forward_case *forward);
+
+/* Allocates, and generates the inputs. False where memory is short. */
+bool forward_arrays_make(const struct forward_case *forward, struct forward_arrays *arrays);
+void forward_arrays_free(struct forward_arrays *arrays);
+
+/* Runs the case on inputs that lie in `arrays`, checks the guards, and puts the outputs there. `plan` is for
+ * PATH_DEVICE; NULL: one is made. */
+bool forward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                 struct forward_arrays *arrays);
+
+/* All of it: generates, runs, and compares with the reference. Says which case failed. */
+bool forward_check(const struct test_device *device, const struct forward_case *forward);
+
+/* "forward_simt fp16 d 64 d_v 32 causal 1 ..." */
+void forward_describe(const struct forward_case *forward, char *text, size_t size);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Dumps of clinfo: two real ones (argv[1] is the folder that holds them), and made-up ones with keys that are missing,
+ * doubled, of another type or an error message. */
+#include "clinfo.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *folder = "tests/data/clinfo";
+
+static struct clinfo_devices read_dump(const char *name)
+{
+    char path[512];
+    struct clinfo_devices devices;
+    struct failure failure = {.text = ""};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (clinfo_read(path, &devices, &failure))
+        fail_msg("%s", failure.text);
+    return devices;
+}
+
+static struct clinfo_devices parse(const char *text)
+{
+    struct clinfo_devices devices;
+    struct failure failure = {.text = ""};
+    char *exact = malloc(strlen(text) + 1); /* so that a sanitizer sees a read past the end */
+    assert_non_null(exact);
+    memcpy(exact, text, strlen(text));
+    if (clinfo_parse("dump", exact, strlen(text), &devices, &failure))
+        fail_msg("%s", failure.text);
+    free(exact);
+    return devices;
+}
+
+static void refused(const char *text)
+{
+    struct clinfo_devices devices;
+    struct failure failure = {.text = ""};
+    assert_int_equal(clinfo_parse("dump", text, strlen(text), &devices, &failure), STATUS_FILE);
+    assert_non_null(strstr(failure.text, "dump"));
+    assert_non_null(strstr(failure.text, "clinfo --json"));
+    assert_null(devices.items);
+}
+
+static void the_h200_dump_has_its_two_devices(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = read_dump("nvidia-h200.json");
+    assert_int_equal(devices.count, 2);
+    const struct clattn_capabilities *cpu = &devices.items[0].capabilities, *gpu = &devices.items[1].capabilities;
+    assert_true(devices.items[0].platform == 0 && devices.items[1].platform == 1 && devices.items[1].device == 0);
+    assert_string_equal(cpu->platform_name, "Portable Computing Language");
+    assert_int_equal(cpu->type, CLATTN_DEVICE_CPU);
+    assert_int_equal(cpu->local_memory_type, CLATTN_LOCAL_MEMORY_GLOBAL);
+    assert_int_equal(cpu->local_memory_bytes, 2097152);
+    assert_int_equal(cpu->native_vector_width_float, 16);
+    assert_int_equal(cpu->compute_units, 16);
+    assert_int_equal(cpu->max_work_group_size, 4096);
+    assert_int_equal(cpu->sub_group_size, 1);
+    assert_true(cpu->unified_memory && cpu->available && cpu->compiler_available);
+
+    assert_string_equal(gpu->platform_name, "NVIDIA CUDA");
+    assert_string_equal(gpu->device_name, "NVIDIA H200");
+    assert_string_equal(gpu->driver_version, "580.159.04");
+    assert_string_equal(gpu->opencl_c_version, "OpenCL C 1.2");
+    assert_int_equal(gpu->type, CLATTN_DEVICE_GPU);
+    assert_int_equal(gpu->vendor_id, 0x10de);
+    assert_int_equal(gpu->local_memory_type, CLATTN_LOCAL_MEMORY_LOCAL);
+    assert_int_equal(gpu->local_memory_bytes, 49152);
+    assert_int_equal(gpu->compute_units, 132);
+    assert_int_equal(gpu->max_work_item_size, 1024);
+    assert_int_equal(gpu->preferred_work_group_multiple, 32);
+    assert_int_equal(gpu->sub_group_size, 32);
+    assert_int_equal(gpu->nv_compute_capability, 900);
+    assert_int_equal(gpu->nv_registers_per_group, 65536);
+    assert_true(gpu->global_memory_bytes == 150109880320u && gpu->max_allocation_bytes == 37527470080u);
+    assert_non_null(strstr(gpu->extensions, "cl_nv_device_attribute_query"));
+    assert_false(gpu->unified_memory);
+    clinfo_free(&devices);
+}
+
+static void the_raw_dump_has_its_device(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = read_dump("pocl.raw");
+    assert_int_equal(devices.count, 1);
+    const struct clattn_capabilities *c = &devices.items[0].capabilities;
+    assert_string_equal(c->platform_name, "Portable Computing Language");
+    assert_non_null(strstr(c->platform_version, "PoCL 3.1"));
+    assert_int_equal(c->type, CLATTN_DEVICE_CPU);
+    assert_int_equal(c->vendor_id, 0x8086);
+    assert_int_equal(c->compute_units, 2);
+    assert_int_equal(c->max_work_item_size, 4096);
+    assert_int_equal(c->local_memory_type, CLATTN_LOCAL_MEMORY_GLOBAL);
+    assert_int_equal(c->local_memory_bytes, 1048576);
+    assert_int_equal(c->native_vector_width_float, 16);
+    assert_int_equal(c->address_bits, 64);
+    assert_true(c->unified_memory && c->available && c->compiler_available);
+    clinfo_free(&devices);
+}
+
+static void missing_keys_are_not_known(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = parse("{\"devices\": [{\"online\": [{\"CL_DEVICE_NAME\": \"x\"}]}]}");
+    assert_int_equal(devices.count, 1);
+    const struct clattn_capabilities *c = &devices.items[0].capabilities;
+    assert_string_equal(c->device_name, "x");
+    assert_true(c->available && c->compiler_available); /* clinfo lists what is online */
+    assert_true(!c->local_memory_bytes && !c->max_work_group_size && !c->type && !c->platform_name[0]);
+    clinfo_free(&devices);
+}
+
+static void odd_values_are_understood_or_passed_over(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = parse(
+        "noise from a driver\n"
+        "{\"platforms\": [{\"CL_PLATFORM_NAME\": \"P\", \"CL_PLATFORM_NAME\": \"Q\"}], \"devices\": [{\"online\": [{"
+        "\"CL_DEVICE_OPENCL_C_ALL_VERSIONS\": {\"OpenCL C\": 1, \"OpenCL C\": 2},"
+        "\"CL_DEVICE_LOCAL_MEM_SIZE\": \"<printDeviceInfo:1: get CL_DEVICE_LOCAL_MEM_SIZE : error -30>\","
+        "\"CL_DEVICE_TYPE\": {\" raw \": 4, \"type\": [\"CL_DEVICE_TYPE_GPU\"]},"
+        "\"CL_DEVICE_VENDOR_ID\": \"0x1002\","
+        "\"CL_DEVICE_MAX_COMPUTE_UNITS\": {},"
+        "\"CL_DEVICE_MAX_WORK_ITEM_SIZES\": [256, 128, 64],"
+        "\"CL_DEVICE_MAX_WORK_GROUP_SIZE\": 256,"
+        "\"CL_DEVICE_MAX_CLOCK_FREQUENCY\": -1,"
+        "\"CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE\": 0,"
+        "\"CL_DEVICE_SUB_GROUP_SIZES_INTEL\": [32, 8, 16],"
+        "\"CL_DEVICE_LOCAL_MEM_TYPE\": \"CL_LOCAL\","
+        "\"CL_DEVICE_GLOBAL_MEM_SIZE\": 18446744073709551615,"
+        "\"CL_DEVICE_AVAILABLE\": true, \"CL_DEVICE_COMPILER_AVAILABLE\": false,"
+        "\"CL_DEVICE_NAME\": [\"a\", \"list\"], \"CL_DEVICE_VENDOR\": null}]}]} trailing");
+    assert_int_equal(devices.count, 1);
+    const struct clattn_capabilities *c = &devices.items[0].capabilities;
+    assert_string_equal(c->platform_name, "Q");
+    assert_int_equal(c->type, CLATTN_DEVICE_GPU);
+    assert_int_equal(c->vendor_id, 0x1002);
+    assert_int_equal(c->max_work_item_size, 256);
+    assert_int_equal(c->max_work_group_size, 256);
+    assert_int_equal(c->sub_group_size, 8);
+    assert_int_equal(c->local_memory_type, CLATTN_LOCAL_MEMORY_LOCAL);
+    assert_true(c->available && !c->compiler_available);
+    assert_true(!c->local_memory_bytes && !c->compute_units && !c->clock_mhz && !c->vendor[0]);
+    clinfo_free(&devices);
+}
+
+static void bytes_that_are_not_utf8_do_not_hide_a_device(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = parse("{\"devices\":[{\"online\":[{\"CL_DEVICE_NAME\":\"Intel\xae X\ty\"}]}]}");
+    assert_string_equal(devices.items[0].capabilities.device_name, "Intel? X y");
+    clinfo_free(&devices);
+}
+
+static void raw_lines_of_two_platforms_keep_apart(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = parse("#PLATFORMS 2\n"
+                                          "  CL_PLATFORM_NAME    First\n"
+                                          "  CL_PLATFORM_VERSION OpenCL 1.2\r\n"
+                                          "\n"
+                                          "  CL_PLATFORM_NAME    Second one\n"
+                                          "[A/*]  CL_PLATFORM_NAME First\n"
+                                          "[A/*]  #DEVICES 0\n"
+                                          "[B/*]  CL_PLATFORM_NAME Second one\n"
+                                          "[B/0]  CL_DEVICE_NAME  b0\n"
+                                          "[B/0]  CL_DEVICE_TYPE  CL_DEVICE_TYPE_GPU\n"
+                                          "[B/0]  CL_DEVICE_LOCAL_MEM_SIZE  <error -30>\n"
+                                          "[B/0]  CL_DEVICE_LOCAL_MEM_SIZE  65536\n"
+                                          "[B/0]  CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD 4\n"
+                                          "[B/0]  CL_DEVICE_WAVEFRONT_WIDTH_AMD 64\n"
+                                          "[B/1]  CL_DEVICE_NAME  b1\r\n"
+                                          "[B/1]  CL_DEVICE_AVAILABLE CL_FALSE");
+    assert_int_equal(devices.count, 2);
+    assert_string_equal(devices.items[0].capabilities.platform_name, "Second one");
+    assert_true(devices.items[0].platform == 1 && devices.items[0].device == 0 && devices.items[1].device == 1);
+    assert_int_equal(devices.items[0].capabilities.local_memory_bytes, 65536);
+    assert_int_equal(devices.items[0].capabilities.preferred_work_group_multiple, 64);
+    assert_string_equal(devices.items[1].capabilities.device_name, "b1");
+    assert_false(devices.items[1].capabilities.available);
+    clinfo_free(&devices);
+}
+
+static void what_is_no_dump_is_refused(void **state)
+{
+    (void)state;
+    refused("");
+    refused("Number of platforms 1\n  Platform Name  PoCL\n"); /* clinfo without --json or --raw */
+    refused("{\"devices\": [");
+    refused("{\"devices\": 3}");
+    refused("{\"devices\": [{\"online\": []}]}");
+    refused("{\"platforms\": [{\"CL_PLATFORM_NAME\": \"P\"}]}");
+}
+
+/* Cut anywhere, or with any byte changed, a dump gives devices or a message. */
+static void damaged_dumps_do_no_harm(void **state)
+{
+    (void)state;
+    char text[] = "{\"platforms\":[{\"CL_PLATFORM_NAME\":\"P\"}],\"devices\":[{\"online\":[{\"CL_DEVICE_NAME\":\"d\","
+                  "\"CL_DEVICE_TYPE\":{\"raw\":4},\"CL_DEVICE_LOCAL_MEM_SIZE\":49152}]}]}";
+    for (size_t size = 0; size < sizeof text; size++) {
+        struct clinfo_devices devices;
+        struct failure failure;
+        clinfo_parse("dump", text, size, &devices, &failure);
+        clinfo_free(&devices);
+    }
+    for (size_t at = 0; at + 1 < sizeof text; at++) {
+        for (int value = 1; value < 256; value += 3) {
+            struct clinfo_devices devices;
+            struct failure failure;
+            const char held = text[at];
+            text[at] = (char)value;
+            clinfo_parse("dump", text, sizeof text - 1, &devices, &failure);
+            clinfo_free(&devices);
+            text[at] = held;
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        folder = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_h200_dump_has_its_two_devices),
+        cmocka_unit_test(the_raw_dump_has_its_device),
+        cmocka_unit_test(missing_keys_are_not_known),
+        cmocka_unit_test(odd_values_are_understood_or_passed_over),
+        cmocka_unit_test(bytes_that_are_not_utf8_do_not_hide_a_device),
+        cmocka_unit_test(raw_lines_of_two_platforms_keep_apart),
+        cmocka_unit_test(what_is_no_dump_is_refused),
+        cmocka_unit_test(damaged_dumps_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "bench_buffers.h"
+#include "random.h"
+#include "reference.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Random numbers are made once and repeated: their making would take longer than the measurement. */
+enum { POOL = 1 << 20 };
+
+static void *make_pool(enum clattn_dtype dtype, uint64_t seed)
+{
+    const int64_t sizes[4] = {1, 1, 1, POOL};
+    const struct clattn_layout dense = {.offset = 0};
+    struct random random = {.state = seed};
+    float *values = malloc(POOL * sizeof *values);
+    void *stored = malloc((size_t)POOL * (size_t)clattn_dtype_size(dtype));
+    if (values && stored) {
+        random_normal(&random, 1.0, values, POOL);
+        reference_scatter(dtype, sizes, &dense, values, stored);
+    } else {
+        free(stored);
+        stored = NULL;
+    }
+    free(values);
+    return stored;
+}
+
+static cl_int write_repeated(const struct session *session, cl_mem buffer, const void *pool, size_t pool_bytes,
+                             size_t bytes)
+{
+    cl_int code = CL_SUCCESS;
+    for (size_t at = 0; !code && at < bytes; at += pool_bytes)
+        code = clEnqueueWriteBuffer(session->queue, buffer, CL_FALSE, at,
+                                    bytes - at < pool_bytes ? bytes - at : pool_bytes, pool, 0, NULL, NULL);
+    return code ? code : clFinish(session->queue);
+}
+
+static int create(const struct session *session, const char *name, uint64_t bytes, cl_mem *buffer,
+                  struct failure *failure)
+{
+    cl_int code = CL_SUCCESS;
+    *buffer = clCreateBuffer(session->context, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
+    return code ? fail(failure, STATUS_DEVICE, "%s: a buffer of %llu bytes: %s", name, (unsigned long long)bytes,
+                       clattn_status_name(code))
+                : STATUS_OK;
+}
+
+static int create_filled(const struct session *session, const char *name, enum clattn_dtype dtype, uint64_t elements,
+                         uint64_t seed, cl_mem *buffer, struct failure *failure)
+{
+    const size_t size = (size_t)clattn_dtype_size(dtype);
+    int status = create(session, name, elements * size, buffer, failure);
+    if (status)
+        return status;
+    void *pool = make_pool(dtype, seed);
+    const cl_int code =
+        pool ? write_repeated(session, *buffer, pool, POOL * size, elements * size) : CL_OUT_OF_HOST_MEMORY;
+    free(pool);
+    return code ? fail_code(failure, "filling a buffer", code) : STATUS_OK;
+}
+
+int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
+                         struct failure *failure)
+{
+    const struct clattn_shape *s = &shape->sizes;
+    const uint64_t rows = (uint64_t)(s->batch * s->heads * s->n_q);
+    const uint64_t keys = (uint64_t)(s->batch * s->kv_heads * s->n_kv);
+    *buffers = (struct bench_buffers){
+        .args = {.shape = *s}, .o_elements = rows * (uint64_t)shape->d_v, .lse_bytes = rows * sizeof(float)};
+    struct clattn_forward_args *args = &buffers->args;
+    int status = create_filled(session, "Q", shape->dtype, rows * (uint64_t)shape->d, 1, &args->q.buffer, failure);
+    if (!status)
+        status = create_filled(session, "K", shape->dtype, keys * (uint64_t)shape->d, 2, &args->k.buffer, failure);
+    if (!status)
+        status = create_filled(session, "V", shape->dtype, keys * (uint64_t)shape->d_v, 3, &args->v.buffer, failure);
+    if (!status)
+        status = create(session, "O", buffers->o_elements * (uint64_t)clattn_dtype_size(shape->dtype), &args->o.buffer,
+                        failure);
+    if (!status)
+        status = create(session, "LSE", buffers->lse_bytes, &args->lse.buffer, failure);
+    args->lse.layout = (struct clattn_layout){.batch = s->heads * s->n_q, .head = s->n_q, .row = 1};
+    if (status)
+        bench_buffers_destroy(buffers);
+    return status;
+}
+
+void bench_buffers_destroy(struct bench_buffers *buffers)
+{
+    const cl_mem all[] = {buffers->args.q.buffer, buffers->args.k.buffer, buffers->args.v.buffer,
+                          buffers->args.o.buffer, buffers->args.lse.buffer};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i])
+            clReleaseMemObject(all[i]);
+    *buffers = (struct bench_buffers){.o_elements = 0};
+}
+
+static bool all_finite(enum clattn_dtype dtype, const void *stored, float *values, size_t count)
+{
+    const int64_t sizes[4] = {1, 1, 1, (int64_t)count};
+    const struct clattn_layout dense = {.offset = 0};
+    reference_gather(dtype, sizes, &dense, stored, values);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+int bench_check_finite(const struct session *session, const struct bench_shape *shape,
+                       const struct bench_buffers *buffers, struct failure *failure)
+{
+    const size_t size = (size_t)clattn_dtype_size(shape->dtype);
+    float *values = malloc(POOL * sizeof *values);
+    void *stored = malloc(POOL * size);
+    int status = values && stored ? STATUS_OK : fail(failure, STATUS_DEVICE, "no memory to read O back");
+    for (uint64_t at = 0; !status && at < buffers->o_elements; at += POOL) {
+        const size_t left = (size_t)(buffers->o_elements - at), count = left < POOL ? left : POOL;
+        const cl_int code = clEnqueueReadBuffer(session->queue, buffers->args.o.buffer, CL_TRUE, at * size,
+                                                count * size, stored, 0, NULL, NULL);
+        if (code)
+            status = fail_code(failure, "clEnqueueReadBuffer", code);
+        else if (!all_finite(shape->dtype, stored, values, count))
+            status = fail(failure, STATUS_DEVICE, "O is not finite: 'clattn verify' says more");
+    }
+    free(values);
+    free(stored);
+    return status;
+}

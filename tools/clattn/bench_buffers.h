@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_BENCH_BUFFERS_H
+#define CLATTN_TOOL_BENCH_BUFFERS_H
+
+#include "bench.h"
+
+/* The device's side of one row: dense tensors, Q, K and V filled with N(0, 1). */
+struct bench_buffers {
+    struct clattn_forward_args args; /* with an LSE; the workspace is whoever's turn it is */
+    uint64_t o_elements, lse_bytes;
+};
+
+int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
+                         struct failure *failure);
+void bench_buffers_destroy(struct bench_buffers *buffers);
+
+/* Reads O back: a kernel that was fast because it did not compute leaves NaN or infinities more often than not. */
+int bench_check_finite(const struct session *session, const struct bench_shape *shape,
+                       const struct bench_buffers *buffers, struct failure *failure);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "bench_buffers.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_REPETITIONS = 1000 };
+
+double bench_flops(const struct bench_shape *shape)
+{
+    const struct clattn_shape *s = &shape->sizes;
+    const double pairs = (double)s->n_q * (double)s->n_kv * (shape->causal ? 0.5 : 1.0);
+    return 2.0 * (double)(s->batch * s->heads) * pairs * (shape->d + shape->d_v);
+}
+
+double bench_tflops(const struct bench_row *row)
+{
+    return row->ms.median > 0.0 ? bench_flops(&row->shape) / row->ms.median * 1e-9 : 0.0;
+}
+
+/* One row in the making. */
+struct bench {
+    const struct session *session;
+    const struct bench_shape *shape;
+    struct clattn_problem problem;
+    clattn_plan *plan;
+    struct bench_buffers buffers;
+    cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
+    size_t workspace_bytes, standard_workspace_bytes;
+    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS];
+};
+
+static double now_ms(void)
+{
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+/* From when `from` ended, or else from when `to` started, to when `to` ended; by the device's clock. */
+static cl_int elapsed(cl_event from, cl_event to, double *ms)
+{
+    cl_ulong start = 0, end = 0;
+    cl_int code = clWaitForEvents(1, &to);
+    if (!code)
+        code = clGetEventProfilingInfo(from ? from : to, from ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
+                                       sizeof start, &start, NULL);
+    if (!code)
+        code = clGetEventProfilingInfo(to, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    *ms = end > start ? (double)(end - start) * 1e-6 : 0.0;
+    return code;
+}
+
+static clattn_status time_flash(struct bench *bench, double *ms)
+{
+    struct clattn_forward_args args = bench->buffers.args;
+    args.workspace = bench->workspace;
+    args.workspace_bytes = bench->workspace_bytes;
+    cl_event event = NULL;
+    clattn_status code = clattn_forward_enqueue(bench->plan, bench->session->queue, &args, 0, NULL, &event);
+    if (!code)
+        code = elapsed(NULL, event, ms);
+    if (event)
+        clReleaseEvent(event);
+    return code;
+}
+
+/* The baseline is several kernels and its event the last one's: a command of no length in front marks the start. */
+static clattn_status time_standard(struct bench *bench, double *ms)
+{
+    const cl_float zero = 0.0f;
+    struct clattn_forward_args args = bench->buffers.args;
+    args.workspace = bench->standard_workspace;
+    args.workspace_bytes = bench->standard_workspace_bytes;
+    cl_event first = NULL, last = NULL;
+    clattn_status code = clEnqueueFillBuffer(bench->session->queue, bench->standard_workspace, &zero, sizeof zero, 0,
+                                             sizeof zero, 0, NULL, &first);
+    if (!code)
+        code = clattn_standard_enqueue(bench->session->clattn, &bench->problem, bench->session->queue, &args, 0, NULL,
+                                       &last);
+    if (!code)
+        code = elapsed(first, last, ms);
+    if (last)
+        clReleaseEvent(last);
+    if (first)
+        clReleaseEvent(first);
+    return code;
+}
+
+static int make_plan(struct bench *bench, const char *skeleton, struct bench_row *row, struct failure *failure)
+{
+    const struct bench_shape *shape = bench->shape;
+    bench->problem = (struct clattn_problem){.dtype = shape->dtype,
+                                             .d = shape->d,
+                                             .d_v = shape->d_v,
+                                             .causal = shape->causal ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL,
+                                             .expected_n_q = shape->sizes.n_q,
+                                             .expected_n_kv = shape->sizes.n_kv,
+                                             .skeleton = skeleton};
+    const double start = now_ms();
+    clattn_status code = clattn_plan_create(&bench->plan, bench->session->clattn, &bench->problem);
+    row->first_call_ms = now_ms() - start;
+    if (!code)
+        code = clattn_plan_get_info(bench->plan, &row->plan);
+    if (!code)
+        code = clattn_plan_workspace_bytes(bench->plan, &shape->sizes, &bench->workspace_bytes);
+    if (!code && bench->workspace_bytes)
+        bench->workspace =
+            clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->workspace_bytes, NULL, &code);
+    return code ? fail_library(failure, "plan", code) : STATUS_OK;
+}
+
+/* Makes the baseline ready, or says in row->standard_problem why there is none: that is a finding, not an error. */
+static bool prepare_standard(struct bench *bench, struct bench_row *row)
+{
+    double ms;
+    clattn_status code = clattn_standard_workspace_bytes(bench->session->clattn, &bench->problem, &bench->buffers.args,
+                                                         &bench->standard_workspace_bytes);
+    const uint64_t limit = bench->session->capabilities->max_allocation_bytes;
+    row->standard_bytes = code ? 0 : bench->standard_workspace_bytes;
+    if (!code && bench->standard_workspace_bytes > limit) {
+        snprintf(row->standard_problem, sizeof row->standard_problem,
+                 "its workspace of %zu bytes is more than the %llu that one buffer may have",
+                 bench->standard_workspace_bytes, (unsigned long long)limit);
+        return false;
+    }
+    const char *call = "clattn_standard_workspace_bytes";
+    if (!code) {
+        call = "its workspace";
+        bench->standard_workspace =
+            clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->standard_workspace_bytes, NULL, &code);
+    }
+    if (!code) {
+        call = "clattn_standard_enqueue";
+        code = time_standard(bench, &ms); /* compiles CLBlast's kernels */
+    }
+    if (code)
+        snprintf(row->standard_problem, sizeof row->standard_problem, "%s: %s", call, clattn_status_name(code));
+    return !code;
+}
+
+static int choose_repetitions(const struct bench_options *options, double once_ms)
+{
+    if (options->repetitions)
+        return options->repetitions < MAX_REPETITIONS ? options->repetitions : MAX_REPETITIONS;
+    const double fitting = once_ms > 0.0 ? 1000.0 / once_ms : 15.0;
+    return fitting < 3.0 ? 3 : fitting > 15.0 ? 15 : (int)fitting;
+}
+
+/* Both in turns, so that a change of the clock or of the machine's load meets both. */
+static int repeat(struct bench *bench, const struct bench_options *options, bool standard, struct bench_row *row,
+                  struct failure *failure)
+{
+    double once = 0.0;
+    clattn_status code = time_flash(bench, &once); /* the second run: warm */
+    row->repetitions = choose_repetitions(options, once);
+    for (int i = 0; !code && i < row->repetitions; i++) {
+        code = time_flash(bench, &bench->flash[i]);
+        if (!code && standard && time_standard(bench, &bench->standard[i])) {
+            snprintf(row->standard_problem, sizeof row->standard_problem, "failed in repetition %d", i + 1);
+            standard = false;
+        }
+    }
+    if (code)
+        return fail_library(failure, "attention", code);
+    row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
+    if (standard)
+        row->standard_ms = statistics_of(bench->standard, (size_t)row->repetitions);
+    return STATUS_OK;
+}
+
+static int measure(struct bench *bench, const struct bench_options *options, struct bench_row *row,
+                   struct failure *failure)
+{
+    double ms;
+    int status = make_plan(bench, options->skeleton, row, failure);
+    if (!status)
+        status = bench_buffers_create(bench->session, bench->shape, &bench->buffers, failure);
+    if (status)
+        return status;
+    row->extra_bytes = bench->buffers.lse_bytes + bench->workspace_bytes;
+    const clattn_status code = time_flash(bench, &ms);
+    if (code)
+        return fail_library(failure, "attention", code);
+    status = bench_check_finite(bench->session, bench->shape, &bench->buffers, failure);
+    if (status)
+        return status;
+    if (!options->standard)
+        snprintf(row->standard_problem, sizeof row->standard_problem, "not asked for");
+    const bool standard = options->standard && prepare_standard(bench, row);
+    return repeat(bench, options, standard, row, failure);
+}
+
+int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
+                  struct bench_row *row, struct failure *failure)
+{
+    struct bench bench = {.session = session, .shape = shape};
+    *row = (struct bench_row){.shape = *shape};
+    const int status = measure(&bench, options, row, failure);
+    clFinish(session->queue);
+    if (bench.standard_workspace)
+        clReleaseMemObject(bench.standard_workspace);
+    if (bench.workspace)
+        clReleaseMemObject(bench.workspace);
+    bench_buffers_destroy(&bench.buffers);
+    clattn_plan_destroy(&bench.plan);
+    return status;
+}

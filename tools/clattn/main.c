@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _XOPEN_SOURCE 700
+#include "commands.h"
+#include <clattn/version.h>
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+
+static const struct {
+    const struct command_spec *spec;
+    command_function run;
+} commands[] = {
+    {&devices_command, devices_main}, {&plan_command, plan_main},   {&run_command, run_main},
+    {&verify_command, verify_main},   {&bench_command, bench_main},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void print_help(FILE *stream)
+{
+    fprintf(stream,
+            "Exact attention (FlashAttention) on any OpenCL device.\n\n"
+            "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn SUBCOMMAND --help\n  clattn --version\n\nSubcommands:\n");
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(stream, "  %-9s %s\n", commands[i].spec->name, commands[i].spec->summary);
+    fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
+                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.\n"
+                    "The manual is clattn(1).\n");
+}
+
+static int find_command(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(commands[i].spec->name, name))
+            return i;
+    return -1;
+}
+
+static int unknown_command(const char *name, struct failure *failure)
+{
+    const char *names[COMMAND_COUNT + 2] = {"help"};
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        names[i + 1] = commands[i].spec->name;
+    const char *closest = closest_word(name, names);
+    if (closest)
+        return fail(failure, STATUS_USAGE, "unknown subcommand '%s': did you mean %s?", name, closest);
+    return fail(failure, STATUS_USAGE, "unknown subcommand '%s': 'clattn --help' lists them", name);
+}
+
+static int help(int argc, char **argv, struct failure *failure)
+{
+    if (argc < 3) {
+        print_help(stdout);
+        return STATUS_OK;
+    }
+    const int index = find_command(argv[2]);
+    if (index < 0)
+        return unknown_command(argv[2], failure);
+    options_help(commands[index].spec, stdout);
+    return STATUS_OK;
+}
+
+static int dispatch(int argc, char **argv, struct failure *failure)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return fail(failure, STATUS_USAGE, "a subcommand is needed");
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(argc, argv, failure);
+    if (!strcmp(argv[1], "--version")) {
+        printf("clattn %s\n", clattn_version());
+        return STATUS_OK;
+    }
+    const int index = find_command(argv[1]);
+    if (index < 0)
+        return unknown_command(argv[1], failure);
+    const int status = commands[index].run(argc - 1, argv + 1, failure);
+    return status == STATUS_HELP ? STATUS_OK : status;
+}
+
+/* What was printed must have arrived: a full disk behind stdout is a failure like any other. */
+static int flush_output(int status, struct failure *failure)
+{
+    if ((fflush(stdout) || ferror(stdout)) && (status == STATUS_OK || status == STATUS_MISMATCH))
+        return fail(failure, STATUS_FILE, "the standard output cannot be written");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct failure failure = {.text = ""};
+    /* Numbers are read and written with a point, whatever a driver does to the process's locale. */
+    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale)
+        uselocale(c_locale);
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is then an error of write(), and leaves no pieces */
+    const int status = flush_output(dispatch(argc, argv, &failure), &failure);
+    if (status != STATUS_OK && failure.text[0]) {
+        const bool named = argc > 1 && find_command(argv[1]) >= 0;
+        fprintf(stderr, "clattn%s%s: %s\n", named ? " " : "", named ? argv[1] : "", failure.text);
+    }
+    return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "names.h"
+#include "options.h"
+#include <inttypes.h>
+
+const char *device_type_name(enum clattn_device_type type)
+{
+    switch (type) {
+    case CLATTN_DEVICE_CPU:
+        return "CPU";
+    case CLATTN_DEVICE_GPU:
+        return "GPU";
+    case CLATTN_DEVICE_ACCELERATOR:
+        return "accelerator";
+    case CLATTN_DEVICE_OTHER:
+        break;
+    }
+    return "other";
+}
+
+const char *local_memory_name(enum clattn_local_memory_type type)
+{
+    switch (type) {
+    case CLATTN_LOCAL_MEMORY_LOCAL:
+        return "local";
+    case CLATTN_LOCAL_MEMORY_GLOBAL:
+        return "global";
+    case CLATTN_LOCAL_MEMORY_NONE:
+        break;
+    }
+    return "none";
+}
+
+const char *causal_name(enum clattn_causal causal)
+{
+    return option_word_of(option_causal, causal);
+}
+
+void bytes_text(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024.0 && unit < 4; unit++)
+        value /= 1024.0;
+    if (value == (double)(uint64_t)value)
+        snprintf(text, size, "%" PRIu64 " %s", (uint64_t)value, units[unit]);
+    else
+        snprintf(text, size, "%.1f %s", value, units[unit]);
+}

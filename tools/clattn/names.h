@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_NAMES_H
+#define CLATTN_TOOL_NAMES_H
+
+#include <clattn/device.h>
+#include <clattn/problem.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What things are called in text and in --json. */
+const char *device_type_name(enum clattn_device_type type);        /* "GPU" */
+const char *local_memory_name(enum clattn_local_memory_type type); /* "local" */
+const char *causal_name(enum clattn_causal causal);                /* "off", "bottom-right", "top-left" */
+void bytes_text(uint64_t bytes, char *text, size_t size);          /* "226 KiB", "139.8 GiB" */
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "opencl_select.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int no_platform(struct failure *failure)
+{
+    return fail(
+        failure, STATUS_DEVICE,
+        "no OpenCL platform: no driver is installed, or the loader does not find it in /etc/OpenCL/vendors "
+        "(OCL_ICD_VENDORS overrides the place). On Debian, 'apt-get install pocl-opencl-icd' runs OpenCL on any CPU");
+}
+
+static int list_devices(struct opencl_platform *platform, struct failure *failure)
+{
+    cl_uint count = 0;
+    cl_int code = clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+    if (code == CL_DEVICE_NOT_FOUND || (!code && !count))
+        return STATUS_OK;
+    if (code)
+        return fail_code(failure, "clGetDeviceIDs", code);
+    platform->devices = calloc(count, sizeof *platform->devices);
+    if (!platform->devices)
+        return fail(failure, STATUS_DEVICE, "no memory for a list of %u devices", count);
+    code = clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, count, platform->devices, NULL);
+    if (code)
+        return fail_code(failure, "clGetDeviceIDs", code);
+    platform->device_count = (int)count;
+    return STATUS_OK;
+}
+
+static int list_platforms(struct opencl_platforms *platforms, struct failure *failure)
+{
+    cl_platform_id ids[64];
+    cl_uint count = 0;
+    const cl_int code = clGetPlatformIDs(64, ids, &count);
+    if (code == -1001 /* CL_PLATFORM_NOT_FOUND_KHR */ || (!code && !count))
+        return no_platform(failure);
+    if (code)
+        return fail_code(failure, "clGetPlatformIDs", code);
+    if (count > 64)
+        count = 64;
+    platforms->items = calloc(count, sizeof *platforms->items);
+    if (!platforms->items)
+        return fail(failure, STATUS_DEVICE, "no memory for a list of %u platforms", count);
+    for (cl_uint i = 0; i < count; i++) {
+        struct opencl_platform *platform = &platforms->items[platforms->count++];
+        platform->id = ids[i];
+        if (clGetPlatformInfo(ids[i], CL_PLATFORM_NAME, sizeof platform->name, platform->name, NULL))
+            strcpy(platform->name, "unnamed platform");
+        const int status = list_devices(platform, failure);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+int opencl_list(struct opencl_platforms *platforms, struct failure *failure)
+{
+    *platforms = (struct opencl_platforms){.items = NULL};
+    const int status = list_platforms(platforms, failure);
+    if (status)
+        opencl_list_free(platforms);
+    return status;
+}
+
+void opencl_list_free(struct opencl_platforms *platforms)
+{
+    for (int i = 0; i < platforms->count; i++)
+        free(platforms->items[i].devices);
+    free(platforms->items);
+    *platforms = (struct opencl_platforms){.items = NULL};
+}
+
+static bool choose_first(const struct opencl_platforms *platforms, cl_device_type wanted, struct session *session)
+{
+    for (int p = 0; p < platforms->count; p++) {
+        for (int d = 0; d < platforms->items[p].device_count; d++) {
+            cl_device_type type = 0;
+            clGetDeviceInfo(platforms->items[p].devices[d], CL_DEVICE_TYPE, sizeof type, &type, NULL);
+            if (type & wanted) {
+                session->platform = p;
+                session->device = d;
+                session->id = platforms->items[p].devices[d];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int choose_named(const struct opencl_platforms *platforms, const struct option_device *wanted,
+                        struct session *session, struct failure *failure)
+{
+    if (wanted->platform >= platforms->count)
+        return fail(failure, STATUS_USAGE, "--device %d:%d: there %s %d platform%s ('clattn devices' lists them)",
+                    wanted->platform, wanted->device, platforms->count == 1 ? "is" : "are", platforms->count,
+                    platforms->count == 1 ? "" : "s");
+    const struct opencl_platform *platform = &platforms->items[wanted->platform];
+    if (wanted->device >= platform->device_count)
+        return fail(failure, STATUS_USAGE,
+                    "--device %d:%d: platform %d (%s) has %d device%s ('clattn devices' lists them)", wanted->platform,
+                    wanted->device, wanted->platform, platform->name, platform->device_count,
+                    platform->device_count == 1 ? "" : "s");
+    session->platform = wanted->platform;
+    session->device = wanted->device;
+    session->id = platform->devices[wanted->device];
+    return STATUS_OK;
+}
+
+static int choose(const struct option_device *wanted, struct session *session, struct failure *failure)
+{
+    struct opencl_platforms platforms;
+    int status = opencl_list(&platforms, failure);
+    if (status)
+        return status;
+    if (wanted->given)
+        status = choose_named(&platforms, wanted, session, failure);
+    else if (!choose_first(&platforms, CL_DEVICE_TYPE_GPU, session) &&
+             !choose_first(&platforms, (cl_device_type)~0u, session))
+        status = fail(failure, STATUS_DEVICE, "no OpenCL device: %s%s no device (a driver without its hardware?)",
+                      platforms.count == 1 ? platforms.items[0].name : "the installed platforms",
+                      platforms.count == 1 ? " has" : " have");
+    opencl_list_free(&platforms);
+    return status;
+}
+
+/* Errors also come as the status of the call that failed, and are printed once, from there. */
+static void log_warning(void *user, enum clattn_log_level level, const char *text)
+{
+    (void)user;
+    if (level == CLATTN_LOG_WARNING)
+        fprintf(stderr, "clattn: warning: %s\n", text);
+}
+
+static int open_context(struct session *session, bool quiet, struct failure *failure)
+{
+    cl_int code = CL_SUCCESS;
+    session->context = clCreateContext(NULL, 1, &session->id, NULL, NULL, &code);
+    if (code)
+        return fail_code(failure, "clCreateContext", code);
+    session->queue = clCreateCommandQueue(session->context, session->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code)
+        return fail_code(failure, "clCreateCommandQueue", code);
+    const struct clattn_context_params params = {
+        .context = session->context, .device = session->id, .log = {.function = quiet ? NULL : log_warning}};
+    code = clattn_context_create(&session->clattn, &params);
+    if (code)
+        return fail_library(failure, "clattn_context_create", code);
+    session->capabilities = clattn_context_capabilities(session->clattn);
+    return STATUS_OK;
+}
+
+int session_open(struct session *session, const struct option_device *wanted, bool quiet, struct failure *failure)
+{
+    *session = (struct session){.id = NULL};
+    int status = choose(wanted, session, failure);
+    if (!status)
+        status = open_context(session, quiet, failure);
+    if (status)
+        session_close(session);
+    return status;
+}
+
+void session_close(struct session *session)
+{
+    clattn_context_destroy(&session->clattn);
+    if (session->queue)
+        clReleaseCommandQueue(session->queue);
+    if (session->context)
+        clReleaseContext(session->context);
+    *session = (struct session){.id = NULL};
+}
+
+int check_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure)
+{
+    const struct clattn_problem problem = {.d = 64, .skeleton = skeleton};
+    struct clattn_plan_info info;
+    if (!skeleton || clattn_plan_preview(capabilities, &problem, &info) != CLATTN_INVALID_ARGUMENT)
+        return STATUS_OK;
+    return fail(failure, STATUS_USAGE, "--skeleton '%s': %s", skeleton, clattn_error_message());
+}
+
+void session_title(const struct session *session, char *text, size_t size)
+{
+    snprintf(text, size, "%d:%d %s (%s)", session->platform, session->device, session->capabilities->device_name,
+             session->capabilities->platform_name);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_OPTIONS_H
+#define CLATTN_TOOL_OPTIONS_H
+
+#include "failure.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Each subcommand describes its options in one table. Parsing, --help and the messages about what is wrong are all made
+ * from it, so they cannot disagree. */
+
+enum option_kind {
+    OPTION_END = 0,  /* closes a table */
+    OPTION_FLAG,     /* bool */
+    OPTION_STRING,   /* const char * */
+    OPTION_INTEGER,  /* int64_t, in minimum .. maximum */
+    OPTION_NUMBER,   /* double: finite, representable as float, not 0 */
+    OPTION_WORD,     /* int: the value of one of `words` */
+    OPTION_INTEGERS, /* struct option_list of integers, "64,128" */
+    OPTION_WORDS,    /* struct option_list of words' values */
+    OPTION_DEVICE    /* struct option_device, "P:D" */
+};
+
+struct option_word {
+    const char *word; /* NULL ends a list */
+    int value;
+};
+
+#define OPTION_LIST_MAX 16
+
+struct option_list {
+    int count; /* 0: not given */
+    int64_t values[OPTION_LIST_MAX];
+};
+
+struct option_device {
+    bool given;
+    int platform, device;
+};
+
+struct option_spec {
+    const char *name;
+    const char *argument; /* as help calls it; NULL for a flag */
+    enum option_kind kind;
+    size_t field; /* offset in the subcommand's struct of values */
+    const char *help;
+    int64_t minimum, maximum;
+    const struct option_word *words;
+    bool optional;       /* the value may be left out, and then is */
+    const char *implied; /* this text */
+};
+
+/* Rows of a table. The field is one of the subcommand's `struct values`. */
+#define OPTION_FIELD(member_) .field = offsetof(struct values, member_)
+#define FLAG(name_, member_, help_)                                                                                    \
+    {                                                                                                                  \
+        .name = name_, .kind = OPTION_FLAG, OPTION_FIELD(member_), .help = help_                                       \
+    }
+#define TEXT(name_, argument_, member_, help_)                                                                         \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_STRING, OPTION_FIELD(member_), .help = help_              \
+    }
+#define NUMBER(name_, argument_, member_, help_)                                                                       \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_NUMBER, OPTION_FIELD(member_), .help = help_              \
+    }
+#define INTEGER(name_, member_, minimum_, maximum_, help_)                                                             \
+    {                                                                                                                  \
+        .name = name_, .argument = "N", .kind = OPTION_INTEGER, OPTION_FIELD(member_), .minimum = minimum_,            \
+        .maximum = maximum_, .help = help_                                                                             \
+    }
+#define INTEGERS(name_, member_, minimum_, maximum_, help_)                                                            \
+    {                                                                                                                  \
+        .name = name_, .argument = "N,...", .kind = OPTION_INTEGERS, OPTION_FIELD(member_), .minimum = minimum_,       \
+        .maximum = maximum_, .help = help_                                                                             \
+    }
+#define WORD(name_, argument_, member_, words_, help_)                                                                 \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_WORD, OPTION_FIELD(member_), .words = words_,             \
+        .help = help_                                                                                                  \
+    }
+#define WORDS(name_, argument_, member_, words_, help_)                                                                \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_WORDS, OPTION_FIELD(member_), .words = words_,            \
+        .help = help_                                                                                                  \
+    }
+#define CAUSAL(help_)                                                                                                  \
+    {                                                                                                                  \
+        .name = "causal", .argument = "CORNER", .kind = OPTION_WORD, OPTION_FIELD(causal), .words = option_causal,     \
+        .optional = true, .implied = "bottom-right", .help = help_                                                     \
+    }
+#define DEVICE(help_)                                                                                                  \
+    {                                                                                                                  \
+        .name = "device", .argument = "P:D", .kind = OPTION_DEVICE, OPTION_FIELD(device), .help = help_                \
+    }
+#define END_OF_OPTIONS                                                                                                 \
+    {                                                                                                                  \
+        .kind = OPTION_END                                                                                             \
+    }
+
+struct command_spec {
+    const char *name;     /* "plan" */
+    const char *summary;  /* one line, for the list of subcommands */
+    const char *synopsis; /* one or more lines */
+    const char *details;  /* paragraphs for --help; may be NULL */
+    const struct option_spec *options;
+};
+
+extern const struct option_word option_dtypes[]; /* fp32, fp16, bf16 -> enum clattn_dtype */
+extern const struct option_word option_causal[]; /* off, bottom-right, top-left -> enum clattn_causal */
+
+/* Fills the struct `values` (which the caller has set to the defaults) from argv[1] on; argv[0] is the subcommand's
+ * name. An option given twice takes its last value. STATUS_HELP after printing help to stdout, STATUS_USAGE with a
+ * message. */
+int options_parse(const struct command_spec *command, int argc, char **argv, void *values, struct failure *failure);
+
+void options_help(const struct command_spec *command, FILE *stream);
+
+/* The word of `value`; "" where there is none. */
+const char *option_word_of(const struct option_word *words, int64_t value);
+
+/* The candidate closest to `given`; NULL where none is close. `candidates` ends with NULL. */
+const char *closest_word(const char *given, const char *const *candidates);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _XOPEN_SOURCE 700
+#include "output_file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int cannot_write(const struct output_file *output, const char *path, struct failure *failure)
+{
+    const int reason = errno;
+    return fail(failure, STATUS_FILE, "%s: cannot be written: %s", output->path ? output->path : path,
+                strerror(reason));
+}
+
+/* A link is followed, so that it stays and its target is replaced. A name that does not exist yet is kept as it is. */
+static char *resolve(const char *path)
+{
+    char *resolved = realpath(path, NULL);
+    return resolved || errno != ENOENT ? resolved : strdup(path);
+}
+
+/* The permissions that any new file gets, or those of the file that will be replaced. */
+static int open_temporary(struct output_file *output, mode_t mode)
+{
+    const char *slash = strrchr(output->path, '/');
+    const int directory = slash ? (int)(slash - output->path) + 1 : 0;
+    const size_t size = strlen(output->path) + 64;
+    output->temporary = malloc(size);
+    if (!output->temporary)
+        return -1;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        snprintf(output->temporary, size, "%.*s.%s.%ld.%d.part", directory, output->path, output->path + directory,
+                 (long)getpid(), attempt);
+        output->descriptor = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (output->descriptor >= 0 || errno != EEXIST)
+            break;
+    }
+    if (output->descriptor < 0) {
+        const int reason = errno;
+        free(output->temporary);
+        output->temporary = NULL;
+        errno = reason;
+    }
+    return output->descriptor;
+}
+
+static int open_output(struct output_file *output)
+{
+    struct stat existing;
+    if (stat(output->path, &existing))
+        return open_temporary(output, 0666);
+    if (access(output->path, W_OK)) /* renaming would replace even what its owner made read-only */
+        return -1;
+    if (S_ISREG(existing.st_mode))
+        return open_temporary(output, existing.st_mode & 0777);
+    return output->descriptor = open(output->path, O_WRONLY | O_CLOEXEC);
+}
+
+int output_create(const char *path, struct output_file *output, struct failure *failure)
+{
+    *output = (struct output_file){.path = resolve(path), .descriptor = -1};
+    if (output->path && open_output(output) >= 0)
+        return STATUS_OK;
+    const int status = cannot_write(output, path, failure);
+    output_discard(output);
+    return status;
+}
+
+static int write_all(int descriptor, const char *bytes, size_t count)
+{
+    while (count) {
+        const size_t piece = count < 1u << 30 ? count : 1u << 30; /* one write() moves less than 2 GiB on Linux */
+        const ssize_t written = write(descriptor, bytes, piece);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        if (written > 0) {
+            bytes += written;
+            count -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+int output_write(struct output_file *output, const void *bytes, size_t count, struct failure *failure)
+{
+    return write_all(output->descriptor, bytes, count) ? cannot_write(output, NULL, failure) : STATUS_OK;
+}
+
+int output_finish(struct output_file *output, struct failure *failure)
+{
+    const int error = close(output->descriptor);
+    output->descriptor = -1;
+    return error ? cannot_write(output, NULL, failure) : STATUS_OK;
+}
+
+int output_commit(struct output_file *output, struct failure *failure)
+{
+    int status = STATUS_OK;
+    if (output->temporary && rename(output->temporary, output->path))
+        status = cannot_write(output, NULL, failure);
+    if (!status) {
+        free(output->temporary);
+        output->temporary = NULL;
+    }
+    output_discard(output);
+    return status;
+}
+
+void output_discard(struct output_file *output)
+{
+    if (!output->path) /* never created */
+        return;
+    if (output->descriptor >= 0)
+        close(output->descriptor);
+    if (output->temporary)
+        unlink(output->temporary);
+    free(output->temporary);
+    free(output->path);
+    *output = (struct output_file){.descriptor = -1};
+}

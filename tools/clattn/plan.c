@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "clinfo.h"
+#include "commands.h"
+#include "json_out.h"
+#include "names.h"
+#include "opencl_select.h"
+#include <inttypes.h>
+#include <string.h>
+
+struct values {
+    struct option_device device;
+    const char *clinfo, *skeleton;
+    int dtype, causal;
+    int64_t d, d_v, n, n_q, n_kv, b_r, b_c, work_group_size;
+    bool json;
+};
+
+static const struct option_spec options[] = {
+    DEVICE("plan and compile for this device (default: the first GPU, else the first device)"),
+    TEXT("clinfo", "FILE", clinfo, "plan for every device of a 'clinfo --json' or '--raw' dump; - is stdin"),
+    WORD("dtype", "TYPE", dtype, option_dtypes, "fp32 (default), fp16 or bf16"),
+    INTEGER("d", d, 1, CLATTN_MAX_D, "head dimension of Q and K, 1 to 512 (default 64)"),
+    INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
+    CAUSAL("bottom-right (default), top-left or off"),
+    INTEGER("n", n, 1, INT64_MAX, "length of Q, K and V"),
+    INTEGER("n-q", n_q, 1, INT64_MAX, "length of Q"),
+    INTEGER("n-kv", n_kv, 1, INT64_MAX, "length of K and V"),
+    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt or forward_cpu"),
+    INTEGER("b-r", b_r, 1, 1 << 20, "take this many rows in a query block"),
+    INTEGER("b-c", b_c, 1, 1 << 20, "take this many keys in a key block"),
+    INTEGER("work-group-size", work_group_size, 1, 1 << 20, "take this many work-items in a work-group"),
+    FLAG("json", json, "print an array of plans as JSON"),
+    END_OF_OPTIONS,
+};
+
+const struct command_spec plan_command = {
+    .name = "plan",
+    .summary = "Show how the block sizes follow from a device's local memory, and which kernel is taken",
+    .synopsis = "clattn plan [--device P:D] [--dtype TYPE] [--d N] [--d-v N] [--causal[=CORNER]] [--n N] [--json]\n"
+                "clattn plan --clinfo FILE ...",
+    .details = "With --device the kernel is compiled; with --clinfo nothing runs, and the answer is the one that the\n"
+               "device would give.",
+    .options = options,
+};
+
+static struct clattn_problem problem_of(const struct values *values)
+{
+    return (struct clattn_problem){.dtype = (enum clattn_dtype)values->dtype,
+                                   .d = (int)values->d,
+                                   .d_v = (int)values->d_v,
+                                   .causal = (enum clattn_causal)values->causal,
+                                   .expected_n_q = values->n_q ? values->n_q : values->n,
+                                   .expected_n_kv = values->n_kv ? values->n_kv : values->n,
+                                   .skeleton = values->skeleton,
+                                   .b_r = (int)values->b_r,
+                                   .b_c = (int)values->b_c,
+                                   .work_group_size = (int)values->work_group_size};
+}
+
+static int64_t blocks(int64_t length, int block)
+{
+    return block > 0 ? length / block + (length % block != 0) : 0;
+}
+
+static void print_problem(const struct clattn_problem *problem)
+{
+    printf("problem    %s, d = %d, d_v = %d, causal %s", clattn_dtype_name(problem->dtype), problem->d,
+           problem->d_v ? problem->d_v : problem->d, causal_name(problem->causal));
+    if (problem->expected_n_q)
+        printf(", n_q = %" PRId64, problem->expected_n_q);
+    if (problem->expected_n_kv)
+        printf(", n_kv = %" PRId64, problem->expected_n_kv);
+    putchar('\n');
+}
+
+static void print_paper(const struct clattn_problem *problem, const struct clattn_plan_info *info)
+{
+    printf("M          %" PRIu64 " elements of on-chip memory (%" PRIu64 " bytes)\n", info->m_elements,
+           info->local_bytes_limit);
+    printf("paper      B_c = floor(M / 4d) = %d, B_r = min(B_c, d) = %d", info->paper_b_c, info->paper_b_r);
+    if (problem->expected_n_q)
+        printf(", T_r = %" PRId64, blocks(problem->expected_n_q, info->paper_b_r));
+    if (problem->expected_n_kv)
+        printf(", T_c = %" PRId64, blocks(problem->expected_n_kv, info->paper_b_c));
+    putchar('\n');
+}
+
+static void print_plan(const char *title, const struct clattn_problem *problem, const struct clattn_plan_info *info)
+{
+    printf("device     %s\n", title);
+    print_problem(problem);
+    print_paper(problem, info);
+    for (int i = 0; i < info->step_count; i++)
+        printf("%s  %-12s B_r %4d  B_c %4d  %s\n", i ? "         " : "steps    ", info->steps[i].name,
+               info->steps[i].b_r, info->steps[i].b_c, info->steps[i].reason);
+    printf("chosen     %s, B_r = %d, B_c = %d, %d work-item%s a work-group", info->skeleton, info->b_r, info->b_c,
+           info->work_group_size, info->work_group_size == 1 ? "" : "s");
+    if (info->t_r)
+        printf(", T_r = %" PRId64, info->t_r);
+    if (info->t_c)
+        printf(", T_c = %" PRId64, info->t_c);
+    printf("\nmemory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
+           " bytes of private memory (registers, if they suffice) a work-item\n",
+           info->local_bytes, info->local_bytes_limit, info->private_bytes);
+    printf("constants  %s\n", info->constants);
+    if (info->program_key[0])
+        printf("program    %s\n", info->program_key);
+}
+
+static json_t *json_problem(const struct clattn_problem *problem)
+{
+    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I}", "dtype", clattn_dtype_name(problem->dtype), "d", problem->d,
+                     "d_v", problem->d_v ? problem->d_v : problem->d, "causal", causal_name(problem->causal), "n_q",
+                     (json_int_t)problem->expected_n_q, "n_kv", (json_int_t)problem->expected_n_kv);
+}
+
+static json_t *json_planned(const struct clattn_capabilities *capabilities, int platform, int device,
+                            const struct clattn_problem *problem, const struct clattn_plan_info *info)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%d:%d", platform, device);
+    json_t *described = json_capabilities(capabilities);
+    json_object_set_new(described, "device", json_text(number));
+    json_t *plan = json_plan(info);
+    json_object_set_new(plan, "paper_t_r", json_integer(blocks(problem->expected_n_q, info->paper_b_r)));
+    json_object_set_new(plan, "paper_t_c", json_integer(blocks(problem->expected_n_kv, info->paper_b_c)));
+    return json_pack("{s:o, s:o, s:o}", "device", described, "problem", json_problem(problem), "plan", plan);
+}
+
+/* One device of a dump. `failure` is what stderr hears of it. */
+static int plan_dumped(struct clinfo_device *item, const struct clattn_problem *problem, json_t *rows,
+                       struct failure *failure)
+{
+    struct clattn_plan_info info;
+    char title[256];
+    clattn_capabilities_apply_known(&item->capabilities);
+    snprintf(title, sizeof title, "%d:%d %s (%s)", item->platform, item->device, item->capabilities.device_name,
+             item->capabilities.platform_name);
+    const int known = check_skeleton(&item->capabilities, problem->skeleton, failure);
+    if (known)
+        return known;
+    const clattn_status code = clattn_plan_preview(&item->capabilities, problem, &info);
+    if (code)
+        return fail_library(failure, title, code);
+    if (rows)
+        json_array_append_new(rows, json_planned(&item->capabilities, item->platform, item->device, problem, &info));
+    else
+        print_plan(title, problem, &info);
+    return STATUS_OK;
+}
+
+/* A device for which nothing fits does not keep the others from being shown. */
+static int plan_dump(const struct values *values, const struct clattn_problem *problem, json_t *rows,
+                     struct failure *failure)
+{
+    struct clinfo_devices devices;
+    int worst = clinfo_read(values->clinfo, &devices, failure);
+    for (int i = 0; i < devices.count; i++) {
+        if (i && !rows)
+            putchar('\n');
+        const int status = plan_dumped(&devices.items[i], problem, rows, failure);
+        if (status) {
+            fprintf(stderr, "clattn plan: %s\n", failure->text);
+            failure->text[0] = '\0'; /* said already */
+            worst = status;
+        }
+    }
+    clinfo_free(&devices);
+    return worst;
+}
+
+static int plan_session(struct session *session, const struct clattn_problem *problem, json_t *rows,
+                        struct failure *failure)
+{
+    struct clattn_plan_info info;
+    clattn_plan *plan = NULL;
+    char title[256];
+    session_title(session, title, sizeof title);
+    clattn_status code = clattn_plan_create(&plan, session->clattn, problem);
+    if (!code)
+        code = clattn_plan_get_info(plan, &info);
+    clattn_plan_destroy(&plan);
+    if (code)
+        return fail_library(failure, title, code);
+    if (rows)
+        json_array_append_new(rows,
+                              json_planned(session->capabilities, session->platform, session->device, problem, &info));
+    else
+        print_plan(title, problem, &info);
+    return STATUS_OK;
+}
+
+static int plan_device(const struct values *values, const struct clattn_problem *problem, json_t *rows,
+                       struct failure *failure)
+{
+    struct session session;
+    int status = session_open(&session, &values->device, false, failure);
+    if (status)
+        return status;
+    status = check_skeleton(session.capabilities, values->skeleton, failure);
+    if (!status)
+        status = plan_session(&session, problem, rows, failure);
+    session_close(&session);
+    return status;
+}
+
+int plan_main(int argc, char **argv, struct failure *failure)
+{
+    struct values values = {.d = 64};
+    int status = options_parse(&plan_command, argc, argv, &values, failure);
+    if (status)
+        return status;
+    if (values.clinfo && values.device.given)
+        return fail(failure, STATUS_USAGE, "--device and --clinfo: one of them; a dump's devices are all planned for");
+    const struct clattn_problem problem = problem_of(&values);
+    json_t *rows = values.json ? json_array() : NULL;
+    status =
+        values.clinfo ? plan_dump(&values, &problem, rows, failure) : plan_device(&values, &problem, rows, failure);
+    if (!values.json || (status && !json_array_size(rows))) {
+        json_decref(rows);
+        return status;
+    }
+    const int printing = json_print(rows, NULL, failure);
+    return status ? status : printing;
+}

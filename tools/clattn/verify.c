@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "commands.h"
+#include "json_out.h"
+#include "progress.h"
+#include "random.h"
+#include "verify_list.h"
+#include <inttypes.h>
+#include <math.h>
+#include <time.h>
+
+struct values {
+    bool quick, full, quiet, json;
+    int64_t seed, only;
+    struct option_device device;
+    const char *skeleton;
+};
+
+static const struct option_spec options[] = {
+    FLAG("quick", quick, "a selection that takes seconds (the default)"),
+    FLAG("full", full, "every head dimension, type, mask, length and layout: minutes"),
+    INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs (default: the time)"),
+    INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
+    DEVICE("which to certify (default: the first GPU, else the first device)"),
+    TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
+    FLAG("quiet", quiet, "no progress bar and no warnings"),
+    FLAG("json", json, "print the outcome as JSON"),
+    END_OF_OPTIONS,
+};
+
+const struct command_spec verify_command = {
+    .name = "verify",
+    .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
+    .synopsis = "clattn verify [--quick | --full] [--seed N] [--device P:D] [--skeleton NAME] [--json]",
+    .details =
+        "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
+        "in the input's type, plus a floor for rounding. Buffers lie between guards, outputs hold NaN before,\n"
+        "inputs are compared afterwards.",
+    .options = options,
+};
+
+struct tally {
+    const struct values *values;
+    const struct session *session;
+    int passed, failed, skipped;
+    double share;     /* the largest error over what was allowed */
+    json_t *failures; /* NULL without --json */
+    struct progress progress;
+};
+
+/* The case's own stream, so that it is the same alone and among others. */
+static uint64_t case_seed(const struct values *values, int index)
+{
+    struct random random = {.state = (uint64_t)values->seed + ((uint64_t)index << 32)};
+    return random_next(&random);
+}
+
+static void reproducer(const struct tally *tally, int index, char *text, size_t size)
+{
+    const char *skeleton = tally->values->skeleton;
+    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s --only %d",
+             tally->values->full ? "full" : "quick", tally->values->seed, tally->session->platform,
+             tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "", index);
+}
+
+static void report_failure(struct tally *tally, int index, const char *name, const struct verify_result *result)
+{
+    char command[256];
+    reproducer(tally, index, command, sizeof command);
+    tally->failed++;
+    if (tally->failures)
+        json_array_append_new(tally->failures,
+                              json_pack("{s:i, s:o, s:o, s:o}", "case", index, "name", json_text(name), "reason",
+                                        json_text(result->text), "reproduce", json_text(command)));
+    else
+        printf("FAILED case %d: %s\n  %s\n  reproduce: %s\n", index, name, result->text, command);
+}
+
+static void check(struct tally *tally, const struct verify_case *item, int index)
+{
+    char name[256];
+    verify_case_name(item, name, sizeof name);
+    progress_step(&tally->progress, name);
+    const struct verify_result result = verify_check(tally->session, item, case_seed(tally->values, index));
+    tally->share = fmax(tally->share, result.share);
+    if (result.outcome == VERIFY_PASS) {
+        tally->passed++;
+    } else if (result.outcome == VERIFY_SKIP) {
+        tally->skipped++;
+    } else {
+        progress_clear(&tally->progress);
+        report_failure(tally, index, name, &result);
+    }
+}
+
+static int print_outcome(struct tally *tally, double seconds, struct failure *failure)
+{
+    char device[256];
+    session_title(tally->session, device, sizeof device);
+    const int count = tally->passed + tally->failed + tally->skipped;
+    if (tally->failures)
+        return json_print(json_pack("{s:o, s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "device",
+                                    json_text(device), "driver",
+                                    json_text(tally->session->capabilities->driver_version), "selection",
+                                    tally->values->full ? "full" : "quick", "seed", (json_int_t)tally->values->seed,
+                                    "cases", count, "passed", tally->passed, "failed", tally->failed, "skipped",
+                                    tally->skipped, "largest_error_share", json_measure(tally->share), "seconds",
+                                    json_measure(seconds), "failures", tally->failures),
+                          NULL, failure);
+    printf("%s: %d of %d cases passed", tally->failed ? "FAILED" : "certified", tally->passed, count);
+    if (tally->skipped)
+        printf(", %d skipped (the kernel does not fit the device)", tally->skipped);
+    printf("; largest error %.0f %% of what is allowed; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n",
+           100.0 * tally->share, seconds, device, tally->session->capabilities->driver_version, tally->values->seed);
+    return STATUS_OK;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int check_all(const struct values *values, const struct session *session, const struct verify_list *list,
+                     struct failure *failure)
+{
+    if (list->failed)
+        return fail(failure, STATUS_DEVICE, "no memory for the list of cases");
+    if (values->only >= list->count)
+        return fail(failure, STATUS_USAGE, "--only %" PRId64 ": the cases are numbered 0 to %d", values->only,
+                    list->count - 1);
+    struct tally tally = {.values = values, .session = session, .failures = values->json ? json_array() : NULL};
+    const bool one = values->only >= 0;
+    const double start = now();
+    progress_start(&tally.progress, one ? 1 : list->count, values->quiet);
+    for (int i = one ? (int)values->only : 0; i < (one ? (int)values->only + 1 : list->count); i++)
+        check(&tally, &list->items[i], i);
+    progress_clear(&tally.progress);
+    const int status = print_outcome(&tally, now() - start, failure);
+    return status ? status : tally.failed ? STATUS_MISMATCH : STATUS_OK;
+}
+
+int verify_main(int argc, char **argv, struct failure *failure)
+{
+    struct values values = {.seed = -1, .only = -1};
+    int status = options_parse(&verify_command, argc, argv, &values, failure);
+    if (status)
+        return status;
+    if (values.quick && values.full)
+        return fail(failure, STATUS_USAGE, "--quick and --full: one of them");
+    if (values.seed < 0)
+        values.seed = (int64_t)time(NULL);
+    struct session session;
+    status = session_open(&session, &values.device, values.quiet, failure);
+    if (status)
+        return status;
+    status = check_skeleton(session.capabilities, values.skeleton, failure);
+    if (!status) {
+        struct verify_list list;
+        verify_list_create(&list, values.full, session.capabilities->type, values.skeleton);
+        status = check_all(&values, &session, &list, failure);
+        verify_list_destroy(&list);
+    }
+    session_close(&session);
+    return status;
+}

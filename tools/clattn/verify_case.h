@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_VERIFY_CASE_H
+#define CLATTN_TOOL_VERIFY_CASE_H
+
+#include "opencl_select.h"
+#include "reference.h"
+
+/* One thing that `clattn verify` checks, and what is needed to check it. */
+
+enum verify_layout {
+    VERIFY_BHND,    /* dense */
+    VERIFY_BNHD,    /* dense, heads inside rows */
+    VERIFY_STRIDED, /* rows padded and columns apart */
+    VERIFY_LAYOUTS
+};
+
+enum verify_kind {
+    VERIFY_RULE, /* against the float64 reference, by FlashAttention's rule */
+    VERIFY_CONSTANT_V,
+    VERIFY_PERMUTED_KEYS,
+    VERIFY_SHIFTED_LOGITS,
+    VERIFY_SPLIT_KEYS,
+    VERIFY_LINEAR_V,
+    VERIFY_SEPARATE_BATCHES,
+    VERIFY_BIT_EQUAL,
+    VERIFY_KINDS
+};
+
+struct verify_case {
+    enum verify_kind kind;
+    struct reference_problem problem;
+    enum verify_layout layout;
+    double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
+    const char *skeleton; /* NULL: the planner's choice */
+    int runs;             /* of VERIFY_BIT_EQUAL */
+};
+
+/* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */
+void verify_case_name(const struct verify_case *item, char *text, size_t size);
+
+/* How it went. */
+enum verify_outcome {
+    VERIFY_PASS,
+    VERIFY_FAIL, /* text: why */
+    VERIFY_SKIP  /* the named skeleton does not fit this device; text: why */
+};
+
+struct verify_result {
+    enum verify_outcome outcome;
+    double share; /* the largest error over what was allowed */
+    char text[1024];
+};
+
+/* Dense arrays of one forward pass. */
+struct verify_data {
+    float *q, *k, *v;
+    float *o, *lse, *m, *l; /* what the device answered */
+};
+
+bool verify_data_create(const struct reference_problem *problem, struct verify_data *data);
+void verify_data_destroy(struct verify_data *data);
+
+/* Random inputs, rounded to the problem's type. */
+void verify_data_fill(const struct verify_case *item, uint64_t seed, struct verify_data *data);
+
+/* Runs `problem`, which may have other sizes than the case's, with the case's plan and layout. Every buffer is embedded
+ * in guards and outputs are poisoned with NaN. False, with the result filled, where anything is wrong but the numbers.
+ */
+bool verify_forward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                    const struct reference_problem *problem, struct verify_data *data, struct verify_result *result);
+
+/* Fills the result as failed and returns false. */
+__attribute__((format(printf, 2, 3))) bool verify_fail(struct verify_result *result, const char *format, ...);
+
+/* Whether `out`, named `what`, is close enough to `expected`; else the result is filled. naive NULL: within floor
+ * alone. */
+bool verify_close(const char *what, const float *out, const double *expected, const float *naive, size_t count,
+                  size_t columns, double floor, struct verify_result *result);
+
+/* A law of attention (every kind but VERIFY_RULE); data is filled. */
+bool verify_law(const struct session *session, const clattn_plan *plan, const struct verify_case *item, uint64_t seed,
+                struct verify_data *data, struct verify_result *result);
+
+/* Checks one case. */
+struct verify_result verify_check(const struct session *session, const struct verify_case *item, uint64_t seed);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_VERIFY_LIST_H
+#define CLATTN_TOOL_VERIFY_LIST_H
+
+#include "verify_case.h"
+
+struct verify_list {
+    struct verify_case *items;
+    int count, capacity;
+    bool failed; /* for want of memory */
+};
+
+/* Every case, in an order that never changes, so that a case's number reproduces it. `skeleton` NULL: every skeleton
+ * that applies to the device; else that one. */
+void verify_list_create(struct verify_list *list, bool full, enum clattn_device_type type, const char *skeleton);
+void verify_list_destroy(struct verify_list *list);
+
+#endif
