@@ -30,7 +30,7 @@ struct clattn_plan_step {
 
 /* What was planned. */
 struct clattn_plan_info {
-    char skeleton[32];           /* the structure of the kernel: "forward_simt" or "forward_cpu" */
+    char skeleton[32];           /* the structure of the kernel: "forward_matrix", "forward_simt", ... */
     int b_r;                     /* rows of a query block */
     int b_c;                     /* keys of a key block */
     int work_group_size;         /* work-items that share a query block */

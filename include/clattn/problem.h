@@ -42,8 +42,8 @@ struct clattn_problem {
     int64_t expected_n_kv;
 
     /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
-     * "forward_cpu"), block sizes, work-items per work-group. NULL and 0: planned. What does not fit the device is an error
-     * (CLATTN_NOTHING_FITS), never quietly replaced. */
+     * "forward_cpu", "forward_matrix", "forward_matrix_emulated"), block sizes, work-items per work-group. NULL and 0:
+     * planned. What does not fit the device is an error (CLATTN_NOTHING_FITS), never quietly replaced. */
     const char *skeleton;
     int b_r;
     int b_c;

@@ -92,6 +92,12 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
     return status;
 }
 
+static const char *build_options(const struct clattn_plan *plan, const struct cla_choice *choice)
+{
+    const bool plain = choice->skeleton->unoptimised && choice->skeleton->unoptimised(&plan->context->capabilities);
+    return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable" : CLA_BUILD_OPTIONS;
+}
+
 /* Builds the variant and makes its kernel. */
 static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *choice, struct refusal *refusal,
                              struct cla_error *error)
@@ -102,7 +108,8 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     clattn_status status = assemble(&plan->problem, choice, &text, error);
     if (status)
         goto done;
-    status = cla_program_get(plan->context, choice->skeleton->name, text.data, &program, key, error);
+    status = cla_program_get(plan->context, choice->skeleton->name, text.data, build_options(plan, choice), &program,
+                             key, error);
     if (!status)
         status = cla_kernel_init(plan->kernel, program, choice->skeleton->entry, error);
     if (status)

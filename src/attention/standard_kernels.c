@@ -28,7 +28,7 @@ static clattn_status make_program(struct clattn_context *context, size_t work_gr
     else
         status = cla_source_assemble(defines.data, files, &text, error);
     if (!status)
-        status = cla_program_get(context, name, text.data, program, key, error);
+        status = cla_program_get(context, name, text.data, CLA_BUILD_OPTIONS, program, key, error);
     cla_text_free(&text);
     cla_text_free(&defines);
     return status;

@@ -178,7 +178,7 @@ static int milliseconds_since(const struct timespec *start)
 /* What is being made, for the functions that try one way of making it. */
 struct request {
     struct clattn_context *context;
-    const char *name, *text, *identity, *key;
+    const char *name, *text, *options, *identity, *key;
 };
 
 static bool make_from_cache(const struct request *request, cl_program *program)
@@ -193,7 +193,7 @@ static bool make_from_cache(const struct request *request, cl_program *program)
     clattn_status status = cla_cl_program_from_binary(context->context, context->device, binary, size, &made, &error);
     free(binary);
     if (!status)
-        status = cla_cl_build(made, context->device, CLA_BUILD_OPTIONS, &error);
+        status = cla_cl_build(made, context->device, request->options, &error);
     if (!status) {
         *program = made;
         return true;
@@ -213,7 +213,7 @@ static clattn_status make_from_source(const struct request *request, cl_program 
     clattn_status status =
         cla_cl_program_from_source(context->context, request->text, strlen(request->text), &made, &cause);
     if (!status)
-        status = cla_cl_build(made, context->device, CLA_BUILD_OPTIONS, &cause);
+        status = cla_cl_build(made, context->device, request->options, &cause);
     if (status) {
         cla_cl_release_program(made);
         return cla_fail(error, status, "building kernel %s for \"%s\": %s", request->name,
@@ -251,7 +251,7 @@ static clattn_status make(const struct request *request, cl_program *program, st
                 milliseconds_since(&start), request->key);
         return CLATTN_SUCCESS;
     }
-    cla_say(log, CLATTN_LOG_DEBUG, "kernel %s, key %s, options %s:\n%s", request->name, request->key, CLA_BUILD_OPTIONS,
+    cla_say(log, CLATTN_LOG_DEBUG, "kernel %s, key %s, options %s:\n%s", request->name, request->key, request->options,
             request->text);
     const clattn_status status = make_from_source(request, program, error);
     if (status)
@@ -284,27 +284,28 @@ static clattn_status get_or_make(struct cla_programs *programs, const struct req
     return status;
 }
 
-static void write_identity(const struct clattn_context *context, const char *text, struct cla_text *identity)
+static void write_identity(const struct clattn_context *context, const char *text, const char *options,
+                           struct cla_text *identity)
 {
     char hex[CLA_HASH_HEX];
     const size_t length = strlen(text);
     cla_hash_hex(cla_hash_bytes(text, length), hex);
     cla_text_printf(identity, "program 1\n");
     cla_device_identity(&context->capabilities, identity);
-    cla_text_printf(identity, "options %s\ntext %s, %zu bytes\n", CLA_BUILD_OPTIONS, hex, length);
+    cla_text_printf(identity, "options %s\ntext %s, %zu bytes\n", options, hex, length);
 }
 
-clattn_status cla_program_get(struct clattn_context *context, const char *name, const char *text, cl_program *program,
-                              char key[CLA_HASH_HEX], struct cla_error *error)
+clattn_status cla_program_get(struct clattn_context *context, const char *name, const char *text, const char *options,
+                              cl_program *program, char key[CLA_HASH_HEX], struct cla_error *error)
 {
     struct cla_text identity = {0};
-    write_identity(context, text, &identity);
+    write_identity(context, text, options, &identity);
     clattn_status status;
     if (identity.failed) {
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for kernel %s", name);
     } else {
         cla_hash_hex(cla_hash_bytes(identity.data, identity.length), key);
-        const struct request request = {context, name, text, identity.data, key};
+        const struct request request = {context, name, text, options, identity.data, key};
         status = get_or_make(context->programs, &request, program, error);
     }
     cla_text_free(&identity);

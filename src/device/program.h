@@ -8,7 +8,8 @@
 
 struct clattn_context;
 
-/* Every program is built with these. The kernels are OpenCL C 1.2, which every driver has, OpenCL 3.0 ones included. */
+/* Every program is built with these, at least. The kernels are OpenCL C 1.2, which every driver has, OpenCL 3.0 ones
+ * included. */
 #define CLA_BUILD_OPTIONS "-cl-std=CL1.2"
 
 /* The programs of one context: each text is built once, however many threads ask for it at the same time (the others
@@ -20,7 +21,7 @@ void cla_programs_destroy(struct cla_programs *programs);
 
 /* Gets the built program of a text; the caller releases it. `name` is for messages. A failed build is not remembered:
  * the next call tries again. key gets the hash that names the program in the caches. */
-clattn_status cla_program_get(struct clattn_context *context, const char *name, const char *text, cl_program *program,
-                              char key[CLA_HASH_HEX], struct cla_error *error);
+clattn_status cla_program_get(struct clattn_context *context, const char *name, const char *text, const char *options,
+                              cl_program *program, char key[CLA_HASH_HEX], struct cla_error *error);
 
 #endif

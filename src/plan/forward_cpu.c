@@ -171,6 +171,7 @@ const struct cla_skeleton cla_forward_cpu = {
     .name = "forward_cpu",
     .files = files,
     .entry = "clattn_forward",
+    .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
     .step_down = step_down,

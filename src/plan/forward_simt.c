@@ -377,6 +377,14 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     return true;
 }
 
+/* CPU drivers turn a work-group into loops around each stretch between barriers, and their optimiser takes up to a
+ * minute over this kernel, to run it no faster than forward_cpu's tenth. There it is run to be checked, so it is
+ * compiled quickly. */
+static bool unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -397,10 +405,12 @@ const struct cla_skeleton cla_forward_simt = {
     .name = "forward_simt",
     .files = files,
     .entry = "clattn_forward",
+    .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .unoptimised = unoptimised,
     .define = define,
 };

@@ -13,7 +13,7 @@ struct known_local_memory {
  * block, which the CUDA programming guide tables by compute capability ("maximum amount of shared memory per thread
  * block"): here less 1 KB, which an array's alignment may cost. src/device/probe.c tries the same sizes. */
 static const struct known_local_memory nvidia[] = {
-    {700, 95 << 10},  {750, 63 << 10},   {800, 162 << 10},  {806, 98 << 10},  {807, 162 << 10}, {809, 98 << 10},
+    {700, 95 << 10},  {705, 63 << 10},   {800, 162 << 10},  {806, 98 << 10},  {807, 162 << 10}, {809, 98 << 10},
     {900, 226 << 10}, {1000, 226 << 10}, {1003, 226 << 10}, {1200, 98 << 10}, {1201, 98 << 10},
 };
 

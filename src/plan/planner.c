@@ -19,22 +19,23 @@ void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int
     step->b_c = b_c;
 }
 
-/* B_c = floor(M / 4d), B_r = min(B_c, d): M counts fp32 elements, because that is what tiles hold; d is the larger of
- * the two head dimensions, since the paper's 4d stands for one row each of Q, K, V and O. */
+/* B_c = floor(M / 4d), B_r = min(B_c, d): M counts elements of the type that the skeleton's tiles hold; d is the larger
+ * of the two head dimensions, since the paper's 4d stands for one row each of Q, K, V and O. */
 static void paper_bound(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                        struct clattn_plan_info *info)
+                        const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
 {
     const int d = problem->d > problem->d_v ? problem->d : problem->d_v;
     info->local_bytes_limit = cla_usable_local_bytes(capabilities);
-    info->m_elements = info->local_bytes_limit / sizeof(float);
+    info->m_elements = info->local_bytes_limit / (uint64_t)skeleton->tile_element_bytes;
     const uint64_t bound = info->m_elements / (4 * (uint64_t)d);
     const int b_c = bound < 1 ? 1 : bound > INT32_MAX ? INT32_MAX : (int)bound;
     info->paper_b_c = b_c;
     info->paper_b_r = b_c < d ? b_c : d;
-    cla_plan_step(info, "paper", info->paper_b_r, info->paper_b_c,
-                  "M = %llu bytes / 4 = %llu elements; B_c = floor(M / 4d) = %d and B_r = min(B_c, d) = %d with d = %d",
-                  (unsigned long long)info->local_bytes_limit, (unsigned long long)info->m_elements, info->paper_b_c,
-                  info->paper_b_r, d);
+    cla_plan_step(
+        info, "paper", info->paper_b_r, info->paper_b_c,
+        "M = %llu bytes / %d = %llu elements; B_c = floor(M / 4d) = %d and B_r = min(B_c, d) = %d with d = %d",
+        (unsigned long long)info->local_bytes_limit, skeleton->tile_element_bytes, (unsigned long long)info->m_elements,
+        info->paper_b_c, info->paper_b_r, d);
 }
 
 static const struct cla_skeleton *preferred(const struct clattn_capabilities *capabilities,
@@ -115,7 +116,7 @@ clattn_status cla_plan(const struct clattn_capabilities *capabilities, const str
     clattn_status status = pick_skeleton(capabilities, problem, &found.skeleton, error);
     if (status)
         return status;
-    paper_bound(capabilities, problem, info);
+    paper_bound(capabilities, problem, found.skeleton, info);
     status = found.skeleton->choose(capabilities, problem, &found.config, info, error);
     if (status)
         return status;

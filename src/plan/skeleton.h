@@ -17,6 +17,11 @@ struct cla_config {
         struct {
             int vector_width, row_vectors, micro;
         } cpu;
+        struct {
+            int row_tiles, keys, q_registers;
+            int lanes;              /* items of a sub-group */
+            int compute_capability; /* ten times NVIDIA's; 0: the emulation */
+        } matrix;
     };
 };
 
@@ -28,6 +33,7 @@ struct cla_skeleton {
     const char *name;
     const char *const *files; /* program text: files under cl/, in order, ended by NULL */
     const char *entry;        /* the kernel function */
+    int tile_element_bytes;   /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
@@ -44,12 +50,17 @@ struct cla_skeleton {
     uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
     uint64_t (*private_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
 
+    /* Whether the device's compiler should leave this text unoptimised (NULL: no). */
+    bool (*unoptimised)(const struct clattn_capabilities *capabilities);
+
     /* Writes the skeleton's own #define lines; those every kernel has (type, d, d_v, b_r, b_c, causal) are written for it. */
     void (*define)(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
 };
 
 extern const struct cla_skeleton cla_forward_simt;
 extern const struct cla_skeleton cla_forward_cpu;
+extern const struct cla_skeleton cla_forward_matrix;
+extern const struct cla_skeleton cla_forward_matrix_emulated;
 
 /* Every skeleton, in order of preference, ended by NULL. */
 extern const struct cla_skeleton *const cla_skeletons[];

@@ -210,8 +210,8 @@ class Plan(CommandTest):
         problem, plan = plans[0]["problem"], plans[0]["plan"]
         self.assertEqual([problem[key] for key in ("dtype", "d", "d_v", "causal", "n_q", "n_kv")],
                          ["fp16", 80, 96, "bottom-right", 1000, 1000])
-        self.assertEqual(plan["paper_b_c"], max(1, plan["m_elements"] // (4 * 80)))
-        self.assertEqual(plan["paper_b_r"], max(1, min(plan["paper_b_c"], 80)))
+        self.assertEqual(plan["paper_b_c"], max(1, plan["m_elements"] // (4 * 96)))  # the larger of d and d_v
+        self.assertEqual(plan["paper_b_r"], max(1, min(plan["paper_b_c"], 96)))
         self.assertEqual(plan["paper_t_r"], -(-1000 // plan["paper_b_r"]))
         self.assertEqual(plan["t_c"], -(-1000 // plan["b_c"]))
         self.assertRegex(plan["program_key"], "^[0-9a-f]{16,}$")
@@ -246,7 +246,7 @@ class Plan(CommandTest):
         self.refused(USAGE, "plan", "--clinfo", "-", "--device", "0:0", says=["one of them"])
 
     def test_what_does_not_fit(self):
-        result = self.run_it("plan", "--b-r", "100000", "--b-c", "100000", status=DEVICE)
+        result = self.run_it("plan", "--b-r", "65536", "--b-c", "65536", status=DEVICE)
         self.assertIn("CLATTN_NOTHING_FITS", result.stderr)
         self.assertEqual(result.stdout, "")
 

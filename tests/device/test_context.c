@@ -277,7 +277,8 @@ static void a_context_in_a_context_of_many_devices(void **state)
             char key[CLA_HASH_HEX];
             cl_program program = NULL;
             clattn_context *context = create(&params);
-            assert_int_equal(cla_program_get(context, "empty", "__kernel void empty(void) {}\n", &program, key, &error),
+            assert_int_equal(cla_program_get(context, "empty", "__kernel void empty(void) {}\n", CLA_BUILD_OPTIONS,
+                                             &program, key, &error),
                              CLATTN_SUCCESS);
             clReleaseProgram(program);
             clattn_context_destroy(&context);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Data at the edge of what the arithmetic takes, and data that must have no effect at all. */
-#include "plan/skeleton.h"
 #include "support/compare.h"
 #include "support/unit.h"
 #include <float.h>
@@ -25,12 +24,14 @@ typedef bool (*edge_function)(struct forward_case forward);
 static void holds_everywhere(edge_function holds)
 {
     int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++)
-            if (!holds(basic((*skeleton)->name, dtype))) {
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
+            const struct forward_case forward = basic((*skeleton)->name, dtype);
+            if (test_takes(&device, *skeleton, dtype, 3) && test_serves(&device, &forward.problem) && !holds(forward)) {
                 print_error("fails: %s, %s\n", (*skeleton)->name, clattn_dtype_name((enum clattn_dtype)dtype));
                 failures++;
             }
+        }
     assert_int_equal(failures, 0);
 }
 
@@ -67,6 +68,17 @@ static void pair_free(struct pair *pair)
     forward_arrays_free(&pair->dirty);
 }
 
+/* A kernel may take its decisions for a whole block of rows, so that the data of one row moves the rounding of another:
+ * as far as the reordering of a sum, and one step of the type that O is stored in. */
+static bool same_but_for_rounding(const struct forward_case *forward, const struct pair *pair, size_t first,
+                                  size_t rows)
+{
+    static const double steps[] = {[CLATTN_FP32] = 1e-5, [CLATTN_FP16] = 4e-3, [CLATTN_BF16] = 4e-2};
+    return compare_close("o", pair->clean.o + first * D, pair->dirty.o + first * D, rows * D,
+                         steps[forward->problem.dtype]) &&
+           compare_close("lse", pair->clean.lse + first, pair->dirty.lse + first, rows, 1e-5);
+}
+
 static void spoil_key(struct forward_arrays *arrays, size_t n_kv, size_t j, float key, float value)
 {
     for (size_t head = 0; head < HEADS; head++)
@@ -90,31 +102,40 @@ static bool keys_that_no_row_sees(struct forward_case forward)
         same = pair_make(&forward, &pair);
         for (size_t j = 45; j < N; j++)
             spoil_key(&pair.dirty, N, j, poisons[i], poisons[(i + 1) % POISONS]);
-        same = same && pair_run(&forward, &pair) && compare_bits(&forward, &pair.clean, &pair.dirty);
+        same = same && pair_run(&forward, &pair) && same_but_for_rounding(&forward, &pair, 0, HEADS * 45);
         pair_free(&pair);
     }
     return same;
 }
 
-/* Key j is hidden from the rows before j alone: they must not notice, whichever block they share with the others. */
-static bool keys_that_earlier_rows_do_not_see(struct forward_case forward)
+/* Key j is hidden from the rows before j alone: they must not notice what it is, whichever block they share with the
+ * others. */
+static bool earlier_rows_do_not_notice(struct forward_case forward, bool spoil_k, bool spoil_v)
 {
     static const size_t keys[] = {N - 1, 64, 33, 17, 1};
     bool same = true;
     forward.problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && same; i++) {
+        const float poison = poisons[i % POISONS];
         struct pair pair;
         same = pair_make(&forward, &pair);
-        spoil_key(&pair.dirty, N, keys[i], poisons[i % POISONS], poisons[i % POISONS]);
+        spoil_key(&pair.dirty, N, keys[i], spoil_k ? poison : 1.0f, spoil_v ? poison : 1.0f);
         same = same && pair_run(&forward, &pair);
-        for (size_t head = 0; head < HEADS && same; head++) {
-            const size_t row = head * N;
-            same = compare_close("o", pair.clean.o + row * D, pair.dirty.o + row * D, keys[i] * D, 0.0) &&
-                   compare_close("lse", pair.clean.lse + row, pair.dirty.lse + row, keys[i], 0.0);
-        }
+        for (size_t head = 0; head < HEADS && same; head++)
+            same = same_but_for_rounding(&forward, &pair, head * N, keys[i]);
         pair_free(&pair);
     }
     return same;
+}
+
+static bool hidden_keys(struct forward_case forward)
+{
+    return earlier_rows_do_not_notice(forward, true, false);
+}
+
+static bool hidden_values(struct forward_case forward)
+{
+    return earlier_rows_do_not_notice(forward, false, true);
 }
 
 /* A score of -inf, as an additive mask in an extra dimension makes it, is a key that weighs nothing. */
@@ -128,7 +149,7 @@ static bool scores_of_minus_infinity(struct forward_case forward)
         pair.clean.k[i * D] = -30000.0f; /* so little that its exponential is 0 */
         pair.dirty.k[i * D] = -INFINITY;
     }
-    same = same && pair_run(&forward, &pair) && compare_bits(&forward, &pair.clean, &pair.dirty);
+    same = same && pair_run(&forward, &pair) && same_but_for_rounding(&forward, &pair, 0, HEADS * N);
     pair_free(&pair);
     return same;
 }
@@ -171,7 +192,8 @@ static bool equal_scores(struct forward_case forward)
 EDGE(huge_scores)
 EDGE(tiny_scores)
 EDGE(keys_that_no_row_sees)
-EDGE(keys_that_earlier_rows_do_not_see)
+EDGE(hidden_keys)
+EDGE(hidden_values)
 EDGE(scores_of_minus_infinity)
 EDGE(largest_values)
 EDGE(equal_scores)
@@ -179,13 +201,10 @@ EDGE(equal_scores)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_huge_scores),
-        cmocka_unit_test(test_tiny_scores),
-        cmocka_unit_test(test_keys_that_no_row_sees),
-        cmocka_unit_test(test_keys_that_earlier_rows_do_not_see),
-        cmocka_unit_test(test_scores_of_minus_infinity),
-        cmocka_unit_test(test_largest_values),
-        cmocka_unit_test(test_equal_scores),
+        cmocka_unit_test(test_huge_scores),           cmocka_unit_test(test_tiny_scores),
+        cmocka_unit_test(test_keys_that_no_row_sees), cmocka_unit_test(test_hidden_keys),
+        cmocka_unit_test(test_hidden_values),         cmocka_unit_test(test_scores_of_minus_infinity),
+        cmocka_unit_test(test_largest_values),        cmocka_unit_test(test_equal_scores),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
  *
  * Tensors that lie further apart than 32 bits can say: a second head beyond 2^31 elements of its buffer where the
  * device has buffers of more than 4 GiB, else beyond 2^31 bytes. The space between is never touched. */
-#include "plan/skeleton.h"
 #include "support/compare.h"
 #include "support/unit.h"
 #include <string.h>
@@ -107,9 +106,12 @@ static void a_head_beyond_32_bits(void **state)
         skip();
     }
     print_message("heads are %lld elements apart\n", (long long)apart);
-    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        for (int place = 0; place < PLACES; place++)
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
+        struct clattn_problem named = forward.problem;
+        named.skeleton = (*skeleton)->name;
+        for (int place = 0; place < PLACES && test_serves(&device, &named); place++)
             failures += !same_when_far((*skeleton)->name, (enum place)place, apart);
+    }
     assert_int_equal(failures, 0);
 }
 

@@ -41,7 +41,7 @@ static cl_program get(clattn_context *context, char key[CLA_HASH_HEX])
 {
     struct cla_error error = {0};
     cl_program program = NULL;
-    if (cla_program_get(context, "answer", text, &program, key, &error))
+    if (cla_program_get(context, "answer", text, CLA_BUILD_OPTIONS, &program, key, &error))
         fail_msg("%s", error.text);
     assert_non_null(program);
     return program;
@@ -170,7 +170,8 @@ static void *ask(void *argument)
     struct asking *asking = argument;
     char key[CLA_HASH_HEX];
     pthread_barrier_wait(asking->start);
-    asking->status = cla_program_get(asking->context, "answer", asking->text, &asking->program, key, &asking->error);
+    asking->status = cla_program_get(asking->context, "answer", asking->text, CLA_BUILD_OPTIONS, &asking->program, key,
+                                     &asking->error);
     return NULL;
 }
 
@@ -382,7 +383,8 @@ static void memory_holds_a_limited_number(void **state)
     for (int i = 0; i < 256; i++) {
         cl_program program = NULL;
         snprintf(other, sizeof other, "__kernel void other(__global int *out) { out[0] = %d; }\n", i);
-        assert_int_equal(cla_program_get(context, "other", other, &program, key, &error), CLATTN_SUCCESS);
+        assert_int_equal(cla_program_get(context, "other", other, CLA_BUILD_OPTIONS, &program, key, &error),
+                         CLATTN_SUCCESS);
         cla_cl_release_program(program);
         if (i == 100)
             assert_gets_working_program(context); /* used again, so not the oldest */
@@ -392,7 +394,8 @@ static void memory_holds_a_limited_number(void **state)
     assert_int_equal(times_said("kernel answer:"), 0);
     cl_program program = NULL;
     snprintf(other, sizeof other, "__kernel void other(__global int *out) { out[0] = %d; }\n", 0);
-    assert_int_equal(cla_program_get(context, "other", other, &program, key, &error), CLATTN_SUCCESS);
+    assert_int_equal(cla_program_get(context, "other", other, CLA_BUILD_OPTIONS, &program, key, &error),
+                     CLATTN_SUCCESS);
     assert_int_equal(times_said("kernel other: built"), 1);
     cla_cl_release_program(program);
     clattn_context_destroy(&context);

@@ -4,7 +4,7 @@
  * without having met a fault. Each time: the right status, no crash, nothing leaked, and the same objects still good
  * for the same operation without a fault.
  *
- *     test_faults LAYER.so */
+ *     test_faults LAYER.so [NAME_PATTERN] */
 #define _GNU_SOURCE /* setenv, mkdtemp */
 #include "fault/layer.h"
 #include "fault/scenario.h"
@@ -97,9 +97,9 @@ static bool try_attempt(const struct attempt *attempt, bool *injected)
     struct scene scene;
     if (attempt->cache == CACHE_COLD)
         clattn_cache_clear(directory, NULL);
+    faults->references(before);
     if (!scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory))
         return complain(attempt, "before", "no memory");
-    faults->references(before);
     faults->arm(attempt->nth, attempt->sticky, attempt->code);
     faults->pause();
     bool good = true;
@@ -110,6 +110,18 @@ static bool try_attempt(const struct attempt *attempt, bool *injected)
         good = complain(attempt, "afterwards", "the results are wrong");
     scene_close(&scene);
     return nothing_leaked(attempt, before) && good;
+}
+
+/* One run without a fault whose references do not count. */
+static bool warm_up(const struct attempt *attempt)
+{
+    struct scene scene;
+    bool good = scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory);
+    for (const struct step *step = attempt->scenario->steps; step->run && good; step++)
+        good = step->run(&scene) == CLATTN_SUCCESS;
+    good = good && scene_right(&scene);
+    scene_close(&scene);
+    return good;
 }
 
 /* All calls of one operation, one after the other. Answers how many of them did harm. */
@@ -131,10 +143,12 @@ static void survives(const char *name)
     bool injected = false;
     for (int cache = CACHE_OFF; cache <= CACHE_WARM; cache++) {
         struct attempt attempt = {.scenario = scenario_named(name), .cache = (enum cache)cache, .nth = MOST_CALLS};
-        /* Without a fault first: that fills the caches, CLBlast's among them, and a leak there would be a leak
-         * everywhere. */
+        /* Without a fault first. CLBlast keeps what it compiles: its references count from the second time on. */
+        if (attempt.scenario->clblast)
+            assert_true(warm_up(&attempt));
         assert_true(try_attempt(&attempt, &injected));
-        for (int mode = 0; mode < 4; mode++) {
+        /* CLBlast has most of the calls and its own code on most of the ways out: half of the ways to fail will do. */
+        for (int mode = 0; mode < 4; mode += attempt.scenario->clblast ? 3 : 1) {
             attempt.sticky = mode % 2 != 0;
             attempt.code = codes[mode / 2];
             failures += sweep(attempt);
@@ -196,10 +210,12 @@ static bool find_layer(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: test_faults LAYER.so\n");
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_faults LAYER.so [NAME_PATTERN]\n");
         return 2;
     }
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
     setenv("OPENCL_LAYERS", argv[1], 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layer_works),

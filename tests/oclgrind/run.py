@@ -27,8 +27,8 @@ def find_runtime():
     return None
 
 
-def run(program, runtime, directory, local_kb, group):
-    log = os.path.join(directory, f'{local_kb}-{group}.log')
+def run(program, runtime, directory, local_kb, group, *options):
+    log = os.path.join(directory, '-'.join([str(local_kb), str(group), *options]) + '.log')
     environment = dict(os.environ, OCL_ICD_VENDORS=runtime, OCLGRIND_DATA_RACES='1', OCLGRIND_UNINITIALIZED='1',
                        OCLGRIND_CHECK_API='1', OCLGRIND_LOG=log, OCLGRIND_MAX_ERRORS='20',
                        OCLGRIND_LOCAL_MEM_SIZE=str(local_kb * 1024), OCLGRIND_MAX_WGSIZE=str(group),
@@ -36,7 +36,7 @@ def run(program, runtime, directory, local_kb, group):
     environment.pop('OPENCL_LAYERS', None)
     environment.pop('CLATTN_TEST_DEVICE', None)
     try:
-        done = subprocess.run([program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([program, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=LIMIT_SECONDS, text=True)
         output, code = done.stdout, done.returncode
     except subprocess.TimeoutExpired:
@@ -63,13 +63,15 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {(local_kb, group): pool.submit(run, arguments.program, runtime, directory, local_kb, group)
-                for local_kb in arguments.local for group in arguments.group}
-        for (local_kb, group), future in runs.items():
+        devices = [(local_kb, group) for local_kb in arguments.local for group in arguments.group]
+        devices.append((max(arguments.local), max(arguments.group), 'sweep'))
+        runs = {device: pool.submit(run, arguments.program, runtime, directory, *device) for device in devices}
+        for device, future in runs.items():
             code, output, found = future.result()
             good = code == 0 and not found
             failures += not good
-            print(f'{local_kb} KB, {group} work-items: {"passed" if good else "FAILED"}')
+            print(f'{device[0]} KB, {device[1]} work-items{", sweep" * (len(device) > 2)}: '
+                  f'{"passed" if good else "FAILED"}')
             print(output if not found else f'{output}\nOclgrind says:\n{found}', flush=True)
     return 1 if failures else 0
 

@@ -4,10 +4,10 @@
  * any access beyond, and shapes with blocks that are full, cut off, hidden and partly hidden. The planner meets the
  * device that the environment pretends; what it takes must run there, be right, and leave Oclgrind with nothing to say.
  */
-#include "plan/skeleton.h"
 #include "support/compare.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST = 4096 };
 
@@ -99,6 +99,8 @@ static bool check(const struct test_device *device, struct forward_case forward,
     clattn_plan *plan = NULL;
     char text[256];
     forward.problem.skeleton = skeleton;
+    if (!test_serves(device, &forward.problem))
+        return true;
     if (!forward_arrays_make(&forward, &arrays))
         return false;
     const bool right =
@@ -114,14 +116,39 @@ static bool check(const struct test_device *device, struct forward_case forward,
     return right;
 }
 
-int main(void)
+static int failures_of_shapes(const struct test_device *device, const char *skeleton)
+{
+    int failures = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        failures += !check(device, cases[i], skeleton);
+    return failures;
+}
+
+static int failures_of_sweep(const struct test_device *device, const char *skeleton)
+{
+    static const int dimensions[] = {1, 2, 5, 16, 32, 40, 59, 80, 96, 111, 128, 160, 192};
+    int failures = 0;
+    for (int i = 0; i < (int)(sizeof dimensions / sizeof dimensions[0]); i++) {
+        const struct forward_case forward = {.problem = {.dtype = (enum clattn_dtype)(i % 3),
+                                                         .d = dimensions[i],
+                                                         .d_v = i % 4 == 3 ? 24 : 0,
+                                                         .causal = (enum clattn_causal)(i / 3 % 3)},
+                                             .shape = {.batch = 1, .heads = 1, .n_q = 3, .n_kv = 19},
+                                             .seed = (uint64_t)i + 1};
+        failures += !check(device, forward, skeleton);
+    }
+    return failures;
+}
+
+int main(int argc, char **argv)
 {
     struct test_device device;
     int failures = 0;
+    const bool sweep = argc > 1 && strcmp(argv[1], "sweep") == 0;
     test_device_open(&device);
-    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-            failures += !check(&device, cases[i], (*skeleton)->name);
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        failures +=
+            sweep ? failures_of_sweep(&device, (*skeleton)->name) : failures_of_shapes(&device, (*skeleton)->name);
     test_device_close(&device);
     return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

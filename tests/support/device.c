@@ -2,6 +2,7 @@
 #include "support/device.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FAILED = 1, SKIPPED = 77, MOST = 16 };
 
@@ -57,6 +58,36 @@ void test_device_close(struct test_device *device)
     clattn_context_destroy(&device->clattn);
     clReleaseCommandQueue(device->queue);
     clReleaseContext(device->context);
+}
+
+const struct cla_skeleton *const *test_skeletons(void)
+{
+    static const struct cla_skeleton *one[2];
+    const char *wanted = getenv("CLATTN_TEST_SKELETON");
+    if (!wanted)
+        return cla_skeletons;
+    one[0] = cla_skeleton_find(wanted);
+    if (!one[0])
+        leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
+    return one;
+}
+
+bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of)
+{
+    const struct clattn_capabilities *capabilities = clattn_context_capabilities(device->clattn);
+    const struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f};
+    const struct cla_skeleton *const *chosen = cla_skeletons;
+    while (*chosen && !(*chosen)->prefers(capabilities, &problem))
+        chosen++;
+    return capabilities->type != CLATTN_DEVICE_CPU || skeleton == *chosen || variant % of == 0;
+}
+
+bool test_serves(const struct test_device *device, const struct clattn_problem *problem)
+{
+    struct clattn_plan_info info;
+    const bool may_decline = problem->skeleton && strncmp(problem->skeleton, "forward_matrix", 14) == 0;
+    return !may_decline ||
+           clattn_plan_preview(clattn_context_capabilities(device->clattn), problem, &info) != CLATTN_NOTHING_FITS;
 }
 
 bool test_succeeded(clattn_status status, const char *call)

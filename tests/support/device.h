@@ -2,6 +2,7 @@
 #ifndef TEST_DEVICE_H
 #define TEST_DEVICE_H
 
+#include "plan/skeleton.h"
 #include <clattn/clattn.h>
 
 /* The device under test, with all that a forward pass needs. It is the first one, or the one that CLATTN_TEST_DEVICE
@@ -17,6 +18,17 @@ struct test_device {
  * so that a device that went missing is never taken for a machine that has none. */
 void test_device_open(struct test_device *device);
 void test_device_close(struct test_device *device);
+
+/* The skeletons to test, ended by NULL: all of them, or the one that CLATTN_TEST_SKELETON names. */
+const struct cla_skeleton *const *test_skeletons(void);
+
+/* Whether to take variant number `variant` of a skeleton: all of them where the planner would choose the skeleton for
+ * the device, else one in `of`. A kernel that is made for GPUs costs a CPU's compiler ten seconds and more. */
+bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
+
+/* Whether the skeleton that `problem` names serves it on the device. Only those of matrix units may decline: a type, a
+ * large d, a device without them. */
+bool test_serves(const struct test_device *device, const struct clattn_problem *problem);
 
 /* True for a status of success; else says what failed and why. */
 bool test_succeeded(clattn_status status, const char *call);

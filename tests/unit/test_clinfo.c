@@ -4,6 +4,7 @@
  * doubled, of another type or an error message. */
 #include "clinfo.h"
 #include "support/unit.h"
+#include <clattn/plan.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,34 @@ static void the_h200_dump_has_its_two_devices(void **state)
     assert_true(gpu->global_memory_bytes == 150109880320u && gpu->max_allocation_bytes == 37527470080u);
     assert_non_null(strstr(gpu->extensions, "cl_nv_device_attribute_query"));
     assert_false(gpu->unified_memory);
+    clinfo_free(&devices);
+}
+
+/* What the dump plans is what the device itself would. */
+static void the_h200_dump_plans_tensor_cores(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices = read_dump("nvidia-h200.json");
+    assert_int_equal(devices.count, 2);
+    struct clattn_capabilities *gpu = &devices.items[1].capabilities;
+    struct clattn_problem problem = {.d = 128, .dtype = CLATTN_FP16};
+    struct clattn_plan_info info;
+    clattn_capabilities_apply_known(gpu);
+    assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_matrix");
+    assert_true(info.b_r == 128 && info.b_c == 64 && info.work_group_size == 128);
+    assert_non_null(strstr(info.constants, "CLATTN_COMPUTE_CAPABILITY=90 "));
+    problem.d = 64;
+    problem.dtype = CLATTN_BF16;
+    assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_matrix");
+    assert_true(info.b_r == 128 && info.b_c == 128 && info.work_group_size == 128);
+    problem.dtype = CLATTN_FP32;
+    assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_simt");
+    problem.dtype = CLATTN_FP16;
+    assert_int_equal(clattn_plan_preview(&devices.items[0].capabilities, &problem, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_cpu");
     clinfo_free(&devices);
 }
 
@@ -226,6 +255,7 @@ int main(int argc, char **argv)
         folder = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_h200_dump_has_its_two_devices),
+        cmocka_unit_test(the_h200_dump_plans_tensor_cores),
         cmocka_unit_test(the_raw_dump_has_its_device),
         cmocka_unit_test(missing_keys_are_not_known),
         cmocka_unit_test(odd_values_are_understood_or_passed_over),

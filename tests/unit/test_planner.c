@@ -32,6 +32,17 @@ static struct clattn_capabilities device(enum clattn_device_type type, uint64_t 
     return capabilities;
 }
 
+/* As NVIDIA's driver describes a GPU: its local memory is known by its compute capability (100 * major + minor). */
+static struct clattn_capabilities nvidia(uint32_t compute_capability)
+{
+    struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, 48 << 10, 1024);
+    strcpy(capabilities.extensions, "cl_khr_fp64 cl_nv_device_attribute_query cl_nv_copy_opts");
+    capabilities.nv_compute_capability = compute_capability;
+    capabilities.nv_registers_per_group = 65536;
+    clattn_capabilities_apply_known(&capabilities);
+    return capabilities;
+}
+
 static clattn_status plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_choice *choice, struct clattn_plan_info *info)
 {
@@ -57,8 +68,16 @@ static void check_limits(const struct clattn_capabilities *capabilities, const s
                  (unsigned long long)cla_usable_local_bytes(capabilities));
 }
 
-/* Where forcing a 1 x 1 block with one work-item plans, so must not forcing anything; and the other way round. The CPU
- * skeleton needs no local memory, so it always plans. */
+/* The smallest block of a skeleton: of matrix units a 16 x 16 piece and one sub-group. */
+static void force_smallest(struct clattn_problem *problem)
+{
+    const bool matrix = problem->skeleton && strncmp(problem->skeleton, "forward_matrix", 14) == 0;
+    problem->b_r = problem->b_c = matrix ? 16 : 1;
+    problem->work_group_size = matrix && strcmp(problem->skeleton, "forward_matrix") == 0 ? 32 : 1;
+}
+
+/* Where forcing the smallest block plans, so must not forcing anything; and the other way round. The CPU skeleton needs
+ * no local memory, so it always plans. */
 static void check_existence(const struct clattn_capabilities *capabilities, struct clattn_problem problem, bool planned,
                             const struct clattn_plan_info *found)
 {
@@ -66,11 +85,11 @@ static void check_existence(const struct clattn_capabilities *capabilities, stru
     struct clattn_plan_info info;
     if (planned && strcmp(found->skeleton, "forward_cpu") == 0)
         return;
-    problem.b_r = problem.b_c = problem.work_group_size = 1;
+    force_smallest(&problem);
     const clattn_status status = plan(capabilities, &problem, &choice, &info);
     if ((status == CLATTN_SUCCESS) != planned)
-        fail_msg("d %d, d_v %d, %llu bytes, %llu work-items: planned %d, but a 1 x 1 block answers %d (%s)", problem.d,
-                 problem.d_v, (unsigned long long)capabilities->local_memory_bytes,
+        fail_msg("d %d, d_v %d, %llu bytes, %llu work-items: planned %d, but the smallest block answers %d (%s)",
+                 problem.d, problem.d_v, (unsigned long long)capabilities->local_memory_bytes,
                  (unsigned long long)capabilities->max_work_group_size, planned, status, error.text);
 }
 
@@ -97,7 +116,8 @@ static void check_device(const struct clattn_capabilities *capabilities, const c
 static void limits_hold_and_whatever_fits_is_found(void **state)
 {
     (void)state;
-    static const char *const skeletons[] = {NULL, "forward_simt", "forward_cpu"};
+    static const char *const skeletons[] = {NULL, "forward_simt", "forward_cpu", "forward_matrix",
+                                            "forward_matrix_emulated"};
     EACH (l, local_sizes)
         EACH (g, group_sizes)
             EACH (s, skeletons)
@@ -106,6 +126,23 @@ static void limits_hold_and_whatever_fits_is_found(void **state)
                         device((enum clattn_device_type)type, local_sizes[l], group_sizes[g]);
                     check_device(&capabilities, skeletons[s]);
                 }
+}
+
+static const uint32_t compute_capabilities[] = {700, 705, 800, 806, 809, 900, 1000, 1201};
+
+static void limits_hold_on_nvidia(void **state)
+{
+    (void)state;
+    EACH (c, compute_capabilities)
+        EACH (l, local_sizes)
+            EACH (g, group_sizes) {
+                struct clattn_capabilities capabilities = nvidia(compute_capabilities[c]);
+                capabilities.static_local_memory_bytes = local_sizes[l];
+                capabilities.max_work_group_size = group_sizes[g];
+                check_device(&capabilities, "forward_matrix");
+                if (compute_capabilities[c] == 705 && group_sizes[g] == 1024) /* fp16 and bf16 then part ways */
+                    check_device(&capabilities, NULL);
+            }
 }
 
 /* 4 KB, the least that the devices have, hold a 1 x 1 block of the largest heads. */
@@ -122,23 +159,23 @@ static void four_kilobytes_are_enough(void **state)
 }
 
 /* More local memory raises the paper's bound and never leads to a choice that the model holds for slower. (The area
- * B_r * B_c itself may shrink: a shape of better reuse can be smaller.) */
-static void check_growth(enum clattn_device_type type, uint64_t work_group, int d)
+ * B_r * B_c itself may shrink: a shape of better reuse can be smaller.) Estimates compare choices of one skeleton. */
+static void check_growth(struct clattn_capabilities capabilities, const struct clattn_problem *problem)
 {
     double estimate = -1;
     int64_t paper = 0;
     EACH (l, local_sizes) {
-        const struct clattn_capabilities capabilities = device(type, local_sizes[l], work_group);
+        capabilities.local_memory_bytes = local_sizes[l];
         struct cla_choice choice;
         struct clattn_plan_info info;
-        if (plan(&capabilities, &(struct clattn_problem){.d = d}, &choice, &info)) {
+        if (plan(&capabilities, problem, &choice, &info)) {
             assert_true(estimate < 0); /* once something fits, it fits in more */
             continue;
         }
         if ((estimate >= 0 && info.estimate > estimate) || (int64_t)info.paper_b_r * info.paper_b_c < paper)
-            fail_msg("d %d, %llu bytes, %llu work-items: %d x %d is estimated at %g after %g", d,
-                     (unsigned long long)local_sizes[l], (unsigned long long)work_group, info.b_r, info.b_c,
-                     info.estimate, estimate);
+            fail_msg("d %d, %llu bytes, %llu work-items: %d x %d is estimated at %g after %g", problem->d,
+                     (unsigned long long)local_sizes[l], (unsigned long long)capabilities.max_work_group_size, info.b_r,
+                     info.b_c, info.estimate, estimate);
         estimate = info.estimate;
         paper = (int64_t)info.paper_b_r * info.paper_b_c;
     }
@@ -150,7 +187,25 @@ static void more_local_memory_never_plans_worse(void **state)
     EACH (i, head_dimensions)
         EACH (g, group_sizes)
             for (int type = CLATTN_DEVICE_CPU; type <= CLATTN_DEVICE_GPU; type++)
-                check_growth((enum clattn_device_type)type, group_sizes[g], head_dimensions[i]);
+                check_growth(device((enum clattn_device_type)type, 0, group_sizes[g]),
+                             &(struct clattn_problem){.d = head_dimensions[i]});
+}
+
+static void nor_does_it_on_matrix_units(void **state)
+{
+    (void)state;
+    EACH (c, compute_capabilities)
+        EACH (i, head_dimensions)
+            EACH (v, head_dimensions)
+                for (int causal = CLATTN_FULL; causal <= CLATTN_CAUSAL_BOTTOM_RIGHT; causal++) {
+                    struct clattn_capabilities capabilities = nvidia(compute_capabilities[c]);
+                    capabilities.static_local_memory_bytes = 0;
+                    check_growth(capabilities, &(struct clattn_problem){.d = head_dimensions[i],
+                                                                        .d_v = head_dimensions[v],
+                                                                        .dtype = CLATTN_FP16,
+                                                                        .causal = (enum clattn_causal)causal,
+                                                                        .skeleton = "forward_matrix"});
+                }
 }
 
 static void the_papers_bound_is_the_papers(void **state)
@@ -192,7 +247,210 @@ static void the_skeleton_follows_the_device(void **state)
     assert_non_null(strstr(error.text, "forward_simt"));
 }
 
+/* What the fastest configurations were on the devices that were timed, and what others have room for. */
+static const struct {
+    uint32_t compute_capability;
+    enum clattn_dtype dtype;
+    int d, d_v;
+    enum clattn_causal causal;
+    int64_t n_q;
+    const char *skeleton;
+    int b_r, b_c, work_group_size;
+    const char *constants;
+} expected[] = {
+    {900, CLATTN_FP16, 32, 32, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
+     "KEYS=128 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_BF16, 64, 64, CLATTN_CAUSAL_TOP_LEFT, 4096, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_BF16, 128, 128, CLATTN_CAUSAL_BOTTOM_RIGHT, 0, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_BF16, 128, 128, CLATTN_FULL, 64, "forward_matrix", 64, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=1"},
+    {900, CLATTN_FP16, 192, 128, CLATTN_FULL, 0, "forward_matrix", 64, 32, 128,
+     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
+    {900, CLATTN_FP16, 256, 256, CLATTN_FULL, 0, "forward_matrix", 128, 64, 256,
+     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
+    {900, CLATTN_FP16, 257, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {806, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
+    {806, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 32, 128,
+     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {705, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
+    {705, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 64, 32, 128,
+     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
+    {705, CLATTN_BF16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {700, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+};
+
+static void nvidia_devices_get_their_tensor_cores(void **state)
+{
+    (void)state;
+    EACH (i, expected) {
+        const struct clattn_capabilities capabilities = nvidia(expected[i].compute_capability);
+        const struct clattn_problem problem = {.dtype = expected[i].dtype,
+                                               .d = expected[i].d,
+                                               .d_v = expected[i].d_v,
+                                               .causal = expected[i].causal,
+                                               .expected_n_q = expected[i].n_q};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, expected[i].skeleton);
+        if (!expected[i].b_r)
+            continue;
+        assert_int_equal(info.b_r, expected[i].b_r);
+        assert_int_equal(info.b_c, expected[i].b_c);
+        assert_int_equal(info.work_group_size, expected[i].work_group_size);
+        assert_non_null(strstr(info.constants, expected[i].constants));
+        assert_true(info.local_bytes + 128 <= info.local_bytes_limit); /* which the driver adds */
+        assert_true(info.private_bytes < 255 * 4);
+        assert_int_equal(info.m_elements, info.local_bytes_limit / 2);
+    }
+}
+
+static void the_compute_capability_is_baked_in(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t capability;
+        const char *constant;
+    } rows[] = {{900, "CLATTN_COMPUTE_CAPABILITY=90 "},
+                {806, "CLATTN_COMPUTE_CAPABILITY=86 "},
+                {705, "CLATTN_COMPUTE_CAPABILITY=75 "},
+                {1201, "CLATTN_COMPUTE_CAPABILITY=121 "}};
+    EACH (i, rows) {
+        const struct clattn_capabilities capabilities = nvidia(rows[i].capability);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, &choice, &info),
+                         CLATTN_SUCCESS);
+        assert_non_null(strstr(info.constants, rows[i].constant));
+    }
+}
+
+/* d = 128 on an H200: K and V twice and Q, each row 17 chunks of 16 bytes, and 16 bytes for the group's vote. */
+static void matrix_tiles_take_what_the_kernel_declares(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = nvidia(900);
+    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 128, .dtype = CLATTN_FP16}, &choice, &info), 0);
+    assert_int_equal(info.local_bytes, (128 + 4 * 64) * 17 * 16 + 16);
+    assert_int_equal(plan(&capabilities,
+                          &(struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
+                          &choice, &info),
+                     0);
+    assert_string_equal(info.skeleton, "forward_matrix");
+    assert_int_equal(info.local_bytes, 128 * 33 * 16 + 16); /* the outputs need more than the inputs did */
+}
+
+/* What a matrix skeleton cannot serve: its message says which argument, its value, and what would be right. */
+static void refused(const struct clattn_capabilities *capabilities, struct clattn_problem problem, const char *skeleton,
+                    const char *const says[3])
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    problem.skeleton = skeleton;
+    assert_int_equal(plan(capabilities, &problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(error.text, skeleton));
+    for (int i = 0; i < 3; i++)
+        if (!strstr(error.text, says[i]))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, says[i]);
+}
+
+static void matrix_units_refuse_what_they_cannot(void **state)
+{
+    (void)state;
+    static const struct {
+        struct clattn_problem problem;
+        const char *says[3];
+    } rows[] = {
+        {{.d = 64}, {"problem.dtype", "fp32", "CLATTN_BF16"}},
+        {{.d = 257, .dtype = CLATTN_FP16}, {"problem.d ", "257", "1 to 256"}},
+        {{.d = 64, .d_v = 300, .dtype = CLATTN_FP16}, {"problem.d_v", "300", "1 to 256"}},
+        {{.d = 64, .dtype = CLATTN_FP16, .scale = -1e9f}, {"problem.scale", "-1e+09", "6.9e7"}},
+        {{.d = 64, .dtype = CLATTN_FP16, .b_r = 24}, {"problem.b_r", "24", "multiples of 16"}},
+        {{.d = 64, .dtype = CLATTN_FP16, .b_c = 8}, {"b_c", "8", "multiples of 16"}},
+        {{.d = 64, .dtype = CLATTN_BF16, .b_c = 4096}, {"b_c", "4096", "bytes of local memory"}},
+        {{.d = 64, .dtype = CLATTN_BF16, .b_r = 64, .work_group_size = 96}, {"work_group_size", "96", "quarter"}},
+    };
+    const struct clattn_capabilities hopper = nvidia(900);
+    EACH (i, rows) {
+        refused(&hopper, rows[i].problem, "forward_matrix", rows[i].says);
+        refused(&hopper, rows[i].problem, "forward_matrix_emulated", rows[i].says);
+    }
+}
+
+static void matrix_units_refuse_devices_without_them(void **state)
+{
+    (void)state;
+    static const char *const turing_says[3] = {"problem.dtype", "bf16", "8.0"};
+    static const char *const volta_says[3] = {"problem.skeleton", "7.0", "7.5"};
+    static const char *const other_says[3] = {"problem.skeleton", "made up", "7.5"};
+    const struct clattn_capabilities turing = nvidia(705), volta = nvidia(700);
+    const struct clattn_capabilities other = device(CLATTN_DEVICE_GPU, 64 << 10, 1024);
+    refused(&turing, (struct clattn_problem){.d = 64, .dtype = CLATTN_BF16}, "forward_matrix", turing_says);
+    refused(&volta, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", volta_says);
+    refused(&other, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", other_says);
+}
+
+static void matrix_units_honour_forced_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        int b_r, b_c, work_group_size, row_tiles, keys;
+    } rows[] = {{16, 16, 32, 1, 16},  {64, 0, 0, 2, 64}, {48, 48, 0, 1, 48}, {128, 0, 256, 1, 64},
+                {128, 32, 64, 4, 32}, {0, 0, 64, 2, 64}, {0, 96, 0, 2, 48},  {96, 80, 64, 3, 16}};
+    const struct clattn_capabilities capabilities = nvidia(900);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.d = 128,
+                                               .dtype = CLATTN_BF16,
+                                               .b_r = rows[i].b_r,
+                                               .b_c = rows[i].b_c,
+                                               .work_group_size = rows[i].work_group_size};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_matrix");
+        assert_true(!rows[i].b_r || info.b_r == rows[i].b_r);
+        assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
+        assert_true(!rows[i].work_group_size || info.work_group_size == rows[i].work_group_size);
+        assert_int_equal(choice.config.matrix.row_tiles, rows[i].row_tiles);
+        assert_int_equal(choice.config.matrix.keys, rows[i].keys);
+        assert_int_equal(info.work_group_size, info.b_r / (16 * choice.config.matrix.row_tiles) * 32);
+    }
+    /* Sizes that matrix units cannot have go to a kernel that can, unless it was named. */
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_r = 8, .b_c = 8},
+                          &choice, &info),
+                     CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_simt");
+}
+
 /* Stepping down from any choice ends, and each step is smaller than the one before. */
+static void check_stepping_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *wanted)
+{
+    struct clattn_problem problem;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    assert_int_equal(cla_problem_resolve(wanted, &problem, &error), 0);
+    assert_int_equal(cla_plan(capabilities, &problem, &choice, &info, &error), 0);
+    int steps = 0;
+    while (!cla_plan_step_down(capabilities, &problem, "a test", &choice, &info, &error)) {
+        check_limits(capabilities, &info);
+        assert_true(++steps < 100);
+    }
+    assert_int_equal(error.status, CLATTN_NOTHING_FITS);
+}
+
 static void stepping_down_ends(void **state)
 {
     (void)state;
@@ -201,19 +459,13 @@ static void stepping_down_ends(void **state)
             for (int type = CLATTN_DEVICE_CPU; type <= CLATTN_DEVICE_GPU; type++) {
                 const struct clattn_capabilities capabilities =
                     device((enum clattn_device_type)type, 64 << 10, group_sizes[g]);
-                struct clattn_problem problem;
-                struct cla_choice choice;
-                struct clattn_plan_info info;
-                assert_int_equal(
-                    cla_problem_resolve(&(struct clattn_problem){.d = head_dimensions[i]}, &problem, &error), 0);
-                assert_int_equal(cla_plan(&capabilities, &problem, &choice, &info, &error), 0);
-                int steps = 0;
-                while (!cla_plan_step_down(&capabilities, &problem, "a test", &choice, &info, &error)) {
-                    check_limits(&capabilities, &info);
-                    assert_true(++steps < 100);
-                }
-                assert_int_equal(error.status, CLATTN_NOTHING_FITS);
+                check_stepping_down(&capabilities, &(struct clattn_problem){.d = head_dimensions[i]});
             }
+    EACH (i, head_dimensions)
+        EACH (c, compute_capabilities) {
+            const struct clattn_capabilities capabilities = nvidia(compute_capabilities[c]);
+            check_stepping_down(&capabilities, &(struct clattn_problem){.d = head_dimensions[i], .dtype = CLATTN_FP16});
+        }
 }
 
 static void defines_are_integers_in_order(void **state)
@@ -243,9 +495,20 @@ static void defines_are_integers_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_hold_and_whatever_fits_is_found), cmocka_unit_test(four_kilobytes_are_enough),
-        cmocka_unit_test(more_local_memory_never_plans_worse),    cmocka_unit_test(the_papers_bound_is_the_papers),
-        cmocka_unit_test(the_skeleton_follows_the_device),        cmocka_unit_test(stepping_down_ends),
+        cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
+        cmocka_unit_test(limits_hold_on_nvidia),
+        cmocka_unit_test(four_kilobytes_are_enough),
+        cmocka_unit_test(more_local_memory_never_plans_worse),
+        cmocka_unit_test(nor_does_it_on_matrix_units),
+        cmocka_unit_test(the_papers_bound_is_the_papers),
+        cmocka_unit_test(the_skeleton_follows_the_device),
+        cmocka_unit_test(nvidia_devices_get_their_tensor_cores),
+        cmocka_unit_test(the_compute_capability_is_baked_in),
+        cmocka_unit_test(matrix_tiles_take_what_the_kernel_declares),
+        cmocka_unit_test(matrix_units_refuse_what_they_cannot),
+        cmocka_unit_test(matrix_units_refuse_devices_without_them),
+        cmocka_unit_test(matrix_units_honour_forced_sizes),
+        cmocka_unit_test(stepping_down_ends),
         cmocka_unit_test(defines_are_integers_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static const struct option_spec options[] = {
     CAUSAL("bottom-right (default), top-left or off"),
     NUMBER("scale", "X", scale, "factor of the scores (default: 1 / sqrt(d))"),
     DEVICE("where to run (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt or forward_cpu"),
+    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_cpu or forward_matrix"),
     FLAG("quiet", quiet, "no summary and no warnings"),
     FLAG("json", json, "print the summary as JSON to stdout"),
     END_OF_OPTIONS,

@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# All tests, on PoCL, on a bare Debian 12: a build with every warning an error and all suites; then the tests that look at
+# memory under the address and undefined-behaviour sanitizers; then the threads under the thread sanitizer. Its last line
+# says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
+set -eu
+cd "$(dirname "$0")/.."
+. tools/debian.sh
+
+# The tests choose their driver themselves; a program's own choice must not reach them.
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_LAYERS CLATTN_TEST_DEVICE CLATTN_TEST_SKELETON CLATTN_CACHE_DIR
+
+if ! has_opencl_driver; then
+    say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
+fi
+install_missing meson ninja-build gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
+    libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd oclgrind
+
+plain=build-check
+asan=build-check-asan
+tsan=build-check-tsan
+passed=0
+failed=0
+skipped=0
+
+# configure DIRECTORY OPTION...
+configure() {
+    directory=$1
+    shift
+    if [ -f "$directory/build.ninja" ]; then
+        meson setup --reconfigure "$directory" -Dwerror=true "$@" >/dev/null
+    else
+        meson setup "$directory" -Dwerror=true "$@"
+    fi
+}
+
+# The number that meson's summary in $log has behind a name; 0 where it has none.
+summary() {
+    sed -n "s/^$1: *\([0-9][0-9]*\) *\$/\1/p" "$log" | tail -n 1 | grep . || echo 0
+}
+
+# run_tests DIRECTORY ARGUMENT...: runs meson test, shows what it says, and adds up. A run without a summary (the build
+# failed, or meson did) is a failure of its own.
+run_tests() {
+    directory=$1
+    shift
+    log=$directory/check.log
+    $aslr meson test -C "$directory" --print-errorlogs "$@" >"$log" 2>&1 || true
+    cat "$log"
+    if ! grep -q '^Ok: ' "$log"; then
+        failed=$((failed + 1))
+        return
+    fi
+    passed=$((passed + $(summary Ok) + $(summary 'Expected Fail')))
+    failed=$((failed + $(summary Fail) + $(summary 'Unexpected Pass') + $(summary Timeout)))
+    skipped=$((skipped + $(summary Skipped)))
+}
+
+# PoCL compiles the same kernels for each build: let them share what it keeps.
+share_kernels() {
+    mkdir -p $plain/tests/pocl "$1/tests"
+    [ -e "$1/tests/pocl" ] || ln -s "$PWD/$plain/tests/pocl" "$1/tests/pocl"
+}
+
+# The thread sanitizer wants its address ranges where they are without randomisation.
+aslr=''
+
+say 'all suites'
+configure $plain --buildtype=release
+run_tests $plain
+
+say 'address and undefined-behaviour sanitizers'
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+configure $asan --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+share_kernels $asan
+run_tests $asan --suite unit --suite fault
+run_tests $asan context program_cache api_errors host host_errors edges far
+
+say 'thread sanitizer'
+if setarch "$(uname -m)" -R true 2>/dev/null; then
+    aslr="setarch $(uname -m) -R"
+fi
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+configure $tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+share_kernels $tsan
+run_tests $tsan threads
+
+printf '\n'
+if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

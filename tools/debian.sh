@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=sh
+#
+# What quickstart.sh and check.sh share: getting what is missing from Debian's archive. To be sourced.
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        echo "cannot run '$*': not root, and sudo is not installed" >&2
+        return 1
+    fi
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = 'install ok installed' ]
+}
+
+# Installs those of the named packages that are not there.
+install_missing() {
+    missing=''
+    for package in "$@"; do
+        is_installed "$package" || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "this system has no apt-get: please install what corresponds to$missing" >&2
+        return 1
+    fi
+    say "installing with apt:$missing"
+    as_root apt-get update -q
+    # shellcheck disable=SC2086 # a list of names
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+}
+
+# True where the OpenCL loader finds a driver.
+has_opencl_driver() {
+    [ -n "${OCL_ICD_VENDORS:-}${OCL_ICD_FILENAMES:-}" ] || ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1
+}
