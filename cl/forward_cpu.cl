@@ -232,6 +232,36 @@ CLATTN_INLINE void output_tile(vec *o, const float *v, const vec *p, const vec *
     }
 }
 
+#if CLATTN_CAUSAL
+/* Whether n floats hold no infinity and no NaN: times 0 these stay what they are not, 0. */
+CLATTN_INLINE bool all_finite(const float *x, int n)
+{
+    vec sum = (vec)(0.0f);
+    for (int i = 0; i < n; i += W)
+        sum += *(const vec *)(x + i) * 0.0f;
+    const float *lanes = (const float *)&sum;
+    float total = 0.0f;
+    for (int i = 0; i < W; ++i)
+        total += lanes[i];
+    return total == 0.0f;
+}
+
+/* output_tile where V has infinities or NaN that not every row sees: a hidden pair must not enter as 0 * NaN. */
+CLATTN_INLINE void output_tile_hidden(vec *o, const float *v, const vec *p, const vec *alpha, int count)
+{
+    for (int u = 0; u < MICRO; ++u) {
+        for (int r = 0; r < RV; ++r) {
+            vec acc = o[u * RV + r] * alpha[r];
+            for (int j = 0; j < count; ++j) {
+                const vec weight = p[j * RV + r];
+                acc = select(weight * v[j * V_STRIDE + u] + acc, acc, weight == (vec)(0.0f));
+            }
+            o[u * RV + r] = acc;
+        }
+    }
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
     __global clattn_storage *o, __global float *lse, __global float *m, __global float *l,
@@ -321,19 +351,23 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
                 score_tile(st + j * RV, kt + j * K_STRIDE, qt + panel * (K_STRIDE * RV));
             }
 
+#if CLATTN_CAUSAL
+            bool hidden = false; /* some row must not see some value that is not finite */
+#endif
             if (clattn_needs_mask(panel_first, j0 + count - 1, p.n_q, p.n_kv)) {
                 /* The lane-wise form of clattn_visible. First keys that do not exist, then those that some row of a
                  * vector must not see: lane i sees the keys before edge + i. */
                 for (int j = (p.n_kv - j0) * RV; j < count * RV; ++j)
                     st[j] = (vec)(-INFINITY);
-                if (CLATTN_CAUSAL != 0) {
-                    for (int r = 0; r < RV; ++r) {
-                        const int edge = panel_first + r * W + clattn_diagonal(p.n_q, p.n_kv) + 1 - j0;
-                        for (int j = max(edge, 0); j < count; ++j)
-                            st[j * RV + r] = select((vec)(-INFINITY), st[j * RV + r],
-                                                    lane_numbers() > (ivec)(j - edge));
-                    }
+#if CLATTN_CAUSAL
+                for (int r = 0; r < RV; ++r) {
+                    const int edge = panel_first + r * W + clattn_diagonal(p.n_q, p.n_kv) + 1 - j0;
+                    for (int j = max(edge, 0); j < count; ++j)
+                        st[j * RV + r] = select((vec)(-INFINITY), st[j * RV + r], lane_numbers() > (ivec)(j - edge));
                 }
+                const int from = clamp(panel_first + clattn_diagonal(p.n_q, p.n_kv) + 1 - j0, 0, count);
+                hidden = !all_finite(vt + from * V_STRIDE, (count - from) * V_STRIDE);
+#endif
             }
 
             vec alpha[RV];
@@ -356,6 +390,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
                 row_sum[panel * RV + r] = sum;
             }
 
+#if CLATTN_CAUSAL
+            if (hidden) {
+                for (int x = 0; x < CLATTN_D_V; x += MICRO)
+                    output_tile_hidden(ot + (panel * V_STRIDE + x) * RV, vt + x, st, alpha, count);
+                continue;
+            }
+#endif
             for (int x = 0; x < CLATTN_D_V; x += MICRO)
                 output_tile(ot + (panel * V_STRIDE + x) * RV, vt + x, st, alpha, count);
         }
