@@ -72,6 +72,7 @@ run_tests $plain
 
 say 'address and undefined-behaviour sanitizers'
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
 configure $asan --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
 share_kernels $asan
 run_tests $asan --suite unit --suite fault

@@ -65,7 +65,7 @@ const struct command_spec bench_command = {
     .details =
         "Times are the device's own, medians of warm runs; flash and standard attention (two CLBlast GEMMs with\n"
         "the scores in device memory) take turns. FLOPs are 2 * batch * heads * n_q * n_kv * (d + d_v), halved\n"
-        "if causal. The peak is that of fp32 multiply-adds, measured in the same run.",
+        "if causal. The peak is that of fp32 multiply-adds, measured in the same turns.",
     .options = options,
 };
 
@@ -179,19 +179,16 @@ static void row_title(const struct bench_shape *shape, char *text, size_t size)
 }
 
 /* A row that fails is told of on stderr and left out; the others are still worth having. */
-static int measure_rows(const struct values *values, const struct session *session, const struct rows *rows,
-                        json_t *json, struct failure *failure)
+static int measure_rows(const struct values *values, const struct session *session, const struct bench_peak *peak,
+                        const struct rows *rows, json_t *json, struct failure *failure)
 {
     const struct bench_options bench_options = {
         .skeleton = values->skeleton, .standard = !values->no_standard, .repetitions = (int)values->repetitions};
     const bool table = !values->json || strcmp(values->json, "-") != 0;
     struct progress progress;
-    double peak;
-    int worst = bench_peak(session, &peak, failure);
-    if (worst)
-        return worst;
+    int worst = STATUS_OK;
     if (table)
-        bench_print_head(session, peak);
+        bench_print_head(session, bench_peak_best(peak));
     progress_start(&progress, rows->count, values->quiet);
     for (int i = 0; i < rows->count; i++) {
         struct bench_row row;
@@ -199,7 +196,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
         row_title(&rows->items[i], title, sizeof title);
         fflush(stdout);
         progress_step(&progress, title);
-        const int status = bench_measure(session, &rows->items[i], &bench_options, &row, failure);
+        const int status = bench_measure(session, &rows->items[i], &bench_options, peak, &row, failure);
         progress_clear(&progress);
         if (status) {
             fprintf(stderr, "clattn bench: %s: %s\n", title, failure->text);
@@ -208,9 +205,9 @@ static int measure_rows(const struct values *values, const struct session *sessi
             continue;
         }
         if (table)
-            bench_print_row(&row, peak);
+            bench_print_row(&row);
         if (json)
-            json_array_append_new(json, bench_json_row(session, &row, peak));
+            json_array_append_new(json, bench_json_row(session, &row));
     }
     return worst;
 }
@@ -228,7 +225,11 @@ static int bench_device(const struct values *values, const struct session *sessi
                       : fail(failure, STATUS_DEVICE, "no memory for the list of rows");
     }
     json_t *json = values->json ? json_array() : NULL;
-    const int status = measure_rows(values, session, &rows, json, failure);
+    struct bench_peak *peak = NULL;
+    int status = bench_peak_create(session, &peak, failure);
+    if (!status)
+        status = measure_rows(values, session, peak, &rows, json, failure);
+    bench_peak_destroy(&peak);
     free(rows.items);
     if (!json)
         return status;

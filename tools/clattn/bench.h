@@ -20,11 +20,21 @@ struct bench_options {
     int repetitions;      /* 0: as many as fit in about a second, 3 to 15 */
 };
 
+/* The device's peak of fp32 multiply-adds, by cl/peak_fma.cl. Machines change their clocks and have other work, so it
+ * is measured anew between the repetitions of each row, and a row's share is that of the peak it had beside it. */
+struct bench_peak;
+
+int bench_peak_create(const struct session *session, struct bench_peak **peak, struct failure *failure);
+void bench_peak_destroy(struct bench_peak **peak);
+double bench_peak_best(const struct bench_peak *peak);   /* TFLOP/s, the best of when it was created */
+double bench_peak_sample(const struct bench_peak *peak); /* TFLOP/s now, in some 20 ms; 0 where that fails */
+
 /* And what came out. */
 struct bench_row {
     struct bench_shape shape;
     struct clattn_plan_info plan;
     struct statistics ms;
+    struct statistics peak_tflops; /* measured in turns with the above */
     int repetitions;
     double first_call_ms; /* making the plan: planning, compiling or finding the program in a cache */
     uint64_t extra_bytes; /* device memory beyond Q, K, V and O: LSE and workspace */
@@ -36,15 +46,13 @@ struct bench_row {
 /* 2 * batch * heads * n_q * n_kv * (d + d_v), halved if causal: FlashAttention's count. */
 double bench_flops(const struct bench_shape *shape);
 double bench_tflops(const struct bench_row *row);
+double bench_share(const struct bench_row *row); /* of the peak */
 
 int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
-                  struct bench_row *row, struct failure *failure);
-
-/* The device's peak of fp32 multiply-adds in TFLOP/s, measured with cl/peak_fma.cl. */
-int bench_peak(const struct session *session, double *tflops, struct failure *failure);
+                  const struct bench_peak *peak, struct bench_row *row, struct failure *failure);
 
 void bench_print_head(const struct session *session, double peak);
-void bench_print_row(const struct bench_row *row, double peak);
-json_t *bench_json_row(const struct session *session, const struct bench_row *row, double peak);
+void bench_print_row(const struct bench_row *row);
+json_t *bench_json_row(const struct session *session, const struct bench_row *row);
 
 #endif

@@ -18,16 +18,22 @@ double bench_tflops(const struct bench_row *row)
     return row->ms.median > 0.0 ? bench_flops(&row->shape) / row->ms.median * 1e-9 : 0.0;
 }
 
+double bench_share(const struct bench_row *row)
+{
+    return row->peak_tflops.median > 0.0 ? bench_tflops(row) / row->peak_tflops.median : 0.0;
+}
+
 /* One row in the making. */
 struct bench {
     const struct session *session;
     const struct bench_shape *shape;
+    const struct bench_peak *peak;
     struct clattn_problem problem;
     clattn_plan *plan;
     struct bench_buffers buffers;
     cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
     size_t workspace_bytes, standard_workspace_bytes;
-    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS];
+    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS];
 };
 
 static double now_ms(void)
@@ -147,7 +153,7 @@ static int choose_repetitions(const struct bench_options *options, double once_m
     return fitting < 3.0 ? 3 : fitting > 15.0 ? 15 : (int)fitting;
 }
 
-/* Both in turns, so that a change of the clock or of the machine's load meets both. */
+/* In turns, so that a change of the clock or of the machine's load meets all. */
 static int repeat(struct bench *bench, const struct bench_options *options, bool standard, struct bench_row *row,
                   struct failure *failure)
 {
@@ -155,6 +161,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     clattn_status code = time_flash(bench, &once); /* the second run: warm */
     row->repetitions = choose_repetitions(options, once);
     for (int i = 0; !code && i < row->repetitions; i++) {
+        bench->peaks[i] = bench_peak_sample(bench->peak);
         code = time_flash(bench, &bench->flash[i]);
         if (!code && standard && time_standard(bench, &bench->standard[i])) {
             snprintf(row->standard_problem, sizeof row->standard_problem, "failed in repetition %d", i + 1);
@@ -164,6 +171,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     if (code)
         return fail_library(failure, "attention", code);
     row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
+    row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
     if (standard)
         row->standard_ms = statistics_of(bench->standard, (size_t)row->repetitions);
     return STATUS_OK;
@@ -192,9 +200,9 @@ static int measure(struct bench *bench, const struct bench_options *options, str
 }
 
 int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
-                  struct bench_row *row, struct failure *failure)
+                  const struct bench_peak *peak, struct bench_row *row, struct failure *failure)
 {
-    struct bench bench = {.session = session, .shape = shape};
+    struct bench bench = {.session = session, .shape = shape, .peak = peak};
     *row = (struct bench_row){.shape = *shape};
     const int status = measure(&bench, options, row, failure);
     clFinish(session->queue);

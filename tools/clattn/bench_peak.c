@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench.h"
 #include "device/source.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* Which shape of the loop is fastest differs between devices, so a few are tried and the best counts. */
@@ -8,13 +9,15 @@ struct variant {
     int vector_width, accumulators, work_group_size;
 };
 
-struct peak {
+struct bench_peak {
     const struct session *session;
     cl_program program;
     cl_kernel kernel;
     cl_mem out;
     size_t groups;
     struct variant variant;
+    cl_int iterations; /* of a launch of 20 ms or more */
+    double best;       /* TFLOP/s */
 };
 
 static const struct cla_embedded_file *find_text(void)
@@ -25,7 +28,7 @@ static const struct cla_embedded_file *find_text(void)
     return NULL;
 }
 
-static cl_int build(struct peak *peak)
+static cl_int build(struct bench_peak *peak)
 {
     const struct cla_embedded_file *file = find_text();
     char defines[256];
@@ -45,7 +48,7 @@ static cl_int build(struct peak *peak)
     return code;
 }
 
-static cl_int prepare(struct peak *peak)
+static cl_int prepare(struct bench_peak *peak)
 {
     cl_int code = build(peak);
     const size_t items = peak->groups * (size_t)peak->variant.work_group_size;
@@ -61,7 +64,7 @@ static cl_int prepare(struct peak *peak)
     return code;
 }
 
-static void release(struct peak *peak)
+static void release(struct bench_peak *peak)
 {
     if (peak->out)
         clReleaseMemObject(peak->out);
@@ -71,12 +74,12 @@ static void release(struct peak *peak)
         clReleaseProgram(peak->program);
 }
 
-static cl_int time_once(const struct peak *peak, cl_int iterations, double *seconds)
+static cl_int time_once(const struct bench_peak *peak, double *seconds)
 {
     const size_t local = (size_t)peak->variant.work_group_size, global = peak->groups * local;
     cl_event event = NULL;
     cl_ulong start = 0, end = 0;
-    cl_int code = clSetKernelArg(peak->kernel, 1, sizeof iterations, &iterations);
+    cl_int code = clSetKernelArg(peak->kernel, 1, sizeof peak->iterations, &peak->iterations);
     if (!code)
         code = clEnqueueNDRangeKernel(peak->session->queue, peak->kernel, 1, NULL, &global, &local, 0, NULL, &event);
     if (!code)
@@ -91,24 +94,34 @@ static cl_int time_once(const struct peak *peak, cl_int iterations, double *seco
     return code;
 }
 
-/* Best of fifteen, each of 20 ms or more: a peak is what the device can do, not what it does while others use it. */
-static cl_int rate(const struct peak *peak, double *flops_per_second)
+double bench_peak_sample(const struct bench_peak *peak)
 {
-    cl_int iterations = 256;
-    double seconds = 0.0, best = 0.0;
-    cl_int code = time_once(peak, iterations, &seconds);
-    while (!code && seconds < 0.02 && iterations < 1 << 26) {
-        iterations *= 2;
-        code = time_once(peak, iterations, &seconds);
-    }
+    double seconds;
+    if (time_once(peak, &seconds))
+        return 0.0;
     const double items = (double)peak->groups * peak->variant.work_group_size;
-    const double flops = 2.0 * items * iterations * peak->variant.accumulators * peak->variant.vector_width;
-    for (int i = 0; !code && i < 15; i++) {
-        code = time_once(peak, iterations, &seconds);
-        if (flops / seconds > best)
-            best = flops / seconds;
+    return 2.0 * items * peak->iterations * peak->variant.accumulators * peak->variant.vector_width / seconds * 1e-12;
+}
+
+double bench_peak_best(const struct bench_peak *peak)
+{
+    return peak->best;
+}
+
+static cl_int measure(struct bench_peak *peak)
+{
+    double seconds = 0.0;
+    peak->iterations = 256;
+    cl_int code = time_once(peak, &seconds);
+    while (!code && seconds < 0.02 && peak->iterations < 1 << 26) {
+        peak->iterations *= 2;
+        code = time_once(peak, &seconds);
     }
-    *flops_per_second = best;
+    for (int i = 0; !code && i < 10; i++) {
+        const double tflops = bench_peak_sample(peak);
+        if (tflops > peak->best)
+            peak->best = tflops;
+    }
     return code;
 }
 
@@ -131,23 +144,37 @@ static int list_variants(const struct clattn_capabilities *capabilities, struct 
     return count;
 }
 
-int bench_peak(const struct session *session, double *tflops, struct failure *failure)
+int bench_peak_create(const struct session *session, struct bench_peak **peak, struct failure *failure)
 {
     struct variant variants[8];
     const int count = list_variants(session->capabilities, variants);
-    const bool cpu = session->capabilities->type == CLATTN_DEVICE_CPU;
-    cl_int code = CL_SUCCESS;
-    *tflops = 0.0;
-    for (int i = 0; i < count; i++) {
-        struct peak peak = {.session = session,
-                            .groups = (size_t)session->capabilities->compute_units * (cpu ? 4 : 32),
-                            .variant = variants[i]};
-        double flops = 0.0;
-        const cl_int result = prepare(&peak);
-        code = result ? result : rate(&peak, &flops);
-        release(&peak);
-        if (flops * 1e-12 > *tflops)
-            *tflops = flops * 1e-12;
+    const size_t groups = session->capabilities->type == CLATTN_DEVICE_CPU ? 4 : 32; /* for each compute unit */
+    struct bench_peak *best = calloc(1, sizeof *best);
+    cl_int code = best ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    for (int i = 0; best && i < count; i++) {
+        struct bench_peak tried = {
+            .session = session, .groups = session->capabilities->compute_units * groups, .variant = variants[i]};
+        const cl_int result = prepare(&tried);
+        code = result ? result : measure(&tried);
+        struct bench_peak worse = tried;
+        if (!code && tried.best > best->best) {
+            worse = *best;
+            *best = tried;
+        }
+        release(&worse);
     }
-    return *tflops > 0.0 ? STATUS_OK : fail_code(failure, "measuring the peak (cl/peak_fma.cl)", code);
+    if (best && best->best > 0.0) {
+        *peak = best;
+        return STATUS_OK;
+    }
+    bench_peak_destroy(&best);
+    return fail_code(failure, "measuring the peak (cl/peak_fma.cl)", code);
+}
+
+void bench_peak_destroy(struct bench_peak **peak)
+{
+    if (*peak)
+        release(*peak);
+    free(*peak);
+    *peak = NULL;
 }

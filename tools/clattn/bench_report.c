@@ -14,13 +14,14 @@ void bench_print_head(const struct session *session, double peak)
 {
     char device[256];
     session_title(session, device, sizeof device);
-    printf("device %s, driver %s\npeak %.1f GFLOP/s of fp32 multiply-adds, measured\n\n", device,
-           session->capabilities->driver_version, peak * 1e3);
+    printf("device %s, driver %s\npeak %.1f GFLOP/s of fp32 multiply-adds at the start; each row has its own beside "
+           "it\n\n",
+           device, session->capabilities->driver_version, peak * 1e3);
     printf("%-5s %5s %5s %6s %6s %4s %-6s %-13s %10s %9s %6s %12s %7s %9s %9s\n", "dtype", "batch", "heads", "n_q",
            "n_kv", "d", "causal", "path", "ms", "GFLOP/s", "peak", "standard ms", "faster", "extra", "standard");
 }
 
-void bench_print_row(const struct bench_row *row, double peak)
+void bench_print_row(const struct bench_row *row)
 {
     const struct bench_shape *shape = &row->shape;
     char extra[32], standard_extra[32], standard[32] = "-", faster[32] = "-";
@@ -34,7 +35,7 @@ void bench_print_row(const struct bench_row *row, double peak)
            " %4d %-6s %-13s %10.3f %9.1f %5.1f%% %12s %7s %9s %9s\n",
            clattn_dtype_name(shape->dtype), shape->sizes.batch, shape->sizes.heads, shape->sizes.n_q, shape->sizes.n_kv,
            shape->d, shape->causal ? "yes" : "no", row->plan.skeleton, row->ms.median, bench_tflops(row) * 1e3,
-           100.0 * bench_tflops(row) / peak, standard, faster, extra, row->standard_bytes ? standard_extra : "-");
+           100.0 * bench_share(row), standard, faster, extra, row->standard_bytes ? standard_extra : "-");
     fflush(stdout);
 }
 
@@ -43,7 +44,7 @@ static json_t *json_standard(const struct bench_row *row)
     return has_standard(row) ? json_measure(row->standard_ms.median) : json_null();
 }
 
-json_t *bench_json_row(const struct session *session, const struct bench_row *row, double peak)
+json_t *bench_json_row(const struct session *session, const struct bench_row *row)
 {
     const struct bench_shape *shape = &row->shape;
     const struct clattn_shape *s = &shape->sizes;
@@ -53,15 +54,16 @@ json_t *bench_json_row(const struct session *session, const struct bench_row *ro
         "path", row->plan.skeleton, "pass", "forward", "dtype", clattn_dtype_name(shape->dtype), "batch",
         (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
         (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", shape->d, "d_v", shape->d_v, "causal", shape->causal);
-    json_t *measures = json_pack(
-        "{s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:i}", "median_ms",
-        json_measure(row->ms.median), "min_ms", json_measure(row->ms.minimum), "max_ms", json_measure(row->ms.maximum),
-        "repetitions", row->repetitions, "tflops", json_measure(bench_tflops(row)), "peak_tflops", json_measure(peak),
-        "share_of_peak", json_measure(bench_tflops(row) / peak), "standard_ms", json_standard(row), "standard_problem",
-        row->standard_problem[0] ? json_text(row->standard_problem) : json_null(), "first_call_ms",
-        json_measure(row->first_call_ms), "extra_bytes", (json_int_t)row->extra_bytes, "standard_bytes",
-        (json_int_t)row->standard_bytes, "b_r", row->plan.b_r, "b_c", row->plan.b_c, "work_group_size",
-        row->plan.work_group_size);
+    json_t *measures =
+        json_pack("{s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:i}", "median_ms",
+                  json_measure(row->ms.median), "min_ms", json_measure(row->ms.minimum), "max_ms",
+                  json_measure(row->ms.maximum), "repetitions", row->repetitions, "tflops",
+                  json_measure(bench_tflops(row)), "peak_tflops", json_measure(row->peak_tflops.median),
+                  "share_of_peak", json_measure(bench_share(row)), "standard_ms", json_standard(row),
+                  "standard_problem", row->standard_problem[0] ? json_text(row->standard_problem) : json_null(),
+                  "first_call_ms", json_measure(row->first_call_ms), "extra_bytes", (json_int_t)row->extra_bytes,
+                  "standard_bytes", (json_int_t)row->standard_bytes, "b_r", row->plan.b_r, "b_c", row->plan.b_c,
+                  "work_group_size", row->plan.work_group_size);
     if (json && measures)
         json_object_update(json, measures);
     json_decref(measures);

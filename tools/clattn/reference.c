@@ -201,10 +201,10 @@ struct reference_floor reference_floor(const struct reference_problem *problem, 
     const double epsilon = FLT_EPSILON / 2;
     const double logits = fabs(scale(problem)) * largest_norm(q, reference_row_count(problem), (size_t)problem->d) *
                           largest_norm(k, key_count(problem), (size_t)problem->d);
-    const double values = largest_magnitude(v, reference_v_count(problem));
+    const double values = largest_magnitude(v, reference_v_count(problem)), n = (double)problem->shape.n_kv;
     return (struct reference_floor){.o = 2.0 * storage_noise(problem->dtype, o, reference_o_count(problem)) +
                                          4.0 * epsilon * (1.0 + logits) * values,
-                                    .rows = 16.0 * epsilon * (1.0 + logits)};
+                                    .rows = 16.0 * epsilon * (1.0 + logits + log1p(n)) + 2.0 * epsilon * sqrt(n)};
 }
 
 /* Infinities of one sign agree; a NaN agrees with nothing. */

@@ -39,7 +39,7 @@ bool reference_attention(const struct reference_problem *problem, const float *q
 bool reference_naive(const struct reference_problem *problem, const float *q, const float *k, const float *v, float *o);
 
 /* What rounding alone may cost, derived from the data. For O: rounding the output to its type, and fp32 rounding of
- * scores and sums. For lse, m and ln l: fp32 rounding of the scores. */
+ * scores and sums. For lse, m and ln l: fp32 rounding of the scores, of a sum over n_kv keys, and of its logarithm. */
 struct reference_floor {
     double o;
     double rows;

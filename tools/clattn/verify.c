@@ -126,6 +126,8 @@ static int check_all(const struct values *values, const struct session *session,
 {
     if (list->failed)
         return fail(failure, STATUS_DEVICE, "no memory for the list of cases");
+    if (!list->count)
+        return fail(failure, STATUS_DEVICE, "--skeleton %s: it serves nothing on this device", values->skeleton);
     if (values->only >= list->count)
         return fail(failure, STATUS_USAGE, "--only %" PRId64 ": the cases are numbered 0 to %d", values->only,
                     list->count - 1);
@@ -157,7 +159,7 @@ int verify_main(int argc, char **argv, struct failure *failure)
     status = check_skeleton(session.capabilities, values.skeleton, failure);
     if (!status) {
         struct verify_list list;
-        verify_list_create(&list, values.full, session.capabilities->type, values.skeleton);
+        verify_list_create(&list, values.full, session.capabilities, values.skeleton);
         status = check_all(&values, &session, &list, failure);
         verify_list_destroy(&list);
     }

@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_list.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Which skeletons there are. forward_cpu has no parallelism within a work-group, so a GPU is not asked to run it. A CPU
- * can run forward_simt, but its compiler takes 10 to 30 s for each kernel of that shape, so a quick run has one of
- * them. */
+ * can run forward_simt, but its compiler takes seconds for each kernel of that shape, so a quick run has one of them.
+ */
 static const struct {
     const char *name;
     bool suits_cpu, suits_others;
     bool slow_to_compile_on_cpu;
-} skeletons[] = {{"forward_simt", true, true, true}, {"forward_cpu", true, false, false}};
+} skeletons[] = {
+    {"forward_simt", true, true, true}, {"forward_cpu", true, false, false}, {"forward_matrix", false, true, false}};
+
+/* Matrix units do not serve all types and dimensions, and most devices have none. Its cases for these are left out:
+ * they would be skipped, as if something were wrong with the device. */
+static bool serves(const struct verify_list *list, const char *skeleton, int dtype, int d, int d_v)
+{
+    const struct clattn_problem problem = {.dtype = (enum clattn_dtype)dtype, .d = d, .d_v = d_v, .skeleton = skeleton};
+    struct clattn_plan_info info;
+    return !skeleton || strncmp(skeleton, "forward_matrix", 14) != 0 ||
+           clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS;
+}
 
 /* Head dimensions in use, and between them ones that no vector or tile divides. */
 static const int dimensions[] = {1, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256, 320, 512};
@@ -73,6 +85,8 @@ static struct verify_case cycled(const char *skeleton, int dtype, int causal, in
 static void add_lengths(struct verify_list *list, bool full, const char *skeleton, int dtype, int causal, int d,
                         int d_v)
 {
+    if (!serves(list, skeleton, dtype, d, d_v))
+        return;
     const int64_t(*const n)[2] = full ? lengths : quick_lengths;
     const int count = full ? COUNT(lengths) : COUNT(quick_lengths);
     for (int i = 0; i < count; i++) {
@@ -100,12 +114,17 @@ static void add_quick(struct verify_list *list, const char *skeleton)
         add_lengths(list, false, skeleton, i % 3, i % 3, quick_dimensions[i], quick_dimensions[i]);
     add_lengths(list, false, skeleton, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 64, 64);
     add_lengths(list, false, skeleton, CLATTN_BF16, CLATTN_FULL, 40, 96);
+    if (!serves(list, skeleton, CLATTN_FP32, 128, 128)) /* then d = 128 is still missing */
+        add_lengths(list, false, skeleton, CLATTN_FP16, CLATTN_FULL, 128, 128);
 }
 
 static void add_laws(struct verify_list *list, bool full, const char *skeleton)
 {
     static const int64_t n[2] = {113, 203};
-    for (int dtype = CLATTN_FP32; dtype <= (full ? CLATTN_BF16 : CLATTN_FP32); dtype++) {
+    const int first = serves(list, skeleton, CLATTN_FP32, 64, 64) ? CLATTN_FP32 : CLATTN_FP16;
+    for (int dtype = first; dtype <= (full ? (int)CLATTN_BF16 : first); dtype++) {
+        if (!serves(list, skeleton, dtype, 64, 64))
+            continue;
         for (int kind = VERIFY_RULE + 1; kind < VERIFY_KINDS; kind++) {
             struct verify_case item = cycled(skeleton, dtype, CLATTN_FULL, 64, 64, n, 1);
             item.kind = (enum verify_kind)kind;
@@ -125,10 +144,11 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
         add_quick(list, skeleton);
 }
 
-void verify_list_create(struct verify_list *list, bool full, enum clattn_device_type type, const char *skeleton)
+void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
+                        const char *skeleton)
 {
-    const bool cpu = type == CLATTN_DEVICE_CPU;
-    *list = (struct verify_list){.items = NULL};
+    const bool cpu = capabilities->type == CLATTN_DEVICE_CPU;
+    *list = (struct verify_list){.capabilities = capabilities};
     if (skeleton) {
         add_skeleton(list, full, skeleton);
         return;

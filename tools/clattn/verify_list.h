@@ -5,6 +5,7 @@
 #include "verify_case.h"
 
 struct verify_list {
+    const struct clattn_capabilities *capabilities; /* not owned */
     struct verify_case *items;
     int count, capacity;
     bool failed; /* for want of memory */
@@ -12,7 +13,8 @@ struct verify_list {
 
 /* Every case, in an order that never changes, so that a case's number reproduces it. `skeleton` NULL: every skeleton
  * that applies to the device; else that one. */
-void verify_list_create(struct verify_list *list, bool full, enum clattn_device_type type, const char *skeleton);
+void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
+                        const char *skeleton);
 void verify_list_destroy(struct verify_list *list);
 
 #endif
