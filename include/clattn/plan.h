@@ -14,7 +14,7 @@ CLATTN_BEGIN_DECLS
  *
  *     B_c = floor(M / 4d),  B_r = min(B_c, d)          (each at least 1)
  *
- * That says what fits. What is fast also depends on registers and on the limits of a work-group, so the plan starts there
+ * with d the larger of d and d_v. That says what fits. What is fast also depends on registers and on the limits of a work-group, so the plan starts there
  * and takes a few further steps, each with its reason. M is static_local_memory_bytes (or, where that is unknown,
  * local_memory_bytes) over the size of the type that the tiles hold. */
 

@@ -39,6 +39,7 @@ struct bench_row {
     double first_call_ms; /* making the plan: planning, compiling or finding the program in a cache */
     uint64_t extra_bytes; /* device memory beyond Q, K, V and O: LSE and workspace */
     struct statistics standard_ms;
+    int standard_repetitions;
     uint64_t standard_bytes;    /* the baseline's workspace */
     char standard_problem[512]; /* why there is no standard_ms; "" where there is */
 };

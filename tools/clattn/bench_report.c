@@ -55,7 +55,7 @@ json_t *bench_json_row(const struct session *session, const struct bench_row *ro
         (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
         (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", shape->d, "d_v", shape->d_v, "causal", shape->causal);
     json_t *measures =
-        json_pack("{s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:i}", "median_ms",
+        json_pack("{s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:i, s:i}", "median_ms",
                   json_measure(row->ms.median), "min_ms", json_measure(row->ms.minimum), "max_ms",
                   json_measure(row->ms.maximum), "repetitions", row->repetitions, "tflops",
                   json_measure(bench_tflops(row)), "peak_tflops", json_measure(row->peak_tflops.median),
@@ -63,7 +63,7 @@ json_t *bench_json_row(const struct session *session, const struct bench_row *ro
                   "standard_problem", row->standard_problem[0] ? json_text(row->standard_problem) : json_null(),
                   "first_call_ms", json_measure(row->first_call_ms), "extra_bytes", (json_int_t)row->extra_bytes,
                   "standard_bytes", (json_int_t)row->standard_bytes, "b_r", row->plan.b_r, "b_c", row->plan.b_c,
-                  "work_group_size", row->plan.work_group_size);
+                  "work_group_size", row->plan.work_group_size, "standard_repetitions", row->standard_repetitions);
     if (json && measures)
         json_object_update(json, measures);
     json_decref(measures);
