@@ -101,11 +101,21 @@ CLATTN_INLINE vec max_vec(vec a, vec b)
 
 /* shuffle2 is the portable word, but PoCL turns it into three times as many instructions. Oclgrind, a device of native
  * width 1 and so of vectors of 4, reports false uninitialised values or crashes on clang's shuffles, as those of .lo
- * and .even. */
-#if defined(__clang__) && CLATTN_VECTOR_WIDTH > 4
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+ * and .even. (OpenCL C 1.2 has no variadic macros.) */
+#if CLATTN_VECTOR_WIDTH == 4
+#define SHUFFLE(a, b, i, j, k, l) shuffle2(a, b, (uint4)(i, j, k, l))
+#elif CLATTN_VECTOR_WIDTH == 8
+#ifdef __clang__
+#define SHUFFLE(a, b, i, j, k, l, m, n, o, p) __builtin_shufflevector(a, b, i, j, k, l, m, n, o, p)
 #else
-#define SHUFFLE(a, b, ...) shuffle2(a, b, (CLATTN_CONCAT(uint, CLATTN_VECTOR_WIDTH))(__VA_ARGS__))
+#define SHUFFLE(a, b, i, j, k, l, m, n, o, p) shuffle2(a, b, (uint8)(i, j, k, l, m, n, o, p))
+#endif
+#elif defined(__clang__)
+#define SHUFFLE(a, b, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x) \
+    __builtin_shufflevector(a, b, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x)
+#else
+#define SHUFFLE(a, b, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x) \
+    shuffle2(a, b, (uint16)(i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x))
 #endif
 CLATTN_INLINE vec zip_low(vec a, vec b)
 {

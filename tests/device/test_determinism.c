@@ -7,9 +7,10 @@
 
 static struct test_device device;
 
-enum { RUNS = 250 };
+/* A kernel made for GPUs runs slowly on a CPU, where it is there to be right and not to be used. */
+enum { RUNS = 250, RUNS_WHERE_FOREIGN = 25 };
 
-static bool same_bits_every_time(const struct forward_case *forward)
+static bool same_bits_every_time(const struct forward_case *forward, int runs)
 {
     struct forward_arrays first, again;
     clattn_plan *plan = NULL;
@@ -17,7 +18,7 @@ static bool same_bits_every_time(const struct forward_case *forward)
         return false;
     bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &forward->problem), "clattn_plan_create") &&
                 forward_run(&device, plan, forward, &first) && compare_outputs(forward, &first);
-    for (int i = 1; i < RUNS && same; i++)
+    for (int i = 1; i < runs && same; i++)
         same = forward_run(&device, plan, forward, &again) && compare_bits(forward, &first, &again);
     clattn_plan_destroy(&plan);
     forward_arrays_free(&first);
@@ -31,7 +32,8 @@ static int failures_of(struct forward_case forward)
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
         forward.problem.skeleton = (*skeleton)->name;
         if (test_serves(&device, &forward.problem))
-            failures += !same_bits_every_time(&forward);
+            failures +=
+                !same_bits_every_time(&forward, test_takes(&device, *skeleton, 1, 2) ? RUNS : RUNS_WHERE_FOREIGN);
     }
     return failures;
 }
