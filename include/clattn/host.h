@@ -46,8 +46,7 @@ struct clattn_host_info {
 /* Computes attention and returns when the outputs are in the arrays. Inputs are copied before anything is written, so they may
  * share memory with each other and with an output; outputs must not overlap each other.
  *
- * On an error the output arrays are untouched, with one exception: an `o` without gaps is copied straight into its array, last
- * of all, and may be partly written where the device fails during that very copy.
+ * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *
  * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where an array exceeds what the device can allocate. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,

@@ -178,9 +178,9 @@ static clattn_status make_room(struct job *job, struct cla_error *error)
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_OPERANDS && !status; i++) {
         status = cla_device_block_grow(&host->blocks[i], host->context->context, job->bytes[i], error);
-        /* O is copied straight to its array, where it can be, since it is large; the vectors never, so that an error
-         * while copying leaves them as they were. */
-        if (!status && (!job->as_it_lies[i] || i >= CLA_LSE))
+        /* Outputs are never copied straight to their arrays, so that an error while copying leaves these as they were.
+         */
+        if (!status && (!job->as_it_lies[i] || i >= CLA_O))
             status = cla_host_block_grow(&host->staged[i], job->bytes[i], error);
     }
     return status;
@@ -245,13 +245,7 @@ static clattn_status compute(struct job *job, struct cla_error *error)
     return cla_forward_enqueue(job->plan, job->host->queue, &args, count, waits, &job->computed, error);
 }
 
-static bool is_staged(const struct job *job, int which)
-{
-    return job->bytes[which] && (which >= CLA_LSE || !job->as_it_lies[which]);
-}
-
-/* Brings the outputs to the host, O last: until everything else is here and the kernel has ended well, no array of the
- * caller's is written to. */
+/* Brings the outputs to the host. Until all are here, no array of the caller's is written to. */
 static clattn_status copy_out(struct job *job, struct cla_error *error)
 {
     struct clattn_host *host = job->host;
@@ -259,27 +253,25 @@ static clattn_status copy_out(struct job *job, struct cla_error *error)
     cl_uint count = 1;
     clattn_status status = CLATTN_SUCCESS;
     for (int i = CLA_O; i < CLA_OPERANDS && !status; i++) {
-        if (!is_staged(job, i))
+        if (!job->bytes[i])
             continue;
         status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, job->bytes[i], host->staged[i].data, 1,
                                      &job->computed, &job->copied[i], error);
         if (!status)
             waits[count++] = job->copied[i];
     }
-    if (!status)
-        status = cla_cl_wait(count, waits, error);
-    if (status || !job->bytes[CLA_O] || is_staged(job, CLA_O))
-        return status;
-    status = cla_cl_enqueue_read(host->queue, host->blocks[CLA_O].buffer, 0, job->bytes[CLA_O],
-                                 first_element(job, CLA_O), 0, NULL, &job->copied[CLA_O], error);
-    return status ? status : cla_cl_wait(1, &job->copied[CLA_O], error);
+    return status ? status : cla_cl_wait(count, waits, error);
 }
 
 static void hand_over(const struct job *job)
 {
     for (int i = CLA_O; i < CLA_OPERANDS; i++) {
         const struct cla_operand *operand = &job->forward.operands[i];
-        if (is_staged(job, i))
+        if (!job->bytes[i])
+            continue;
+        if (job->as_it_lies[i])
+            memcpy(first_element(job, i), job->host->staged[i].data, job->bytes[i]);
+        else
             cla_scatter(job->arrays[i], job->host->staged[i].data, &operand->layout, &operand->sizes,
                         operand->element_bytes);
     }
