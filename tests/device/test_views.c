@@ -150,6 +150,8 @@ static void forced_blocks(void **state)
             clattn_plan *plan = NULL;
             if (!test_takes(&device, *skeleton, (int)i + 1, 2))
                 continue;
+            const struct clattn_problem plain = {.d = D, .skeleton = (*skeleton)->name};
+            forward.problem.dtype = test_serves(&device, &plain) ? CLATTN_FP32 : CLATTN_FP16;
             forward.problem.skeleton = (*skeleton)->name;
             forward.problem.b_r = blocks[i][0];
             forward.problem.b_c = blocks[i][1];
