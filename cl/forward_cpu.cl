@@ -275,7 +275,7 @@ CLATTN_INLINE void output_tile_hidden(vec *o, const float *v, const vec *p, cons
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
     __global clattn_storage *o, __global float *lse, __global float *m, __global float *l,
-    const clattn_forward_params p)
+    const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     vec qt[PANELS * K_STRIDE * RV];
     vec ot[PANELS * V_STRIDE * RV];
@@ -295,6 +295,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
     const int b = bh / p.heads;
     const int h = bh - b * p.heads;
     const int kv_head = h / (p.heads / p.kv_heads);
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const int first = block * CLATTN_B_R;
     const int rows = min(CLATTN_B_R, p.n_q - first);
     const int panels = (rows + PANEL - 1) / PANEL;
@@ -336,7 +337,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
     for (int i = 0; i < panels * V_STRIDE * RV; ++i)
         ot[i] = (vec)(0.0f);
 
-    const int end = clattn_key_end(first + rows - 1, p.n_q, p.n_kv);
+    const int end = clattn_key_end(first + rows - 1, &view);
     for (int j0 = 0; j0 < end; j0 += CLATTN_B_C) {
         const int keys = min(CLATTN_B_C, end - j0);
         int loaded = 0;
@@ -345,7 +346,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
             const int panel_first = first + panel * PANEL;
             const int panel_last = min(panel_first + PANEL, p.n_q) - 1;
             /* Keys of this tile that any row of the panel sees, in whole register tiles. */
-            const int seen = min(clattn_key_end(panel_last, p.n_q, p.n_kv) - j0, CLATTN_B_C);
+            const int seen = min(clattn_key_end(panel_last, &view) - j0, CLATTN_B_C);
             if (seen <= 0)
                 continue;
             const int count = ROUND_UP(seen, MICRO);
@@ -364,18 +365,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
 #if CLATTN_CAUSAL
             bool hidden = false; /* some row must not see some value that is not finite */
 #endif
-            if (clattn_needs_mask(panel_first, j0 + count - 1, p.n_q, p.n_kv)) {
+            if (clattn_tile(panel_first, panel_last, j0, j0 + count - 1, &view) == CLATTN_TILE_SOME) {
                 /* The lane-wise form of clattn_visible. First keys that do not exist, then those that some row of a
                  * vector must not see: lane i sees the keys before edge + i. */
                 for (int j = (p.n_kv - j0) * RV; j < count * RV; ++j)
                     st[j] = (vec)(-INFINITY);
 #if CLATTN_CAUSAL
                 for (int r = 0; r < RV; ++r) {
-                    const int edge = panel_first + r * W + clattn_diagonal(p.n_q, p.n_kv) + 1 - j0;
+                    const int edge = panel_first + r * W + view.shift + 1 - j0;
                     for (int j = max(edge, 0); j < count; ++j)
                         st[j * RV + r] = select((vec)(-INFINITY), st[j * RV + r], lane_numbers() > (ivec)(j - edge));
                 }
-                const int from = clamp(panel_first + clattn_diagonal(p.n_q, p.n_kv) + 1 - j0, 0, count);
+                const int from = clamp(panel_first + view.shift + 1 - j0, 0, count);
                 hidden = !all_finite(vt + from * V_STRIDE, (count - from) * V_STRIDE);
 #endif
             }

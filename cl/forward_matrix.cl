@@ -157,15 +157,16 @@ CLATTN_INLINE float matrix_unit(clattn_forward_params p)
     return matrix_scales_first(p) ? 1.0f : p.scale_log2e;
 }
 
-CLATTN_INLINE void matrix_modify(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p)
+CLATTN_INLINE void matrix_modify(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
+                                 const clattn_view *view)
 {
     if (matrix_scales_first(p))
         FOR_SCORES s[r][c].x[e] *= p.scale_log2e;
-    if (clattn_needs_mask(row, key + CLATTN_KEYS - 1, p.n_q, p.n_kv))
+    if (clattn_tile(row, row + 16 * RT - 1, key, key + CLATTN_KEYS - 1, view) == CLATTN_TILE_SOME)
         FOR_SCORES
         {
             const int i = row + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), j = key + 16 * c + matrix_column(lane, e);
-            if (!clattn_visible(i, j, p.n_q, p.n_kv))
+            if (clattn_hidden(i, j, view))
                 s[r][c].x[e] = -INFINITY;
         }
 }
@@ -181,15 +182,15 @@ CLATTN_INLINE float matrix_not_finite(ushort x)
 
 /* Adds the infinities and NaN of a tile of V to the rows that see them. */
 CLATTN_INLINE void matrix_add_not_finite(matrix_accumulator out[RT][VT], matrix_address v, int row, int key, int lane,
-                                         int n_q, int n_kv)
+                                         const clattn_view *view)
 {
 #pragma unroll 1
     for (int j = 0; j < CLATTN_B_C; ++j)
         UNROLL for (int c = 0; c < VT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
         {
             const float x = matrix_not_finite(matrix_get(v + (j * V_PITCH + 2 * (16 * c + matrix_column(lane, e)))));
-            UNROLL for (int r = 0; r < RT; ++r) if (clattn_visible(row + 16 * r + matrix_row(lane, MATRIX_SLOT(e)),
-                                                                   key + j, n_q, n_kv)) out[r][c].x[e] += x;
+            UNROLL for (int r = 0; r < RT; ++r) if (!clattn_hidden(row + 16 * r + matrix_row(lane, MATRIX_SLOT(e)),
+                                                                   key + j, view)) out[r][c].x[e] += x;
         }
 }
 
@@ -295,13 +296,13 @@ CLATTN_INLINE void matrix_values(const matrix_accumulator s[RT][KT], float unit,
 /* Attention of the sub-group's rows to all keys. `careful`, a constant at each call, keeps what is infinite or NaN in
  * V from rows that do not see it. */
 CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source v, matrix_address q_tile, int lid,
-                                 int group_row, int row, clattn_forward_params p, const bool careful,
+                                 int group_row, int row, clattn_forward_params p, const clattn_view *view, const bool careful,
                                  float bound[RT][MATRIX_SLOTS], float top[RT][MATRIX_SLOTS],
                                  float sum[RT][MATRIX_SLOTS], matrix_accumulator out[RT][VT])
 {
     const int lane = lid % MATRIX_LANES;
-    const int key_end = clattn_key_end(min(group_row + CLATTN_B_R, p.n_q) - 1, p.n_q, p.n_kv);
-    const int my_key_end = clattn_key_end(min(row + 16 * RT, p.n_q) - 1, p.n_q, p.n_kv);
+    const int key_end = clattn_key_end(min(group_row + CLATTN_B_R, p.n_q) - 1, view);
+    const int my_key_end = clattn_key_end(min(row + 16 * RT, p.n_q) - 1, view);
     const float unit = matrix_unit(p);
     const matrix_address tiles = q_tile + Q_TILE; /* two stages, each a tile of K, then one of V */
 
@@ -339,8 +340,8 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             matrix_fill(k, next, CLATTN_B_C, CLATTN_D, tiles + stage, D_PITCH, lid);
             matrix_fill(v, next, CLATTN_B_C, CLATTN_D_V, tiles + stage + K_TILE, V_PITCH, lid);
         }
-        if (careful && clattn_needs_mask(group_row, next - 1, p.n_q, p.n_kv)) {
-            matrix_add_not_finite(out, v_tile, row, tile, lane, p.n_q, p.n_kv);
+        if (careful && clattn_tile(group_row, group_row + CLATTN_B_R - 1, tile, next - 1, view) == CLATTN_TILE_SOME) {
+            matrix_add_not_finite(out, v_tile, row, tile, lane, view);
             barrier(CLK_LOCAL_MEM_FENCE);
             matrix_drop_not_finite(v_tile, lid);
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -353,7 +354,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             matrix_accumulator s[RT][KT];
             float offset[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
-            matrix_modify(s, row, tile + key, lane, p);
+            matrix_modify(s, row, tile + key, lane, p, view);
             matrix_bound(s, unit, bound, offset, top, sum, out, careful);
             matrix_values(s, unit, offset, sum, my_v + key * V_PITCH, out);
         }
@@ -363,7 +364,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
                __global clattn_storage *o, __global float *lse, __global float *m, __global float *l,
-               const clattn_forward_params p)
+               const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
     const matrix_address q_tile = matrix_address_of(memory);
@@ -386,6 +387,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int kv_head = h / (p.heads / p.kv_heads);
     const int group_row = block * CLATTN_B_R, row = group_row + lid / MATRIX_LANES * 16 * RT;
 
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const matrix_source q_rows = matrix_open(q, p.q, b, h, p.n_q);
     const matrix_source k_rows = matrix_open(k, p.k, b, kv_head, p.n_kv);
     const matrix_source v_rows = matrix_open(v, p.v, b, kv_head, p.n_kv);
@@ -394,7 +396,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     /* Per row: what exponents are relative to, the same in all lanes; the largest of this lane's scores, and the sum of
      * its weights. */
     float bound[RT][MATRIX_SLOTS], top[RT][MATRIX_SLOTS], sum[RT][MATRIX_SLOTS];
-    matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, false, bound, top, sum, out);
+    matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, false, bound, top, sum, out);
 
     if (CLATTN_CAUSAL) {
         volatile __local uint *const again = memory + (MATRIX_LOCAL_BYTES / 4 - 4);
@@ -407,7 +409,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             atomic_or(again, 1u);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (*again)
-            matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, true, bound, top, sum, out);
+            matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, true, bound, top, sum, out);
     }
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 

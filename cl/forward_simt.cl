@@ -330,7 +330,7 @@ CLATTN_INLINE void simt_values(__local const float *p, __local const float *v, i
 
 /* The same where V has infinities or NaN that only some rows see: a hidden pair must not enter as 0 * NaN. */
 CLATTN_INLINE void simt_values_selected(__local const float *p, __local const float *v, int j0, int tx, int ty, int row,
-                                        int key, int n_q, int n_kv, simt_rows out[RG][4 * CV])
+                                        int key, const clattn_view *view, simt_rows out[RG][4 * CV])
 {
     for (int j = 0; j < CLATTN_KV_SLICE; ++j) {
         UNROLL for (int g = 0; g < RG; ++g) {
@@ -339,7 +339,7 @@ CLATTN_INLINE void simt_values_selected(__local const float *p, __local const fl
             UNROLL for (int c = 0; c < 4 * CV; ++c) {
                 const float value = v[j * SIMT_V_STRIDE + (tx + TX * (c / 4)) * 4 + c % 4];
 #define SIMT_SELECTED(e) \
-    (ROW_LANE(out[g][c], e) + (clattn_visible(i + (e), key + j, n_q, n_kv) ? ROW_LANE(weight, e) * value : 0.0f))
+    (ROW_LANE(out[g][c], e) + (clattn_hidden(i + (e), key + j, view) ? 0.0f : ROW_LANE(weight, e) * value))
                 out[g][c] = SIMT_ROWS(SIMT_SELECTED);
             }
         }
@@ -363,7 +363,7 @@ CLATTN_INLINE void simt_values_selected(__local const float *p, __local const fl
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
                __global clattn_storage *o, __global float *lse, __global float *m, __global float *l,
-               const clattn_forward_params p)
+               const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local float tile[SIMT_LOCAL_FLOATS] __attribute__((aligned(16)));
     __local float *const slices = tile + SIMT_Q_FLOATS;
@@ -382,7 +382,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int head = group / row_blocks, b = head / p.heads, h = head - b * p.heads;
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
-    const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, p.n_q) - 1, p.n_q, p.n_kv);
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, p.n_q) - 1, &view);
 
     const simt_source q_rows = simt_open(q, p.q, b, h, p.n_q, CLATTN_D);
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, p.n_kv, CLATTN_D);
@@ -428,7 +429,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int j0 = 0, parity = 0; j0 < key_end; j0 += CLATTN_B_C, parity ^= 1) {
-        const bool masked = clattn_needs_mask(row0, j0 + CLATTN_B_C - 1, p.n_q, p.n_kv);
+        const bool masked = clattn_tile(row0, row0 + CLATTN_B_R - 1, j0, j0 + CLATTN_B_C - 1, &view) == CLATTN_TILE_SOME;
         simt_rows scores[RG][CS];
         UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) scores[g][c] = (simt_rows)(0.0f);
 
@@ -448,7 +449,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         if (masked) {
             UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
                 const int i = row0 + (ty + TY * g) * RW, j = j0 + (c / CW * TX + tx) * CW + c % CW;
-#define SIMT_MASKED(e) (clattn_visible(i + (e), j, p.n_q, p.n_kv) ? ROW_LANE(scores[g][c], e) : -INFINITY)
+#define SIMT_MASKED(e) (clattn_hidden(i + (e), j, &view) ? -INFINITY : ROW_LANE(scores[g][c], e))
                 scores[g][c] = SIMT_ROWS(SIMT_MASKED);
             }
         }
@@ -495,7 +496,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             else if (next < key_end)
                 simt_fetch_k(k_rows, next, 0, lid, carried);
             if (CLATTN_CAUSAL && masked && *SIMT_V_FLAG(j))
-                simt_values_selected(p_tile, slices + current, j - j0, tx, ty, row0, j, p.n_q, p.n_kv, out);
+                simt_values_selected(p_tile, slices + current, j - j0, tx, ty, row0, j, &view, out);
             else
                 simt_values(p_tile, slices + current, j - j0, tx, ty, out);
             if (next < tile_end)

@@ -182,7 +182,8 @@ clattn_softmax_rows(__global float *s, __global float *lse, __global float *m, _
     const int head = first_head + row / p.n_q, i = row % p.n_q;
     const int b = head / p.heads, h = head % p.heads;
     __global float *const scores = s + (long)row * p.n_kv;
-    const int end = clattn_key_end(i, p.n_q, p.n_kv);
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv);
+    const int end = clattn_key_end(i, &view);
 
     const float top = row_maximum(scores, end SHARED);
     const float sum = row_exponentials(scores, end, subtrahend(top) SHARED);

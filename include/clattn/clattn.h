@@ -29,6 +29,7 @@
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <clattn/standard.h>
+#include <clattn/state.h>
 #include <clattn/status.h>
 #include <clattn/version.h>
 

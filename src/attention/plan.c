@@ -111,7 +111,7 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     status = cla_program_get(plan->context, choice->skeleton->name, text.data, build_options(plan, choice), &program,
                              key, error);
     if (!status)
-        status = cla_kernel_init(plan->kernel, program, choice->skeleton->entry, error);
+        status = cla_kernel_init(plan->kernel, program, choice->skeleton->entries[0], error);
     if (status)
         judge_failure(status, error, refusal);
     else

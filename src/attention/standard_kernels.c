@@ -21,7 +21,8 @@ static clattn_status make_program(struct clattn_context *context, size_t work_gr
     struct cla_text defines = {0}, text = {0};
     char key[CLA_HASH_HEX];
     clattn_status status;
-    cla_text_printf(&defines, "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+    cla_text_printf(&defines, "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n"
+                    "#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
                     (int)causal, (int)dtype, (int)work_group_size);
     if (defines.failed)
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", name);

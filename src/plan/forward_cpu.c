@@ -165,12 +165,14 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
 }
 
-static const char *const files[] = {"common/types.clh", "common/score.clh", "forward_cpu.cl", NULL};
+static const char *const files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "forward_cpu.cl", NULL};
+
+static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_cpu = {
     .name = "forward_cpu",
     .files = files,
-    .entry = "clattn_forward",
+    .entries = entries,
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,

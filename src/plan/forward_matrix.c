@@ -380,15 +380,17 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles);
 }
 
-static const char *const nvidia_files[] = {"common/types.clh", "common/score.clh", "matrix/nvidia_mma.clh",
+static const char *const nvidia_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/nvidia_mma.clh",
                                            "forward_matrix.cl", NULL};
-static const char *const emulated_files[] = {"common/types.clh", "common/score.clh", "matrix/emulated.clh",
+static const char *const emulated_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/emulated.clh",
                                              "forward_matrix.cl", NULL};
+
+static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,
     .files = nvidia_files,
-    .entry = "clattn_forward",
+    .entries = entries,
     .tile_element_bytes = 2,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
@@ -401,7 +403,7 @@ const struct cla_skeleton cla_forward_matrix = {
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
     .files = emulated_files,
-    .entry = "clattn_forward",
+    .entries = entries,
     .tile_element_bytes = 2,
     .prefers = prefers_emulated,
     .choose = choose_emulated,

@@ -399,12 +399,14 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
 }
 
-static const char *const files[] = {"common/types.clh", "common/score.clh", "forward_simt.cl", NULL};
+static const char *const files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "forward_simt.cl", NULL};
+
+static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_simt = {
     .name = "forward_simt",
     .files = files,
-    .entry = "clattn_forward",
+    .entries = entries,
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,

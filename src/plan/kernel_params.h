@@ -15,4 +15,35 @@ struct cla_forward_params {
 
 _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 32, "the kernels expect this size");
 
+/* That of the backward kernels. */
+struct cla_backward_params {
+    struct clattn_layout q, k, v, d_o, d_q, d_k, d_v, lse, delta;
+    int32_t batch, heads, kv_heads, n_q, n_kv;
+    float scale, scale_log2e;
+    int32_t reserved;
+};
+
+_Static_assert(sizeof(struct cla_backward_params) == 9 * 40 + 32, "the kernels expect this size");
+
+/* That of the score modifications: cl/common/score.clh. */
+struct cla_score_params {
+    struct clattn_layout bias, mask, block_mask;
+    int64_t alibi_offset, alibi_batch, alibi_head;
+    int64_t sinks_offset, sinks_head;
+    int64_t key_lengths_offset, cu_q_offset, cu_kv_offset;
+    int32_t total_q, total_kv;
+    int32_t first_key, keys;
+    int32_t window_left, window_right;
+    float softcap;
+    uint32_t dropout_threshold;
+    float dropout_scale;
+    uint32_t seed_low, seed_high, dropout_offset;
+};
+
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 12 * 4, "the kernels expect this size");
+
+/* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
+#define CLA_FEATURE_SCORE_MOD 1024u
+#define CLA_FEATURE_MASK_MOD 2048u
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/planner.h"
 #include "plan/checked.h"
+#include "plan/problem.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,29 +43,30 @@ static const struct cla_skeleton *preferred(const struct clattn_capabilities *ca
                                             const struct clattn_problem *problem)
 {
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        if ((*skeleton)->prefers(capabilities, problem))
+        if (cla_skeleton_serves(*skeleton, problem->pass) && (*skeleton)->prefers(capabilities, problem))
             return *skeleton;
     return NULL;
 }
 
-static void list_skeletons(char *names, size_t size)
+static void list_skeletons(enum clattn_pass pass, char *names, size_t size)
 {
     size_t used = 0;
     names[0] = '\0';
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton && used < size; skeleton++)
-        used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", (*skeleton)->name);
+        if (cla_skeleton_serves(*skeleton, pass))
+            used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", (*skeleton)->name);
 }
 
 static clattn_status pick_skeleton(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    const struct cla_skeleton **skeleton, struct cla_error *error)
 {
     *skeleton = problem->skeleton ? cla_skeleton_find(problem->skeleton) : preferred(capabilities, problem);
-    if (*skeleton)
+    if (*skeleton && cla_skeleton_serves(*skeleton, problem->pass))
         return CLATTN_SUCCESS;
     char names[256];
-    list_skeletons(names, sizeof names);
+    list_skeletons(problem->pass, names, sizeof names);
     if (problem->skeleton)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"%s\": it is NULL (planned) or one of %s",
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"%s\": it is NULL (planned) or, for this pass, one of %s",
                         problem->skeleton, names);
     return cla_fail(error, CLATTN_NOTHING_FITS, "no skeleton (%s) runs on the device %s", names,
                     capabilities->device_name);
@@ -152,10 +154,15 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
     } defines[] = {
         {"B_C", choice->config.b_c},
         {"B_R", choice->config.b_r},
+        {"BLOCK_KV", problem->block_kv},
+        {"BLOCK_Q", problem->block_q},
         {"CAUSAL", (int)problem->causal},
         {"D", problem->d},
         {"DTYPE", (int)problem->dtype},
         {"D_V", problem->d_v},
+        {"FEATURES", (int)cla_problem_features(problem)},
+        {"SCORE_MOD_GRAD", problem->score_mod_grad != NULL},
+        {"STATE", problem->pass == CLATTN_ACCUMULATE},
         {"WORK_GROUP_SIZE", choice->config.work_group_size},
     };
     for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/problem.h"
 #include "plan/checked.h"
+#include "plan/kernel_params.h"
 #include <math.h>
 #include <string.h>
 
@@ -45,6 +46,45 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
     return CLATTN_SUCCESS;
 }
 
+unsigned cla_problem_features(const struct clattn_problem *problem)
+{
+    return problem->features | (problem->score_mod ? CLA_FEATURE_SCORE_MOD : 0) |
+           (problem->mask_mod ? CLA_FEATURE_MASK_MOD : 0);
+}
+
+static clattn_status check_block(const char *name, int value, bool wanted, struct cla_error *error)
+{
+    if (!wanted && value)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d without CLATTN_BLOCK_MASK: it must be 0 then",
+                        name, value);
+    if (wanted && (value < 16 || value % 16 || value > 65536))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.%s is %d: with CLATTN_BLOCK_MASK it is a multiple of 16 from 16 to 65536", name, value);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
+{
+    const unsigned known = 2 * CLATTN_DROPOUT - 1;
+    if ((unsigned)problem->pass > CLATTN_ACCUMULATE)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.pass is %d: it is CLATTN_FORWARD (0), CLATTN_BACKWARD (1) or CLATTN_ACCUMULATE (2)",
+                        (int)problem->pass);
+    if (problem->features & ~known)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.features is 0x%x: 0x%x stands for no feature (enum clattn_feature)", problem->features,
+                        problem->features & ~known);
+    if (problem->score_mod_grad && !problem->score_mod)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.score_mod_grad is given without score_mod, whose derivative it is");
+    if (problem->pass == CLATTN_BACKWARD && problem->score_mod && !problem->score_mod_grad)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
+    const bool blocks = problem->features & CLATTN_BLOCK_MASK;
+    const clattn_status status = check_block("block_q", problem->block_q, blocks, error);
+    return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
+}
+
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error)
 {
@@ -74,7 +114,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a length",
                         problem->expected_n_q < 0 ? "expected_n_q" : "expected_n_kv",
                         (long long)(problem->expected_n_q < 0 ? problem->expected_n_q : problem->expected_n_kv));
-    const clattn_status status = check_choices(problem, error);
+    clattn_status status = check_features(problem, error);
+    if (!status)
+        status = check_choices(problem, error);
     if (status)
         return status;
 

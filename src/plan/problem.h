@@ -13,6 +13,9 @@
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
+/* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
+unsigned cla_problem_features(const struct clattn_problem *problem);
+
 /* The same for the sizes of a call: kv_heads is then never 0 unless heads is. */
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved, struct cla_error *error);
 

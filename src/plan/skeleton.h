@@ -15,8 +15,11 @@ struct cla_config {
             int tx, lanes_x, lanes_y, d_slice, kv_slice, q_resident, buffers, prefetch;
         } simt;
         struct {
+            int tx, d_slice, t_slice;
+        } backward_simt;
+        struct {
             int vector_width, row_vectors, micro;
-        } cpu;
+        } cpu; /* forward_cpu and backward_cpu */
         struct {
             int row_tiles, keys, q_registers;
             int lanes;              /* items of a sub-group */
@@ -25,14 +28,19 @@ struct cla_config {
     };
 };
 
+/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is a program of its
+ * own, CLATTN_KERNEL its number. A forward skeleton has one, which CLATTN_STATE turns into accumulate. */
+enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
+
 /* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The planner
  * loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.
  *
  * The functions are pure. `problem` is resolved (see problem.h). */
 struct cla_skeleton {
     const char *name;
-    const char *const *files; /* program text: files under cl/, in order, ended by NULL */
-    const char *entry;        /* the kernel function */
+    bool backward;              /* it serves CLATTN_BACKWARD; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
+    const char *const *files;   /* program text: files under cl/, in order, ended by NULL */
+    const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;   /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
@@ -61,6 +69,9 @@ extern const struct cla_skeleton cla_forward_simt;
 extern const struct cla_skeleton cla_forward_cpu;
 extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
+
+/* Whether the skeleton serves the pass. */
+bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);
 
 /* Every skeleton, in order of preference, ended by NULL. */
 extern const struct cla_skeleton *const cla_skeletons[];

@@ -14,3 +14,8 @@ const struct cla_skeleton *cla_skeleton_find(const char *name)
             return *skeleton;
     return NULL;
 }
+
+bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass)
+{
+    return skeleton->backward == (pass == CLATTN_BACKWARD);
+}
