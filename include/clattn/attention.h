@@ -25,7 +25,8 @@ typedef struct clattn_plan clattn_plan;
 CLATTN_API clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context,
                                             const struct clattn_problem *problem);
 
-/* Sets *plan to NULL; accepts NULL and a handle that is NULL. Commands already enqueued are not disturbed. */
+/* Sets *plan to NULL; accepts NULL and a handle that is NULL. Commands already enqueued are not disturbed,
+ * unless a user event still holds them back on NVIDIA's driver (580.159), which then crashes. */
 CLATTN_API void clattn_plan_destroy(clattn_plan **plan);
 
 /* Errors: CLATTN_INVALID_ARGUMENT. */

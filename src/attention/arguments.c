@@ -1,109 +1,242 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/arguments.h"
+#include "attention/score.h"
 #include "device/clcall.h"
+#include "plan/checked.h"
 
-const char *const cla_operand_names[CLA_OPERANDS] = {"q", "k", "v", "o", "lse", "m", "l"};
+const char *const cla_operand_names[CLA_OPERANDS] = {
+    [CLA_Q] = "q",
+    [CLA_K] = "k",
+    [CLA_V] = "v",
+    [CLA_O] = "o",
+    [CLA_LSE] = "lse",
+    [CLA_M] = "m",
+    [CLA_L] = "l",
+    [CLA_D_O] = "d_o",
+    [CLA_D_Q] = "d_q",
+    [CLA_D_K] = "d_k",
+    [CLA_D_V] = "d_v",
+    [CLA_BIAS_GRAD] = "d_bias",
+    [CLA_SINKS_GRAD] = "d_sinks",
+    [CLA_ALIBI] = "score.alibi",
+    [CLA_BIAS] = "score.bias",
+    [CLA_MASK] = "score.mask",
+    [CLA_BLOCK_MASK] = "score.block_mask",
+    [CLA_BLOCK_OFFSETS] = "score.block_offsets",
+    [CLA_BLOCK_COLUMNS] = "score.block_columns",
+    [CLA_KEY_LENGTHS] = "score.key_lengths",
+    [CLA_CU_Q] = "score.cu_seqlens_q",
+    [CLA_CU_KV] = "score.cu_seqlens_kv",
+    [CLA_SINKS] = "score.sinks",
+    [CLA_DATA] = "score.data",
+    [CLA_STATE] = "state",
+    [CLA_FROM] = "from",
+    [CLA_WORKSPACE] = "workspace",
+};
 
-static void set_sizes(const struct clattn_problem *problem, struct cla_forward *forward)
+/* Whether the operand is a bare cl_mem among the arguments, not a struct clattn_tensor. */
+static bool is_bare(int which)
 {
-    const struct clattn_shape *shape = &forward->shape;
-    for (int i = 0; i < CLA_OPERANDS; i++) {
-        const bool keys = i == CLA_K || i == CLA_V;
-        const int columns = i >= CLA_LSE ? 1 : i == CLA_V || i == CLA_O ? problem->d_v : problem->d;
-        forward->operands[i] = (struct cla_operand){
-            .sizes = {shape->batch, keys ? shape->kv_heads : shape->heads, keys ? shape->n_kv : shape->n_q, columns},
-            .element_bytes = i >= CLA_LSE ? (int)sizeof(float) : clattn_dtype_size(problem->dtype)};
+    return which == CLA_BLOCK_COLUMNS || which >= CLA_DATA;
+}
+
+/* Q, K and their kind, with variable lengths packed end to end. */
+static void set_tensor_sizes(struct cla_call *call)
+{
+    const struct clattn_shape *shape = &call->shape;
+    const bool packed = call->features & CLATTN_VARLEN;
+    const int64_t batch = packed ? 1 : shape->batch;
+    const int64_t rows = packed ? call->score.total_q : shape->n_q;
+    const int64_t keys = packed ? call->score.total_kv : call->key_count;
+    const int d = call->problem->d, d_v = call->problem->d_v, bytes = clattn_dtype_size(call->problem->dtype);
+    const struct cla_sizes q = {batch, shape->heads, rows, d}, o = {batch, shape->heads, rows, d_v};
+    const struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
+    const struct cla_sizes vector = {batch, shape->heads, rows, 1};
+    const struct {
+        int which, element_bytes;
+        struct cla_sizes sizes;
+    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},    {CLA_O, bytes, o},
+                   {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector},   {CLA_D_O, bytes, o},
+                   {CLA_D_Q, bytes, q},  {CLA_D_K, bytes, k}, {CLA_D_V, bytes, v}};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        call->operands[tensors[i].which].sizes = tensors[i].sizes;
+        call->operands[tensors[i].which].element_bytes = tensors[i].element_bytes;
     }
 }
 
-clattn_status cla_forward_resolve(const struct clattn_problem *problem, const struct clattn_shape *shape,
-                                  const struct clattn_layout *const layouts[CLA_OPERANDS], struct cla_forward *forward,
-                                  struct cla_error *error)
+clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem *problem, unsigned features,
+                             enum cla_source source, const struct clattn_shape *shape,
+                             const struct clattn_score_args *score, struct cla_error *error)
 {
-    const clattn_status status = cla_shape_resolve(shape, &forward->shape, error);
+    *call = (struct cla_call){.problem = problem, .features = features, .source = source};
+    clattn_status status = cla_shape_resolve(shape, &call->shape, error);
+    call->key_count = call->shape.n_kv;
+    if (!status && score)
+        status = cla_score_check(call, score, error);
     if (status)
         return status;
-    set_sizes(problem, forward);
-    for (int i = 0; i < CLA_OPERANDS; i++) {
-        if (!layouts[i])
-            continue;
-        struct cla_operand *operand = &forward->operands[i];
-        const clattn_status wrong = cla_layout_resolve(cla_operand_names[i], layouts[i], &operand->sizes, i >= CLA_O,
-                                                       &operand->layout, &operand->end, error);
-        if (wrong)
-            return wrong;
-    }
-    forward->empty = !forward->shape.batch || !forward->shape.heads || !forward->shape.n_q;
+    const bool no_rows = features & CLATTN_VARLEN ? !call->score.total_q : !call->shape.n_q;
+    call->empty = !call->shape.batch || !call->shape.heads || !call->shape.n_q || no_rows;
+    set_tensor_sizes(call);
+    cla_score_sizes(call);
     return CLATTN_SUCCESS;
+}
+
+static clattn_status check_present(const struct cla_call *call, int which, struct cla_error *error)
+{
+    const struct cla_operand *operand = &call->operands[which];
+    if (operand->buffer || !operand->end || call->source == CLA_LAYOUTS)
+        return CLATTN_SUCCESS;
+    if (call->source == CLA_ARRAYS)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is NULL: it must point to an array of %lld elements",
+                        cla_operand_names[which], (long long)operand->end);
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is NULL: it must be a cl_mem of at least %lld bytes",
+                    cla_operand_names[which], is_bare(which) ? "" : ".buffer",
+                    (long long)(operand->end * operand->element_bytes));
+}
+
+clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
+                             struct cla_error *error)
+{
+    struct cla_operand *operand = &call->operands[which];
+    if ((how & CLA_OPTIONAL) && !tensor->buffer)
+        return CLATTN_SUCCESS;
+    const clattn_status status =
+        cla_layout_resolve(cla_operand_names[which], &tensor->layout, &operand->sizes, how & CLA_OUTPUT,
+                           &operand->layout, &operand->end, error);
+    if (status)
+        return status;
+    operand->buffer = tensor->buffer;
+    operand->output = how & CLA_OUTPUT;
+    /* Packed tensors have no batch, but the kernels multiply one by its stride. */
+    if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
+        operand->layout.batch = 0;
+    return check_present(call, which, error);
+}
+
+clattn_status cla_call_place_bytes(struct cla_call *call, int which, cl_mem buffer, size_t bytes, bool output,
+                                   struct cla_error *error)
+{
+    call->operands[which] = (struct cla_operand){.buffer = buffer,
+                                                 .sizes = {1, 1, 1, (int64_t)bytes},
+                                                 .layout = {.column = 1},
+                                                 .end = (int64_t)bytes,
+                                                 .element_bytes = 1,
+                                                 .output = output};
+    return check_present(call, which, error);
+}
+
+clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, size_t bytes, struct cla_error *error)
+{
+    const size_t needed = call->workspace_bytes;
+    if (!needed || call->source != CLA_BUFFERS)
+        return CLATTN_SUCCESS;
+    if (bytes < needed)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu: this shape needs %zu", bytes,
+                        needed);
+    if (!workspace)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace is NULL: it must be a cl_mem of %zu bytes",
+                        needed);
+    return cla_call_place_bytes(call, CLA_WORKSPACE, workspace, needed, true, error);
+}
+
+/* The bytes of its buffer that an operand takes. */
+struct span {
+    int64_t first, end;
+};
+
+static struct span span_of(const struct cla_operand *operand)
+{
+    if (operand->whole)
+        return (struct span){0, INT64_MAX};
+    return (struct span){operand->layout.offset * operand->element_bytes, operand->end * operand->element_bytes};
 }
 
 static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b)
 {
-    return a->end && b->end && a->buffer == b->buffer &&
-           a->layout.offset * a->element_bytes < b->end * b->element_bytes &&
-           b->layout.offset * b->element_bytes < a->end * a->element_bytes;
+    const struct span in_a = span_of(a), in_b = span_of(b);
+    return a->end && b->end && a->buffer == b->buffer && in_a.first < in_b.end && in_b.first < in_a.end;
 }
 
-static clattn_status check_overlap(const struct cla_forward *forward, struct cla_error *error)
+static clattn_status fail_overlap(const struct cla_call *call, int output, int other, struct cla_error *error)
 {
-    for (int i = CLA_O; i < CLA_OPERANDS; i++) {
+    const struct span a = span_of(&call->operands[output]), b = span_of(&call->operands[other]);
+    if (call->operands[other].whole)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s (bytes %lld to %lld of its buffer) overlaps %s, which has the same buffer: an output needs "
+                        "a place of its own",
+                        cla_operand_names[output], (long long)a.first, (long long)(a.end - 1),
+                        cla_operand_names[other]);
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%s (bytes %lld to %lld of its buffer) overlaps %s (bytes %lld to %lld of the same buffer): an "
+                    "output needs a place of its own",
+                    cla_operand_names[output], (long long)a.first, (long long)(a.end - 1), cla_operand_names[other],
+                    (long long)b.first, (long long)(b.end - 1));
+}
+
+clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *error)
+{
+    if (call->source != CLA_BUFFERS)
+        return CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS; i++) {
         for (int j = 0; j < i; j++) {
-            const struct cla_operand *output = &forward->operands[i], *other = &forward->operands[j];
-            if (share_bytes(output, other))
-                return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                                "%s (bytes %lld to %lld of its buffer) overlaps %s (bytes %lld to %lld of the same "
-                                "buffer): an output needs a place of its own",
-                                cla_operand_names[i], (long long)(output->layout.offset * output->element_bytes),
-                                (long long)(output->end * output->element_bytes - 1), cla_operand_names[j],
-                                (long long)(other->layout.offset * other->element_bytes),
-                                (long long)(other->end * other->element_bytes - 1));
+            const struct cla_operand *later = &call->operands[i], *earlier = &call->operands[j];
+            if ((later->output || earlier->output) && share_bytes(later, earlier))
+                return later->output ? fail_overlap(call, i, j, error) : fail_overlap(call, j, i, error);
         }
     }
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_forward_arguments(const struct clattn_problem *problem, const struct clattn_forward_args *args,
-                                    struct cla_forward *forward, struct cla_error *error)
+static clattn_status check_buffer(int which, const struct cla_operand *operand, struct cla_error *error)
+{
+    const char *name = cla_operand_names[which], *suffix = is_bare(which) ? "" : ".buffer";
+    struct cla_error cause;
+    size_t bytes = 0;
+    const clattn_status status = cla_cl_buffer_size(operand->buffer, &bytes, &cause);
+    if (status)
+        return cla_fail(error, status, "%s%s is not a usable cl_mem: %s", name, suffix, cause.text);
+    const uint64_t needed = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
+    if (operand->whole || bytes >= needed)
+        return CLATTN_SUCCESS;
+    if (which == CLA_WORKSPACE)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %llu", bytes,
+                        (unsigned long long)needed);
+    if (is_bare(which))
+        return cla_fail(error, CLATTN_BUFFER_TOO_SMALL, "%s has %zu bytes: this call needs %llu", name, bytes,
+                        (unsigned long long)needed);
+    return cla_fail(error, CLATTN_BUFFER_TOO_SMALL,
+                    "%s.buffer has %zu bytes: the tensor reaches to byte %llu (%lld elements of %d bytes)", name, bytes,
+                    (unsigned long long)needed, (long long)operand->end, operand->element_bytes);
+}
+
+clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && !status; i++)
+        if (call->operands[i].end)
+            status = check_buffer(i, &call->operands[i], error);
+    return status;
+}
+
+clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
+                                    const struct clattn_forward_args *args, struct cla_call *call,
+                                    struct cla_error *error)
 {
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_forward_args");
-    const struct clattn_tensor *const tensors[CLA_OPERANDS] = {&args->q,   &args->k, &args->v, &args->o,
-                                                               &args->lse, &args->m, &args->l};
-    const struct clattn_layout *layouts[CLA_OPERANDS];
-    for (int i = 0; i < CLA_OPERANDS; i++)
-        layouts[i] = i < CLA_LSE || tensors[i]->buffer ? &tensors[i]->layout : NULL;
-    const clattn_status status = cla_forward_resolve(problem, &args->shape, layouts, forward, error);
-    if (status)
-        return status;
-    for (int i = 0; i < CLA_OPERANDS; i++) {
-        forward->operands[i].buffer = tensors[i]->buffer;
-        if (forward->operands[i].end && !tensors[i]->buffer)
-            return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                            "%s.buffer is NULL: it must be a cl_mem of at least %lld bytes", cla_operand_names[i],
-                            (long long)(forward->operands[i].end * forward->operands[i].element_bytes));
+    const struct clattn_tensor *const tensors[CLA_FORWARD_OPERANDS] = {&args->q,   &args->k, &args->v, &args->o,
+                                                                       &args->lse, &args->m, &args->l};
+    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    for (int i = 0; i < CLA_FORWARD_OPERANDS && !status; i++) {
+        const int how = i < CLA_O ? CLA_INPUT : i == CLA_O ? CLA_OUTPUT : CLA_OUTPUT | CLA_OPTIONAL;
+        status = cla_call_place(call, i, tensors[i], how, error);
     }
-    return check_overlap(forward, error);
-}
-
-clattn_status cla_check_buffers(const struct cla_forward *forward, struct cla_error *error)
-{
-    for (int i = 0; i < CLA_OPERANDS; i++) {
-        const struct cla_operand *operand = &forward->operands[i];
-        if (!operand->end)
-            continue;
-        struct cla_error cause;
-        size_t bytes = 0;
-        const clattn_status status = cla_cl_buffer_size(operand->buffer, &bytes, &cause);
-        if (status)
-            return cla_fail(error, status, "%s.buffer is not a usable cl_mem: %s", cla_operand_names[i], cause.text);
-        const uint64_t needed = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
-        if (bytes < needed)
-            return cla_fail(error, CLATTN_BUFFER_TOO_SMALL,
-                            "%s.buffer has %zu bytes: the tensor reaches to byte %llu (%lld elements of %d bytes)",
-                            cla_operand_names[i], bytes, (unsigned long long)needed, (long long)operand->end,
-                            operand->element_bytes);
-    }
-    return CLATTN_SUCCESS;
+    if (!status)
+        status = cla_score_place(call, &args->score, error);
+    if (!status)
+        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+    return status ? status : cla_check_overlap(call, error);
 }
 
 clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)

@@ -1,115 +1,94 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/forward.h"
-#include "attention/arguments.h"
+#include "attention/score.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
-#include "plan/kernel_params.h"
 
-/* One work-group for each block of B_r rows of each head. Kernels number their groups in 32 bits. */
-static clattn_status count_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
-                                  struct cla_error *error)
+clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
+                                 struct cla_error *error)
 {
-    const int64_t blocks = cla_ceil_div(shape->n_q, plan->info.b_r);
-    const bool narrow = plan->context->capabilities.address_bits == 32;
-    const int64_t limit = narrow ? UINT32_MAX / plan->info.work_group_size : INT32_MAX;
-    int64_t count;
-    if (!cla_multiply(blocks, shape->heads, &count) || !cla_multiply(count, shape->batch, &count) || count > limit)
-        return cla_fail(
-            error, CLATTN_TOO_LARGE,
-            "shape: batch %lld x heads %lld x ceil(n_q %lld / B_r %d) work-groups are more than the %lld that "
-            "can be launched at once: split the batch",
-            (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q, plan->info.b_r, (long long)limit);
-    *groups = (size_t)count;
-    return CLATTN_SUCCESS;
+    return cla_plan_groups(plan, shape->batch, shape->heads, cla_ceil_div(shape->n_q, plan->info.b_r), "n_q / B_r",
+                           groups, error);
 }
 
-/* The present skeletons keep all intermediate results on the chip. */
-static clattn_status workspace_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
-                                     struct cla_error *error)
+clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
 {
-    struct clattn_shape resolved;
-    size_t groups = 0;
-    clattn_status status = cla_shape_resolve(shape, &resolved, error);
+    clattn_status status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
-        status = count_groups(plan, &resolved, &groups, error);
-    if (!status)
-        *bytes = 0;
-    return status;
+        status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
+    return status ? status : cla_check_buffers(call, error);
 }
 
-clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes)
+static struct cla_forward_params params_of(const struct cla_call *call)
 {
-    struct cla_error error;
-    clattn_status status;
-    if (!plan)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "plan is NULL: it must be a clattn_plan");
-    else if (!shape)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "shape is NULL: it must point to a struct clattn_shape");
-    else if (!bytes)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "bytes is NULL: it must point to the size_t to be set");
-    else
-        status = workspace_bytes(plan, shape, bytes, &error);
-    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+    const struct cla_operand *operands = call->operands;
+    const struct clattn_shape *shape = &call->shape;
+    return (struct cla_forward_params){.q = operands[CLA_Q].layout,
+                                       .k = operands[CLA_K].layout,
+                                       .v = operands[CLA_V].layout,
+                                       .o = operands[CLA_O].layout,
+                                       .lse = operands[CLA_LSE].layout,
+                                       .m = operands[CLA_M].layout,
+                                       .l = operands[CLA_L].layout,
+                                       .batch = (int32_t)shape->batch,
+                                       .heads = (int32_t)shape->heads,
+                                       .kv_heads = (int32_t)shape->kv_heads,
+                                       .n_q = (int32_t)shape->n_q,
+                                       .n_kv = (int32_t)call->key_count,
+                                       .scale = call->problem->scale,
+                                       .scale_log2e = call->problem->scale * 1.44269504088896341f};
 }
 
-static void fill_params(const struct clattn_problem *problem, const struct cla_forward *forward,
-                        struct cla_forward_params *params)
+static cl_uint arguments_of(const struct clattn_plan *plan, const struct cla_call *call,
+                            const struct cla_forward_params *params, struct cla_argument *arguments)
 {
-    const struct cla_operand *operands = forward->operands;
-    const struct clattn_shape *shape = &forward->shape;
-    *params = (struct cla_forward_params){.q = operands[CLA_Q].layout,
-                                          .k = operands[CLA_K].layout,
-                                          .v = operands[CLA_V].layout,
-                                          .o = operands[CLA_O].layout,
-                                          .lse = operands[CLA_LSE].layout,
-                                          .m = operands[CLA_M].layout,
-                                          .l = operands[CLA_L].layout,
-                                          .batch = (int32_t)shape->batch,
-                                          .heads = (int32_t)shape->heads,
-                                          .kv_heads = (int32_t)shape->kv_heads,
-                                          .n_q = (int32_t)shape->n_q,
-                                          .n_kv = (int32_t)shape->n_kv,
-                                          .scale = problem->scale,
-                                          .scale_log2e = problem->scale * 1.44269504088896341f};
-}
-
-static clattn_status launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_forward *forward,
-                            size_t groups, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                            struct cla_error *error)
-{
-    struct cla_forward_params params;
-    struct cla_argument arguments[CLA_OPERANDS + 1];
-    fill_params(&plan->problem, forward, &params);
-    for (int i = 0; i < CLA_OPERANDS; i++) {
-        const cl_mem *buffer = &forward->operands[i].buffer;
-        arguments[i] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    cl_uint count = 0;
+    for (int i = 0; i < CLA_FORWARD_OPERANDS; i++) {
+        const cl_mem *buffer = &call->operands[i].buffer;
+        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
     }
-    arguments[CLA_OPERANDS] = (struct cla_argument){sizeof params, &params};
-    return cla_kernel_launch(plan->kernel, queue, arguments, CLA_OPERANDS + 1, groups,
-                             (size_t)plan->info.work_group_size, wait_count, wait_list, event, error);
+    arguments[count++] = (struct cla_argument){sizeof *params, params};
+    return count + cla_score_arguments(call, plan->features, plan->problem.pass == CLATTN_ACCUMULATE, arguments + count);
+}
+
+clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                 size_t groups, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                 struct cla_error *error)
+{
+    const struct cla_forward_params params = params_of(call);
+    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 1 + CLA_SCORE_ARGUMENTS];
+    const cl_uint count = arguments_of(plan, call, &params, arguments);
+    struct cla_chain chain;
+    cla_chain_start(&chain, queue, wait_count, wait_list);
+    clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
+    cla_chain_next(&chain);
+    if (!status)
+        status = cla_kernel_launch(&plan->kernels->skeleton[0], queue, arguments, count, groups,
+                                   (size_t)plan->info.work_group_size, chain.wait_count, chain.wait_list, event, error);
+    cla_chain_finish(&chain);
+    return status;
 }
 
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
                                   const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
                                   cl_event *event, struct cla_error *error)
 {
-    struct cla_forward forward;
+    struct cla_call call;
     size_t groups = 0;
-    clattn_status status = cla_forward_arguments(&plan->problem, args, &forward, error);
+    clattn_status status = cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &call, error);
     if (!status)
-        status = count_groups(plan, &forward.shape, &groups, error);
+        status = cla_forward_groups(plan, &call.shape, &groups, error);
+    if (!status && cla_score_is_csr(&call))
+        status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
-        status = cla_check_waits(wait_count, wait_list, error);
-    if (!status)
-        status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
-    if (!status)
-        status = cla_check_buffers(&forward, error);
+        status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
     if (status)
         return status;
-    if (forward.empty)
+    if (call.empty)
         return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
-    return launch(plan, queue, &forward, groups, wait_count, wait_list, event, error);
+    return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }
 
 clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -117,10 +96,8 @@ clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue q
                                      const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
-    clattn_status status;
-    if (!plan)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "plan is NULL: it must be a clattn_plan");
-    else
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_FORWARD, "clattn_forward_enqueue", &error);
+    if (!status)
         status = cla_forward_enqueue(plan, queue, args, wait_count, wait_list, event, &error);
     return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
 }

@@ -9,4 +9,18 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
                                   const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
                                   cl_event *event, struct cla_error *error);
 
+/* The last checks of every call, those that ask OpenCL. */
+clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);
+
+/* Enqueues the forward kernel of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
+ * mask is expanded before it. */
+clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                 size_t groups, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                                 struct cla_error *error);
+
+/* One work-group for each block of B_r rows of each head. */
+clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
+                                 struct cla_error *error);
+
 #endif

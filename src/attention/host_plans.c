@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/host_plans.h"
+#include <stdlib.h>
 #include <string.h>
+
+static const char *text_of(const struct clattn_problem *problem, int number)
+{
+    const char *const texts[CLA_HOST_PLAN_TEXTS] = {problem->score_mod, problem->score_mod_grad, problem->mask_mod};
+    return texts[number];
+}
+
+static bool has_same_texts(const struct cla_host_plan *entry, const struct clattn_problem *problem)
+{
+    for (int i = 0; i < CLA_HOST_PLAN_TEXTS; i++) {
+        const char *text = text_of(problem, i);
+        if (!text != !entry->texts[i] || (text && strcmp(text, entry->texts[i]) != 0))
+            return false;
+    }
+    return strcmp(entry->skeleton, problem->skeleton ? problem->skeleton : "") == 0;
+}
 
 static bool is_same(const struct cla_host_plan *entry, const struct clattn_problem *problem)
 {
     const struct clattn_problem *kept = &entry->problem;
-    return entry->plan && strcmp(entry->skeleton, problem->skeleton ? problem->skeleton : "") == 0 &&
-           kept->dtype == problem->dtype && kept->d == problem->d && kept->d_v == problem->d_v &&
-           kept->causal == problem->causal && memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 &&
+    return entry->plan && kept->pass == problem->pass && kept->dtype == problem->dtype && kept->d == problem->d &&
+           kept->d_v == problem->d_v && kept->causal == problem->causal &&
+           memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 && kept->features == problem->features &&
+           kept->block_q == problem->block_q && kept->block_kv == problem->block_kv &&
            kept->expected_n_q == problem->expected_n_q && kept->expected_n_kv == problem->expected_n_kv &&
-           kept->b_r == problem->b_r && kept->b_c == problem->b_c && kept->work_group_size == problem->work_group_size;
+           kept->b_r == problem->b_r && kept->b_c == problem->b_c &&
+           kept->work_group_size == problem->work_group_size && has_same_texts(entry, problem);
 }
 
 static struct cla_host_plan *find(struct cla_host_plans *plans, const struct clattn_problem *problem)
@@ -29,23 +48,60 @@ static struct cla_host_plan *oldest(struct cla_host_plans *plans)
     return entry;
 }
 
+static void empty_entry(struct cla_host_plan *entry)
+{
+    clattn_plan_destroy(&entry->plan);
+    for (int i = 0; i < CLA_HOST_PLAN_TEXTS; i++)
+        free(entry->texts[i]);
+    *entry = (struct cla_host_plan){0};
+}
+
+static bool copy_texts(struct cla_host_plan *entry, const struct clattn_problem *problem)
+{
+    for (int i = 0; i < CLA_HOST_PLAN_TEXTS; i++) {
+        const char *text = text_of(problem, i);
+        const size_t bytes = text ? strlen(text) + 1 : 0;
+        if (!text)
+            continue;
+        entry->texts[i] = malloc(bytes);
+        if (!entry->texts[i])
+            return false;
+        memcpy(entry->texts[i], text, bytes);
+    }
+    return true;
+}
+
+static clattn_status make_entry(struct cla_host_plan *entry, struct clattn_context *context,
+                                const struct clattn_problem *problem, struct cla_error *error)
+{
+    struct clattn_plan *made = NULL;
+    const clattn_status status = cla_plan_make(&made, context, problem, error);
+    if (status)
+        return status;
+    empty_entry(entry);
+    entry->plan = made;
+    entry->problem = *problem;
+    /* A problem with a plan names a skeleton of the table, or none, so it fits. */
+    if (problem->skeleton)
+        strncpy(entry->skeleton, problem->skeleton, sizeof entry->skeleton - 1);
+    entry->problem.skeleton = NULL;
+    entry->problem.score_mod = entry->problem.score_mod_grad = entry->problem.mask_mod = NULL;
+    if (copy_texts(entry, problem))
+        return CLATTN_SUCCESS;
+    empty_entry(entry);
+    return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the texts of a plan");
+}
+
 clattn_status cla_host_plans_get(struct cla_host_plans *plans, struct clattn_context *context,
                                  const struct clattn_problem *problem, const struct clattn_plan **plan,
                                  struct cla_error *error)
 {
     struct cla_host_plan *entry = find(plans, problem);
     if (!entry) {
-        struct clattn_plan *made = NULL;
-        const clattn_status status = cla_plan_make(&made, context, problem, error);
+        entry = oldest(plans);
+        const clattn_status status = make_entry(entry, context, problem, error);
         if (status)
             return status;
-        entry = oldest(plans);
-        clattn_plan_destroy(&entry->plan);
-        *entry = (struct cla_host_plan){.plan = made, .problem = *problem};
-        /* A problem with a plan names a skeleton of the table, or none, so it fits. */
-        if (problem->skeleton)
-            strncpy(entry->skeleton, problem->skeleton, sizeof entry->skeleton - 1);
-        entry->problem.skeleton = NULL; /* the caller's */
     }
     entry->last_use = ++plans->clock;
     *plan = entry->plan;
@@ -55,5 +111,5 @@ clattn_status cla_host_plans_get(struct cla_host_plans *plans, struct clattn_con
 void cla_host_plans_free(struct cla_host_plans *plans)
 {
     for (int i = 0; i < CLA_HOST_PLANS; i++)
-        clattn_plan_destroy(&plans->entries[i].plan);
+        empty_entry(&plans->entries[i]);
 }

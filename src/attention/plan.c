@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/plan.h"
-#include "device/clcall.h"
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/checked.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   struct clattn_plan_info *info)
@@ -33,149 +29,6 @@ clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities
     return CLATTN_SUCCESS;
 }
 
-/* Why the device would not take a configuration; "" where it did, or where something else failed. */
-struct refusal {
-    char reason[160];
-};
-
-/* The words in which compilers say that a kernel wants more than the device has, lower case. Everything else that stops
- * a build is an error in the kernel. */
-static const char *const resource_words[] = {
-    "too much shared data",      /* NVIDIA: local memory */
-    "too many resources",        /* NVIDIA: registers for the work-group */
-    "local memory limit",        /* AMD */
-    "exceeds limit",             /* AMD: "local memory (98304) exceeds limit (65536)" */
-    "ran out of registers",      /* LLVM back ends */
-    "shared local memory",       /* Intel: "uses too much shared local memory" */
-    "work-group size exceeds",   /* Intel */
-    "exceeds the maximum",       /* Apple, Mali: local memory, work-group size */
-    "insufficient local memory", /* Adreno */
-    "out of resources",
-};
-
-static const char *find_resource_word(const char *log)
-{
-    for (size_t i = 0; i < sizeof resource_words / sizeof *resource_words; i++) {
-        const size_t length = strlen(resource_words[i]);
-        for (const char *at = log; *at; at++) {
-            size_t same = 0;
-            while (same < length && tolower((unsigned char)at[same]) == resource_words[i][same])
-                same++;
-            if (same == length)
-                return resource_words[i];
-        }
-    }
-    return NULL;
-}
-
-static void judge_failure(clattn_status status, const struct cla_error *error, struct refusal *refusal)
-{
-    const char *word = status == CLATTN_BUILD_FAILED ? find_resource_word(error->text) : NULL;
-    if (word)
-        snprintf(refusal->reason, sizeof refusal->reason, "its compiler says \"%s\"", word);
-    else if (status == CL_OUT_OF_RESOURCES || status == CL_INVALID_WORK_GROUP_SIZE)
-        snprintf(refusal->reason, sizeof refusal->reason, "the build ended with %s", clattn_status_name(status));
-}
-
-static clattn_status assemble(const struct clattn_problem *problem, const struct cla_choice *choice,
-                              struct cla_text *text, struct cla_error *error)
-{
-    struct cla_text defines = {0};
-    cla_plan_defines(problem, choice, &defines);
-    clattn_status status;
-    if (defines.failed)
-        status =
-            cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", choice->skeleton->name);
-    else
-        status = cla_source_assemble(defines.data, choice->skeleton->files, text, error);
-    cla_text_free(&defines);
-    return status;
-}
-
-static const char *build_options(const struct clattn_plan *plan, const struct cla_choice *choice)
-{
-    const bool plain = choice->skeleton->unoptimised && choice->skeleton->unoptimised(&plan->context->capabilities);
-    return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable" : CLA_BUILD_OPTIONS;
-}
-
-/* Builds the variant and makes its kernel. */
-static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *choice, struct refusal *refusal,
-                             struct cla_error *error)
-{
-    struct cla_text text = {0};
-    cl_program program = NULL;
-    char key[CLA_HASH_HEX];
-    clattn_status status = assemble(&plan->problem, choice, &text, error);
-    if (status)
-        goto done;
-    status = cla_program_get(plan->context, choice->skeleton->name, text.data, build_options(plan, choice), &program,
-                             key, error);
-    if (!status)
-        status = cla_kernel_init(plan->kernel, program, choice->skeleton->entries[0], error);
-    if (status)
-        judge_failure(status, error, refusal);
-    else
-        snprintf(plan->info.program_key, sizeof plan->info.program_key, "%s", key);
-done:
-    cla_cl_release_program(program);
-    cla_text_free(&text);
-    return status;
-}
-
-/* Asks the compiled kernel whether the device can run it. What it says of local memory is held against what the device
- * gives, not what it says: NVIDIA gives static arrays several times CL_DEVICE_LOCAL_MEM_SIZE. */
-static clattn_status prove(const struct clattn_plan *plan, const struct cla_choice *choice, struct refusal *refusal,
-                           struct cla_error *error)
-{
-    const cl_kernel kernel = plan->kernel->kernel;
-    const cl_device_id device = plan->context->device;
-    size_t group = 0;
-    cl_ulong local = 0;
-    clattn_status status =
-        cla_cl_kernel_work_group_info(kernel, device, CL_KERNEL_WORK_GROUP_SIZE, sizeof group, &group, error);
-    if (!status)
-        status = cla_cl_kernel_work_group_info(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, error);
-    if (status)
-        return status;
-    const uint64_t usable = cla_usable_local_bytes(&plan->context->capabilities);
-    if (group < (size_t)choice->config.work_group_size)
-        snprintf(refusal->reason, sizeof refusal->reason,
-                 "the compiled kernel runs in work-groups of at most %zu work-items", group);
-    else if (local > usable)
-        snprintf(refusal->reason, sizeof refusal->reason,
-                 "the compiled kernel takes %llu bytes of local memory, and %llu can be used",
-                 (unsigned long long)local, (unsigned long long)usable);
-    else
-        return CLATTN_SUCCESS;
-    return cla_fail(error, CLATTN_NOTHING_FITS, "%s", refusal->reason);
-}
-
-/* Compiles what was planned, then what is smaller, until the device takes it. */
-static clattn_status settle(struct clattn_plan *plan, struct cla_error *error)
-{
-    struct clattn_context *context = plan->context;
-    struct cla_choice choice;
-    clattn_status status = cla_plan(&context->capabilities, &plan->problem, &choice, &plan->info, error);
-    while (!status) {
-        struct refusal refusal = {""};
-        status = compile(plan, &choice, &refusal, error);
-        if (!status)
-            status = prove(plan, &choice, &refusal, error);
-        if (!status)
-            return CLATTN_SUCCESS;
-        cla_kernel_finish(plan->kernel);
-        plan->info.program_key[0] = '\0';
-        if (!refusal.reason[0])
-            return status;
-        cla_say(&context->log, CLATTN_LOG_INFO, "%s with B_r = %d, B_c = %d, %d work-items does not fit: %s",
-                choice.skeleton->name, choice.config.b_r, choice.config.b_c, choice.config.work_group_size,
-                refusal.reason);
-        status =
-            cla_plan_step_down(&context->capabilities, &plan->problem, refusal.reason, &choice, &plan->info, error);
-    }
-    return status;
-}
-
 clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *context,
                             const struct clattn_problem *problem, struct cla_error *error)
 {
@@ -184,17 +37,19 @@ clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *
     if (status)
         return status;
     struct clattn_plan *plan = calloc(1, sizeof *plan);
-    struct cla_kernel *kernel = calloc(1, sizeof *kernel);
-    if (!plan || !kernel) {
-        free(kernel);
+    struct cla_plan_kernels *kernels = calloc(1, sizeof *kernels);
+    if (!plan || !kernels) {
+        free(kernels);
         free(plan);
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_plan");
     }
     plan->context = context;
     plan->problem = resolved;
-    plan->kernel = kernel;
-    status = settle(plan, error);
+    plan->features = cla_problem_features(&resolved);
+    plan->kernels = kernels;
+    status = cla_plan_settle(plan, error);
     plan->problem.skeleton = NULL;
+    plan->problem.score_mod = plan->problem.score_mod_grad = plan->problem.mask_mod = NULL;
     if (status)
         clattn_plan_destroy(&plan);
     else
@@ -221,8 +76,10 @@ void clattn_plan_destroy(clattn_plan **handle)
         return;
     struct clattn_plan *plan = *handle;
     *handle = NULL;
-    cla_kernel_finish(plan->kernel);
-    free(plan->kernel);
+    for (int i = 0; i < CLA_MOST_KERNELS; i++)
+        cla_kernel_finish(&plan->kernels->skeleton[i]);
+    cla_rows_finish(&plan->kernels->rows);
+    free(plan->kernels);
     free(plan);
 }
 
@@ -237,5 +94,33 @@ clattn_status clattn_plan_get_info(const clattn_plan *plan, struct clattn_plan_i
     if (status)
         return cla_report(plan ? &plan->context->log : NULL, &error);
     *info = plan->info;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_plan_check_pass(const struct clattn_plan *plan, enum clattn_pass pass, const char *function,
+                                  struct cla_error *error)
+{
+    static const char *const names[] = {"CLATTN_FORWARD", "CLATTN_BACKWARD", "CLATTN_ACCUMULATE"};
+    if (!plan)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "plan is NULL: it must be a clattn_plan");
+    if (plan->problem.pass != pass)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "plan was made for the pass %s: %s needs one whose problem.pass is %s",
+                        names[plan->problem.pass], function, names[pass]);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_plan_groups(const struct clattn_plan *plan, int64_t batch, int64_t heads, int64_t blocks,
+                              const char *what, size_t *groups, struct cla_error *error)
+{
+    const bool narrow = plan->context->capabilities.address_bits == 32;
+    const int64_t limit = narrow ? UINT32_MAX / plan->info.work_group_size : INT32_MAX;
+    int64_t count;
+    if (!cla_multiply(blocks, heads, &count) || !cla_multiply(count, batch, &count) || count > limit)
+        return cla_fail(error, CLATTN_TOO_LARGE,
+                        "shape: batch %lld x heads %lld x %lld blocks (%s) are more work-groups than the %lld that can "
+                        "be launched at once: split the batch",
+                        (long long)batch, (long long)heads, (long long)blocks, what, (long long)limit);
+    *groups = (size_t)count;
     return CLATTN_SUCCESS;
 }

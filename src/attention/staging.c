@@ -61,8 +61,10 @@ static void copy_row(char *to, int64_t to_step, const char *from, int64_t from_s
     for (int64_t i = 0; i < columns; i++) {
         if (element == 4)
             memcpy(to + i * to_step, from + i * from_step, 4);
-        else
+        else if (element == 2)
             memcpy(to + i * to_step, from + i * from_step, 2);
+        else
+            to[i * to_step] = from[i * from_step];
     }
 }
 

@@ -24,7 +24,7 @@ clattn_status cla_device_block_grow(struct cla_device_block *block, cl_context c
                                     struct cla_error *error);
 void cla_device_block_free(struct cla_device_block *block);
 
-/* Copies a tensor from its layout in `array` to dense [batch, heads, rows, columns], and back. Elements have 2 or 4
+/* Copies a tensor from its layout in `array` to dense [batch, heads, rows, columns], and back. Elements have 1, 2 or 4
  * bytes. */
 void cla_gather(void *dense, const void *array, const struct clattn_layout *layout, const struct cla_sizes *sizes,
                 int element_bytes);

@@ -152,7 +152,7 @@ static clattn_status check_workspace(const struct cla_standard *standard, const 
     if (!args->workspace)
         return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace is NULL: it must be a cl_mem of %zu bytes",
                         needed);
-    for (int i = 0; i < CLA_OPERANDS; i++) {
+    for (int i = 0; i < CLA_FORWARD_OPERANDS; i++) {
         const struct cla_operand *operand = &standard->forward.operands[i];
         if (operand->end && operand->buffer == args->workspace &&
             (uint64_t)operand->layout.offset * (uint64_t)operand->element_bytes < needed)
@@ -206,17 +206,35 @@ static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_eve
     return status;
 }
 
+static clattn_status resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
+                             struct cla_error *error)
+{
+    const clattn_status status = cla_problem_resolve(problem, resolved, error);
+    if (status)
+        return status;
+    if (resolved->pass != CLATTN_FORWARD)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.pass is %d: standard attention has the forward pass alone, CLATTN_FORWARD (0)",
+                        (int)resolved->pass);
+    if (cla_problem_features(resolved))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.features is 0x%x%s: standard attention modifies no scores, so that they must be 0 and "
+                        "score_mod and mask_mod NULL",
+                        resolved->features, resolved->score_mod || resolved->mask_mod ? ", with texts of its own" : "");
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_and_enqueue(struct clattn_context *context, const struct clattn_problem *problem,
                                        cl_command_queue queue, const struct clattn_forward_args *args,
                                        cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                                        struct cla_error *error)
 {
     struct clattn_problem resolved;
-    struct cla_forward forward;
+    struct cla_call forward;
     struct cla_standard standard;
-    clattn_status status = cla_problem_resolve(problem, &resolved, error);
+    clattn_status status = resolve(problem, &resolved, error);
     if (!status)
-        status = cla_forward_arguments(&resolved, args, &forward, error);
+        status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, &forward, error);
     if (!status)
         status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
     if (!status)
@@ -253,13 +271,11 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
                                      const struct clattn_forward_args *args, size_t *bytes, struct cla_error *error)
 {
     struct clattn_problem resolved;
-    struct cla_forward forward;
+    struct cla_call forward;
     struct cla_standard standard;
-    const struct clattn_layout *const layouts[CLA_OPERANDS] = {&args->q.layout, &args->k.layout, &args->v.layout,
-                                                               &args->o.layout};
-    clattn_status status = cla_problem_resolve(problem, &resolved, error);
+    clattn_status status = resolve(problem, &resolved, error);
     if (!status)
-        status = cla_forward_resolve(&resolved, &args->shape, layouts, &forward, error);
+        status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, &forward, error);
     if (!status)
         status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
     if (!status)

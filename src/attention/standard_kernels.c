@@ -1,38 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/standard_kernels.h"
+#include "attention/small_program.h"
 #include "device/clcall.h"
-#include "device/source.h"
 #include "plan/kernel_params.h"
-
-static size_t row_work_group(const struct clattn_capabilities *capabilities)
-{
-    size_t size = 256;
-    if (capabilities->type == CLATTN_DEVICE_CPU)
-        return 1;
-    while (size > 1 && (size > capabilities->max_work_group_size || size > capabilities->max_work_item_size))
-        size /= 2;
-    return size;
-}
 
 static clattn_status make_program(struct clattn_context *context, size_t work_group_size, const char *name,
                                   const char *const *files, enum clattn_dtype dtype, enum clattn_causal causal,
                                   cl_program *program, struct cla_error *error)
 {
-    struct cla_text defines = {0}, text = {0};
-    char key[CLA_HASH_HEX];
-    clattn_status status;
-    cla_text_printf(&defines, "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n"
+    struct cla_text defines = {0};
+    cla_text_printf(&defines,
+                    "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n"
                     "#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
                     (int)causal, (int)dtype, (int)work_group_size);
-    if (defines.failed)
-        status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", name);
-    else
-        status = cla_source_assemble(defines.data, files, &text, error);
-    if (!status)
-        status = cla_program_get(context, name, text.data, CLA_BUILD_OPTIONS, program, key, error);
-    cla_text_free(&text);
-    cla_text_free(&defines);
-    return status;
+    return cla_small_program(context, name, &defines, files, program, error);
 }
 
 static clattn_status make_softmax(struct cla_standard_kernels *kernels, struct clattn_context *context,
@@ -76,7 +57,7 @@ clattn_status cla_standard_kernels_make(struct cla_standard_kernels *kernels, st
                                         const struct clattn_problem *problem, const struct cla_standard *standard,
                                         struct cla_error *error)
 {
-    kernels->work_group_size = row_work_group(&context->capabilities);
+    kernels->work_group_size = (size_t)cla_small_work_group(&context->capabilities);
     const clattn_status status = make_softmax(kernels, context, problem->causal, error);
     if (status || !needs_copies(standard))
         return status;
@@ -94,7 +75,7 @@ clattn_status cla_standard_softmax(struct cla_standard_kernels *kernels, cl_comm
                                    const struct cla_standard *standard, cl_mem scores, int64_t first, int64_t count,
                                    struct cla_error *error)
 {
-    const struct cla_forward *forward = &standard->forward;
+    const struct cla_call *forward = &standard->forward;
     const struct cla_operand *operands = forward->operands;
     const struct clattn_shape *shape = &forward->shape;
     const struct cla_forward_params params = {.lse = operands[CLA_LSE].layout,

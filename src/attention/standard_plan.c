@@ -28,7 +28,7 @@ static bool is_gemm_operand(const struct cla_operand *operand, const struct clat
            (layout->row >= sizes->columns || sizes->rows == 1) && operand->end <= INT32_MAX;
 }
 
-static clattn_status too_large(const struct cla_forward *forward, struct cla_error *error)
+static clattn_status too_large(const struct cla_call *forward, struct cla_error *error)
 {
     const struct clattn_shape *shape = &forward->shape;
     return cla_fail(error, CLATTN_TOO_LARGE,
@@ -97,7 +97,7 @@ static int64_t longest_run(const struct cla_standard *standard)
     return longest;
 }
 
-clattn_status cla_standard_plan(const struct cla_forward *forward, const struct clattn_problem *problem,
+clattn_status cla_standard_plan(const struct cla_call *forward, const struct clattn_problem *problem,
                                 size_t align_bytes, struct cla_standard *standard, struct cla_error *error)
 {
     const struct clattn_shape *shape = &forward->shape;

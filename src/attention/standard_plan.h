@@ -19,7 +19,7 @@ struct cla_matrix {
 };
 
 struct cla_standard {
-    struct cla_forward forward;
+    struct cla_call forward;
     struct cla_matrix matrices[CLA_LSE]; /* q, k, v, o */
     int64_t heads;                       /* all query heads, through the batch */
     int64_t heads_at_once;               /* the longest run */
@@ -27,7 +27,7 @@ struct cla_standard {
 };
 
 /* `align_bytes`: what regions of the workspace are aligned to. */
-clattn_status cla_standard_plan(const struct cla_forward *forward, const struct clattn_problem *problem,
+clattn_status cla_standard_plan(const struct cla_call *forward, const struct clattn_problem *problem,
                                 size_t align_bytes, struct cla_standard *standard, struct cla_error *error);
 
 /* Where the matrix of a query head starts. */

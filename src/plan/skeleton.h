@@ -6,25 +6,32 @@
 #include "plan/text.h"
 #include <clattn/plan.h>
 
+/* How the side that passes the fixed one is cut, in a backward kernel on matrix units: see cl/backward_matrix.cl. */
+struct cla_backward_side {
+    int moving, slice, fixed_registers, stages, split;
+};
+
 /* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the head of
  * its .cl file says. */
 struct cla_config {
     int b_r, b_c, work_group_size;
     union {
         struct {
-            int tx, lanes_x, lanes_y, d_slice, kv_slice, q_resident, buffers, prefetch;
-        } simt;
-        struct {
-            int tx, d_slice, t_slice;
-        } backward_simt;
+            int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
+        } simt; /* forward_simt and backward_simt */
         struct {
             int vector_width, row_vectors, micro;
+            int stream; /* backward_cpu */
         } cpu; /* forward_cpu and backward_cpu */
         struct {
             int row_tiles, keys, q_registers;
             int lanes;              /* items of a sub-group */
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
+        struct {
+            struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
+            int lanes, compute_capability;
+        } backward_matrix;
     };
 };
 
@@ -67,8 +74,12 @@ struct cla_skeleton {
 
 extern const struct cla_skeleton cla_forward_simt;
 extern const struct cla_skeleton cla_forward_cpu;
+extern const struct cla_skeleton cla_backward_cpu;
 extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
+extern const struct cla_skeleton cla_backward_simt;
+extern const struct cla_skeleton cla_backward_matrix;
+extern const struct cla_skeleton cla_backward_matrix_emulated;
 
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);

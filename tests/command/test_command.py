@@ -3,7 +3,7 @@
 """Runs the built command on whatever OpenCL device the environment gives: every subcommand, its numbers against a plain
 Python computation, and what it says and leaves behind when something is wrong. Needs Python's standard library alone.
 
-    test_command.py CLATTN FOLDER_OF_CLINFO_DUMPS
+    test_command.py CLATTN FOLDER_OF_CLINFO_DUMPS FAULT_LAYER.so
 """
 import json
 import math
@@ -18,10 +18,14 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from modified_attention import Modified, dropout
+
 CLATTN = ""
 DUMPS = ""
+LAYER = ""  # tests/fault/layer.c, built: an OpenCL layer that can make a read from the device lie
 OK, MISMATCH, USAGE, FILE, DEVICE = range(5)
-CODES = {"<f4": "f", "<f2": "e", "<u2": "H"}
+CODES = {"<f4": "f", "<f2": "e", "<u2": "H", "|b1": "?", "|u1": "B", "<i4": "i", "<i8": "q"}
 
 
 def product(numbers):
@@ -395,12 +399,364 @@ class Run(CommandTest):
             self.assertEqual(file.read(), before)
 
 
+class Modifications(CommandTest):
+    """`clattn run` with every modification of the scores, in both directions."""
+    SHAPE = (2, 4, 2, 5, 9)
+    D, D_V = 8, 6
+
+    def write(self, name, kind, shape, values):
+        write_npy(self.path(name + ".npy"), kind, shape, values)
+        return self.path(name + ".npy")
+
+    def text(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        return self.path(name)
+
+    def numbers(self, count, seed=5):
+        return stored("<f4", [random.Random(seed).gauss(0.0, 1.0) for _ in range(count)])[0]
+
+    def tensors(self, kind="<f4", shape=None):
+        batch, heads, kv_heads, n_q, n_kv = shape or self.SHAPE
+        return self.inputs(kind, ((batch, heads, n_q, self.D), (batch, kv_heads, n_kv, self.D),
+                                  (batch, kv_heads, n_kv, self.D_V)))
+
+    def outputs(self):
+        return [word for name in ("lse", "m", "l") for word in ("--" + name, self.path(name + ".npy"))]
+
+    def got(self, name, kind="<f4"):
+        values = read_npy(self.path(name + ".npy"))[2]
+        return [bf16_value(b) for b in values] if kind == "<u2" else values
+
+    def check(self, words, kind="<f4", tolerance=3e-6, shape=None, **modifications):
+        q, k, v = self.tensors(kind, shape)
+        self.run_it("run", *self.names(), *self.outputs(), *words, *(["--dtype", "bf16"] if kind == "<u2" else []))
+        expected = Modified(shape or self.SHAPE, self.D, self.D_V, **modifications).compute(q, k, v)
+        self.assert_close(self.got("o", kind), expected["o"], tolerance)
+        for name in ("lse", "m", "l"):
+            self.assert_close(self.got(name), expected[name], max(1e-5, tolerance if kind != "<f4" else 0.0))
+
+    def gradients(self, words, wanted=("dq", "dk", "dv"), shape=None, tolerance=1e-5, **modifications):
+        """Runs both directions and compares the gradients named; returns the reference's answer."""
+        shape = shape or self.SHAPE
+        q, k, v = self.tensors(shape=shape)
+        d_o = self.numbers(product(shape[:2]) * shape[3] * self.D_V, 6)
+        names = [word for name in wanted for word in ("--" + name, self.path(name + ".npy"))]
+        self.run_it("run", *self.names(), "--grad-out",
+                    self.write("do", "<f4", (shape[0], shape[1], shape[3], self.D_V), d_o), *names, *words)
+        expected = Modified(shape, self.D, self.D_V, **modifications).compute(q, k, v, d_o)
+        self.assert_close(self.got("o"), expected["o"], tolerance)
+        for name, array in (("dq", "q"), ("dk", "k"), ("dv", "v")):
+            if name in wanted:
+                self.assertEqual(read_npy(self.path(name + ".npy"))[:2], read_npy(self.path(array + ".npy"))[:2])
+                self.assert_close(self.got(name), expected[name], tolerance)
+        return expected
+
+    def test_window(self):
+        for left, right in ((2, 0), (-1, 1), (1, -1), (0, 0)):
+            self.check(["--window", "%d,%d" % (left, right)], window=(left, right))
+        self.check(["--window=1,3", "--causal"], window=(1, 3), causal="bottom-right")
+        self.check(["--window=1,3", "--causal=top-left"], window=(1, 3), causal="top-left")
+
+    def test_softcap(self):
+        self.check(["--softcap", "2.5"], softcap=2.5)
+
+    def test_alibi(self):
+        batch, heads = self.SHAPE[:2]
+        slopes = self.numbers(batch * heads)
+        file = self.write("slopes", "<f4", (heads,), slopes[:heads])
+        self.check(["--alibi", file], slope=lambda b, h: slopes[h])
+        file = self.write("slopes", "<f4", (batch, heads), slopes)
+        self.check(["--alibi", file, "--causal=top-left"], slope=lambda b, h: slopes[b * heads + h], causal="top-left")
+
+    def test_bias(self):
+        batch, heads, _, n_q, n_kv = self.SHAPE
+        for shape in ((n_q, n_kv), (heads, n_q, n_kv), (1, n_q, n_kv), (batch, 1, n_q, n_kv), (batch, heads, n_q, n_kv),
+                      (batch, 1, 1, n_kv)):
+            values = self.numbers(product(shape))
+            full = (1,) * (4 - len(shape)) + shape
+
+            def bias(b, h, i, j):
+                at = [x if length > 1 else 0 for x, length in zip((b, h, i, j), full)]
+                return values[((at[0] * full[1] + at[1]) * full[2] + at[2]) * full[3] + at[3]]
+            self.check(["--bias", self.write("bias", "<f4", shape, values)], bias=bias)
+        rounded, bits = stored("<u2", self.numbers(n_q * n_kv))
+        self.check(["--bias", self.write("bias", "<u2", (n_q, n_kv), bits)], kind="<u2", tolerance=3e-2,
+                   bias=lambda b, h, i, j: rounded[i * n_kv + j])
+
+    def test_mask(self):
+        batch, heads, _, n_q, n_kv = self.SHAPE
+        values = [x > -0.3 for x in self.numbers(batch * n_q * n_kv)]
+        values[:n_kv] = [False] * n_kv  # a row that sees nothing
+        for kind in ("|b1", "|u1"):
+            file = self.write("mask", kind, (batch, 1, n_q, n_kv), [x if kind == "|b1" else 3 * x for x in values])
+            self.check(["--mask", file], shown=lambda b, h, i, j: values[(b * n_q + i) * n_kv + j])
+        padding = self.write("mask", "|b1", (batch, 1, 1, n_kv), values[-batch * n_kv:])
+        self.check(["--mask", padding], shown=lambda b, h, i, j: values[len(values) - batch * n_kv + b * n_kv + j])
+
+    def test_sinks(self):
+        sinks = self.numbers(3) + [-math.inf]
+        file = self.write("sinks", "<f4", (4,), sinks)
+        self.check(["--sink", file], sinks=sinks)
+        self.check(["--sink", file, "--causal"], shape=(2, 4, 2, 9, 5), sinks=sinks, causal="bottom-right")
+
+    def test_dropout(self):
+        shape = (2, 4, 2, 5, 70)
+        for offset in (None, 9):
+            words = ["--dropout", "0.25", "--seed", "123456789012345"] + (["--dropout-offset", offset] if offset else [])
+            self.check(words, shape=shape, factor=dropout(0.25, 123456789012345, offset or 0, 4))
+        self.check(["--dropout", "0", "--seed", "1"])
+
+    def test_block_mask(self):
+        shape = (2, 2, 1, 40, 70)
+        rows, columns = 3, 3
+        values = [x > -0.2 for x in self.numbers(2 * 2 * rows * columns)]
+        file = self.write("blocks", "|b1", (2, 2, rows, columns), values)
+        self.check(["--block-mask", file, "--block-size", "16,32"], shape=shape,
+                   shown=lambda b, h, i, j: values[((b * 2 + h) * rows + i // 16) * columns + j // 32])
+
+    def test_key_lengths(self):
+        for kind in ("<i4", "<i8"):
+            file = self.write("lengths", kind, (2,), [4, 0])
+            for causal in ("off", "bottom-right"):
+                self.check(["--key-lengths", file, "--causal", causal], key_lengths=[4, 0], causal=causal)
+
+    def test_packed_sequences(self):
+        heads, kv_heads, d, d_v = 4, 2, self.D, self.D_V
+        rows, keys = (0, 3, 3, 8), (0, 4, 9, 11)  # the second sequence has no row
+        q, k, v = self.inputs("<f4", ((heads, 8, d), (kv_heads, 11, d), (kv_heads, 11, d_v)))
+        d_o = self.numbers(heads * 8 * d_v)
+        wanted = [word for name in ("dq", "dk", "dv") for word in ("--" + name, self.path(name + ".npy"))]
+        self.run_it("run", *self.names(), *self.outputs(), *wanted, "--grad-out", self.write("do", "<f4", (heads, 8, d_v), d_o),
+                    "--cu-seqlens-q", self.write("rows", "<i4", (4,), rows), "--cu-seqlens-kv",
+                    self.write("keys", "<i8", (4,), keys), "--causal", "--dropout", "0.5", "--seed", "3")
+
+        def cut(values, heads, total, width, first, last):
+            return [x for h in range(heads) for x in values[(h * total + first) * width:(h * total + last) * width]]
+        for s in range(3):
+            (r, r_end), (c, c_end) = rows[s:s + 2], keys[s:s + 2]
+            one = Modified((1, heads, kv_heads, r_end - r, c_end - c), d, d_v, causal="bottom-right",
+                           factor=dropout(0.5, 3, 0, heads), first_b=s)
+            expected = one.compute(cut(q, heads, 8, d, r, r_end), cut(k, kv_heads, 11, d, c, c_end),
+                                   cut(v, kv_heads, 11, d_v, c, c_end), cut(d_o, heads, 8, d_v, r, r_end))
+            for name, width in (("o", d_v), ("lse", 1), ("m", 1), ("l", 1), ("dq", d)):
+                self.assert_close(cut(self.got(name), heads, 8, width, r, r_end), expected[name], 1e-5)
+            for name, width in (("dk", d), ("dv", d_v)):
+                self.assert_close(cut(self.got(name), kv_heads, 11, width, c, c_end), expected[name], 1e-5)
+
+    SCORE_MOD = """float score_mod(float score, int b, int h, int i, int j, __global const float *data)
+{
+    return score * score * 0.125f + data[h] * (i - j);
+}
+"""
+    SCORE_MOD_GRAD = """float score_mod_grad(float score, int b, int h, int i, int j, __global const float *data)
+{
+    return score * 0.25f;
+}
+"""
+    MASK_MOD = """bool mask_mod(int b, int h, int i, int j, __global const float *data)
+{
+    return (i + 2 * j + b) % 3 != 0;
+}
+"""
+
+    def test_own_functions(self):
+        data = self.numbers(4)
+        data_file = self.write("data", "<f4", (2, 2), data)
+        words = ["--score-mod", self.text("score.cl", self.SCORE_MOD), "--mask-mod", self.text("mask.cl", self.MASK_MOD),
+                 "--data", data_file]
+        modifications = {"score_mod": lambda s, b, h, i, j: (s * s * 0.125 + data[h] * (i - j), s * 0.25),
+                         "shown": lambda b, h, i, j: (i + 2 * j + b) % 3 != 0}
+        self.check(words, **modifications)
+        self.gradients(words + ["--score-mod-grad", self.text("grad.cl", self.SCORE_MOD_GRAD)], **modifications)
+
+    def test_own_functions_that_do_not_compile(self):
+        self.tensors()
+        wrong = self.text("wrong.cl", self.SCORE_MOD.replace("data[h]", "nothing[h]"))
+        self.refused(DEVICE, "run", *self.names(), "--score-mod", wrong,
+                     says=["CLATTN_BUILD_FAILED", "score_mod:3", "nothing"])
+        self.assertFalse(os.path.exists(self.path("o.npy")))
+
+    def test_gradients(self):
+        self.gradients([])
+        self.gradients(["--causal"], causal="bottom-right")
+        self.gradients(["--causal=top-left", "--scale=0.3"], wanted=("dk",), causal="top-left", scale=0.3)
+        self.gradients(["--window=1,1", "--softcap=3"], wanted=("dq", "dv"), window=(1, 1), softcap=3.0)
+        self.gradients(["--causal"], shape=(1, 4, 1, 9, 5), causal="bottom-right")  # rows without keys
+
+    def test_gradients_of_bias_and_sinks(self):
+        batch, heads, _, n_q, n_kv = self.SHAPE
+        sinks = self.numbers(heads, 8)
+        sink_file = self.write("sinks", "<f4", (heads,), sinks)
+        for shape in ((n_q, n_kv), (heads, n_q, n_kv), (batch, 1, n_q, n_kv), (batch, heads, n_q, n_kv)):
+            values = self.numbers(product(shape))
+            full = (1,) * (4 - len(shape)) + shape
+
+            def place(b, h, i, j):
+                return (((b if full[0] > 1 else 0) * full[1] + (h if full[1] > 1 else 0)) * n_q + i) * n_kv + j
+            expected = self.gradients(
+                ["--bias", self.write("bias", "<f4", shape, values), "--sink", sink_file, "--dropout=0.5", "--seed=7"],
+                wanted=("dq", "dk", "dv", "dbias", "dsink"), sinks=sinks, factor=dropout(0.5, 7, 0, heads),
+                bias=lambda b, h, i, j: values[place(b, h, i, j)])
+            sums = [0.0] * len(values)
+            for key, d_s in expected["ds"].items():
+                sums[place(*key)] += d_s
+            self.assertEqual(read_npy(self.path("dbias.npy"))[:2], ("<f4", shape))
+            self.assert_close(self.got("dbias"), sums, 1e-5)
+            self.assert_close(self.got("dsink"), expected["dsink"], 1e-5)
+
+    def test_all_at_once(self):
+        shape = (2, 4, 2, 21, 40)
+        batch, heads, _, n_q, n_kv = shape
+        slopes, sinks, bias = self.numbers(heads), self.numbers(heads, 2), self.numbers(n_q * n_kv, 3)
+        mask, blocks = [x > -1.0 for x in self.numbers(n_q * n_kv, 4)], [True, False, True, True, True, True]
+        words = ["--window=30,20", "--softcap=4", "--alibi", self.write("slopes", "<f4", (heads,), slopes), "--bias",
+                 self.write("bias", "<f4", (n_q, n_kv), bias), "--mask", self.write("mask", "|b1", (n_q, n_kv), mask),
+                 "--sink", self.write("sinks", "<f4", (heads,), sinks), "--dropout=0.125", "--seed=11", "--block-mask",
+                 self.write("blocks", "|b1", (2, 3), blocks), "--block-size=16,16", "--key-lengths",
+                 self.write("lengths", "<i4", (batch,), [40, 25]), "--causal"]
+        modifications = {"window": (30, 20), "softcap": 4.0, "slope": lambda b, h: slopes[h], "sinks": sinks,
+                         "bias": lambda b, h, i, j: bias[i * n_kv + j], "factor": dropout(0.125, 11, 0, heads),
+                         "shown": lambda b, h, i, j: mask[i * n_kv + j] and blocks[i // 16 * 3 + j // 16],
+                         "key_lengths": [40, 25], "causal": "bottom-right"}
+        self.check(words, shape=shape, **modifications)
+        whole, lse = self.got("o"), self.got("lse")
+        self.run_it("run", *self.names(), *self.outputs(), *words, "--kv-chunk", "7")
+        self.assert_close(self.got("o"), whole, 3e-6)
+        self.assert_close(self.got("lse"), lse, 1e-5)
+        self.gradients(words, shape=shape, tolerance=2e-5, **modifications)
+
+    def test_chunks(self):
+        q, k, v = self.tensors(shape=(1, 4, 2, 6, 300))
+        expected = Modified((1, 4, 2, 6, 300), self.D, self.D_V, causal="bottom-right").compute(q, k, v)
+        again = []
+        for chunk in (1, 64, 64, 299, 300, 5000):
+            summary = json.loads(self.run_it("run", *self.names(), *self.outputs(), "--causal", "--kv-chunk", chunk,
+                                             "--json").stdout)
+            self.assertEqual(summary["kv_chunk"], chunk)
+            self.assert_close(self.got("o"), expected["o"], 3e-6)
+            for name in ("lse", "m", "l"):
+                self.assert_close(self.got(name), expected[name], 1e-5)
+            again.append((self.got("o"), self.got("lse")))
+        self.assertEqual(again[1], again[2])
+        self.gradients(["--kv-chunk", "2"])
+        for kind in ("<f2", "<u2"):
+            self.check(["--kv-chunk", "4"], kind=kind, tolerance=3e-2)
+
+    def test_chunks_of_bnhd(self):
+        batch, heads, n_q, n_kv, d = 2, 3, 4, 9, 8
+        q, k, v = self.inputs("<f4", ((batch, heads, n_q, d), (batch, heads, n_kv, d), (batch, heads, n_kv, d)))
+        for name, values, n in (("q", q, n_q), ("k", k, n_kv), ("v", v, n_kv)):
+            write_npy(self.path(name + ".npy"), "<f4", (batch, n, heads, d), transpose(values, batch, heads, n, d))
+        self.run_it("run", *self.names(), "--layout", "bnhd", "--kv-chunk", "4")
+        o = attention(q, k, v, (batch, heads, heads, n_q, n_kv), d, d)[0]
+        self.assert_close(self.got("o"), transpose(o, batch, heads, n_q, d), 2e-6)
+
+    def test_summary(self):
+        self.tensors()
+        do = self.write("do", "<f4", (2, 4, 5, 6), self.numbers(240))
+        result = self.run_it("run", *self.names(), "--softcap=2", "--window=1,1", "--grad-out", do, "--dq", self.path("dq.npy"),
+                             "--json")
+        summary = json.loads(result.stdout)
+        self.assertEqual(summary["features"], ["window", "softcap"])
+        self.assertTrue(summary["backward"]["path"].startswith("backward_"))
+        self.assertIn("window, softcap", result.stderr)
+        self.assertIn("backward_", result.stderr)
+
+    def refused_run(self, status, *words, says=()):
+        before = sorted(os.listdir(self.folder.name))
+        self.refused(status, "run", *self.names(), *words, says=says)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+
+    def test_wrong_values(self):
+        self.tensors()
+        some = self.write("some", "<f4", (4,), self.numbers(4))
+        for words, says in (
+                (["--window", "3"], ["--window", "128,0"]), (["--window", "-2,0"], ["--window '-2'", "-1"]),
+                (["--window", "1,2,3"], ["--window", "two"]), (["--softcap", "-1"], ["--softcap '-1'", "greater than 0"]),
+                (["--dropout", "1", "--seed", "1"], ["--dropout '1'", "less than 1"]),
+                (["--dropout", "0.5"], ["--dropout", "--seed"]), (["--seed", "5"], ["--seed", "--dropout"]),
+                (["--block-mask", some], ["--block-mask", "--block-size"]), (["--block-size", "16,16"], ["--block-mask"]),
+                (["--block-mask", some, "--block-size", "16,24"], ["--block-size '24'", "16"]),
+                (["--block-mask", some, "--block-size", "16"], ["--block-size", "two"]),
+                (["--cu-seqlens-q", some], ["--cu-seqlens-kv"]), (["--cu-seqlens-kv", some], ["--cu-seqlens-q"]),
+                (["--score-mod-grad", some], ["--score-mod"]), (["--data", some], ["--score-mod", "--mask-mod"]),
+                (["--dq", self.path("dq.npy")], ["--dq", "--grad-out"]), (["--grad-out", some], ["--dq", "--dv"]),
+                (["--grad-out", some, "--dbias", self.path("x.npy")], ["--dbias", "--bias"]),
+                (["--grad-out", some, "--dsink", self.path("x.npy")], ["--dsink", "--sink"]),
+                (["--grad-out", some, "--dq", self.path("o.npy")], ["two outputs"]),
+                (["--grad-out", some, "--dq", self.path("dq.npy"), "--score-mod", some], ["--score-mod-grad"]),
+                (["--backward-skeleton", "backward_cpu"], ["--grad-out"]),
+                (["--kv-chunk", "0"], ["--kv-chunk '0'"])):
+            self.refused_run(USAGE, *words, says=says)
+
+    def test_wrong_arrays(self):
+        self.tensors()
+
+        def file(kind, *shape):
+            return self.write("wrong", kind, shape, [0] * product(shape))
+        self.refused_run(FILE, "--bias", file("<f4", 5, 8), says=["wrong.npy", "--bias", "(5, 8)", "(5, 9)"])
+        self.refused_run(FILE, "--bias", file("<f4", 9), says=["--bias", "(9,)", "(4, 5, 9)"])
+        self.refused_run(FILE, "--bias", file("<f4", 3, 1, 5, 9), says=["(3, 1, 5, 9)", "(2, 4, 5, 9)"])
+        self.refused_run(FILE, "--bias", file("<f2", 5, 9), says=["--bias", "'<f2'", "'<f4'"])
+        self.refused_run(FILE, "--mask", file("<f4", 5, 9), says=["--mask", "'<f4'", "bool"])
+        self.refused_run(FILE, "--mask", file("|b1", 9, 5), says=["--mask", "(9, 5)"])
+        self.refused_run(FILE, "--alibi", file("<f4", 3), says=["--alibi", "(3,)", "(4,)"])
+        self.refused_run(FILE, "--alibi", file("<f2", 4), says=["--alibi", "'<f4'"])
+        self.refused_run(FILE, "--sink", file("<f4", 2, 4), says=["--sink", "(2, 4)", "(4,)"])
+        self.refused_run(FILE, "--key-lengths", file("<i4", 3), says=["--key-lengths", "(3,)", "(2,)"])
+        self.refused_run(FILE, "--key-lengths", file("<f4", 2), says=["--key-lengths", "int32"])
+        self.refused_run(FILE, "--key-lengths", self.write("wrong", "<i8", (2,), [1, 10]), says=["number 1 is 10", "0 to 9"])
+        self.refused_run(FILE, "--block-mask", file("|b1", 2, 2), "--block-size", "16,16",
+                         says=["--block-mask", "(2, 2)", "(1, 1)"])
+        self.refused_run(FILE, "--score-mod", self.path("absent.cl"), says=["absent.cl"])
+        self.refused_run(FILE, "--mask-mod", self.text("empty.cl", ""), says=["empty.cl", "--mask-mod", "empty"])
+        self.refused_run(FILE, "--grad-out", file("<f4", 2, 4, 5, 8), "--dq", self.path("dq.npy"),
+                         says=["dO has shape (2, 4, 5, 8)", "that of V, 6"])
+        self.refused_run(FILE, "--bias", self.write("wrong", "<f4", (2, 1, 1, 9), [0.0] * 18), "--grad-out",
+                         self.write("do", "<f4", (2, 4, 5, 6), [0.0] * 240), "--dbias", self.path("x.npy"),
+                         says=["--dbias", "row for each query"])
+        for name in "qkv":
+            write_npy(self.path(name + ".npy"), "|b1", (5, 8), [True] * 40)
+        self.refused_run(FILE, says=["q.npy", "'|b1'", "'<f4'"])
+
+    def test_wrong_sequences(self):
+        self.inputs("<f4", ((2, 8, 8), (2, 11, 8), (2, 11, 6)))
+        good = self.write("good", "<i4", (3,), [0, 4, 8])
+        for keys, says in (([0, 5, 10], ["from 0 to 10", "from 0 to 11"]), ([0, 12, 11], ["number 1 is 12"]),
+                           ([1, 5, 11], ["from 1 to 11"]), ([0, 7, 3, 11], ["number 2 is 3", "7"]),
+                           ([0, 3, 5, 11], ["(4,)", "(3,)"])):
+            self.refused_run(FILE, "--cu-seqlens-q", good, "--cu-seqlens-kv",
+                             self.write("wrong", "<i4", (len(keys),), keys), says=["--cu-seqlens-kv", *says])
+        self.refused_run(USAGE, "--cu-seqlens-q", good, "--cu-seqlens-kv", good, "--kv-chunk", "2", says=["--kv-chunk"])
+        self.tensors()
+        self.refused_run(FILE, "--cu-seqlens-q", good, "--cu-seqlens-kv", good, says=["[heads, total, d]"])
+
+
 class Verify(CommandTest):
     def test_some_cases(self):
         for only in (0, 5, 8, 10):
             outcome = json.loads(self.run_it("verify", "--seed", "1", "--only", only, "--json").stdout)
             self.assertEqual((outcome["cases"], outcome["failed"], outcome["seed"]), (1, 0, 1))
         self.refused(USAGE, "verify", "--only", "100000", says=["--only 100000"])
+
+    def test_wrong_results(self):
+        """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie."""
+        case = ["verify", "--seed", "1", "--only", "0"]
+        reads = [(name, "this input was changed") for name in ("q", "k", "v")]
+        reads += [("o", "is allowed|outside the tensor")]  # where its rows have gaps, the lie may lie in one
+        reads += [(name, "is allowed") for name in ("lse", "m", "ln l")]
+        self.run_it(*case, environment={"OPENCL_LAYERS": LAYER})
+        for number, (name, reason) in enumerate(reads, 1):
+            lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": str(number)}
+            outcome = json.loads(self.run_it(*case, "--json", environment=lie, status=MISMATCH).stdout)
+            self.assertEqual((outcome["cases"], outcome["passed"], outcome["failed"]), (1, 0, 1))
+            failure = outcome["failures"][0]
+            self.assertRegex(failure["reason"], "^%s: .*(%s)" % (name, reason))
+            self.assertIn("--seed 1", failure["reproduce"])
+        result = self.run_it(*case, environment=lie, status=MISMATCH)
+        self.assertRegex(result.stdout, r"FAILED case 0: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 0\n")
+        self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
 
     def test_quick(self):
         result = self.run_it("verify", "--quick", "--seed", "2")
@@ -410,7 +766,8 @@ class Verify(CommandTest):
 
 class Bench(CommandTest):
     KEYS = {"device", "driver", "path", "pass", "dtype", "batch", "heads", "n_q", "n_kv", "d", "causal", "median_ms",
-            "min_ms", "max_ms", "tflops", "share_of_peak", "standard_ms", "extra_bytes", "standard_bytes", "first_call_ms"}
+            "min_ms", "max_ms", "tflops", "share_of_peak", "share_problem", "standard_ms", "extra_bytes", "standard_bytes",
+            "first_call_ms"}
 
     def test_rows(self):
         rows = json.loads(self.run_it("bench", "--n", "64,128", "--heads", "2", "--kv-heads", "1", "--causal", "both",
@@ -425,6 +782,7 @@ class Bench(CommandTest):
             self.assertAlmostEqual(row["tflops"], flops / row["median_ms"] * 1e-9, delta=1e-3 * row["tflops"])
             self.assertAlmostEqual(row["share_of_peak"], row["tflops"] / row["peak_tflops"],
                                    delta=1e-3 * row["share_of_peak"])
+            self.assertEqual(row["share_problem"] is None, row["share_of_peak"] <= 1.0)
             self.assertEqual(row["extra_bytes"], 4 * 2 * row["n_q"])
             if row["standard_ms"] is None:
                 self.assertTrue(row["standard_problem"])
@@ -449,4 +807,5 @@ class Bench(CommandTest):
 if __name__ == "__main__":
     CLATTN = os.path.abspath(sys.argv[1])
     DUMPS = os.path.abspath(sys.argv[2])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    LAYER = os.path.abspath(sys.argv[3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -164,6 +164,26 @@ static void an_error_in_the_kernel_is_one(void **state)
     assert_int_equal(play.builds, 999); /* it was tried once */
 }
 
+/* What a planned kernel that does not compile says: the next kernel for the device, where there is one. */
+static void the_way_out_is_named(void **state)
+{
+    (void)state;
+    struct clattn_problem planned = {.d = 24};
+    struct clattn_plan_info info;
+    assert_int_equal(clattn_plan_preview(clattn_context_capabilities(device.clattn), &planned, &info), CLATTN_SUCCESS);
+    const bool last = !strcmp(info.skeleton, "forward_simt");
+    play.builds = 1000;
+    play.code = CL_BUILD_PROGRAM_FAILURE;
+    play.log = "error: use of undeclared identifier 'softmax'";
+    assert_create_fails(&planned, CLATTN_BUILD_FAILED, last ? "" : "problem.skeleton = \"forward_simt\"");
+    assert_non_null(strstr(clattn_error_message(), "undeclared identifier"));
+    assert_int_equal(last, !strstr(clattn_error_message(), "problem.skeleton"));
+    assert_int_equal(play.builds, 999);
+    planned.skeleton = info.skeleton;
+    assert_create_fails(&planned, CLATTN_BUILD_FAILED, "undeclared identifier");
+    assert_null(strstr(clattn_error_message(), "problem.skeleton"));
+}
+
 static void there_is_an_end_to_smaller_sizes(void **state)
 {
     (void)state;
@@ -195,6 +215,7 @@ int main(void)
         TEST(a_kernel_that_runs_in_small_groups_alone),
         TEST(a_kernel_that_takes_too_much_local_memory),
         TEST(an_error_in_the_kernel_is_one),
+        TEST(the_way_out_is_named),
         TEST(there_is_an_end_to_smaller_sizes),
         TEST(forced_sizes_are_kept),
     };

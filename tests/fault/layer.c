@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An OpenCL layer (OPENCL_LAYERS=/path/of/this.so) that makes a chosen call fail and counts references. It knows the
+ * An OpenCL layer (OPENCL_LAYERS=/path/of/this.so) that makes a chosen call fail or a chosen read lie, and counts references. It knows the
  * entry points of OpenCL 1.2 that work on buffers, which are all that clattn and CLBlast use; others pass unseen.
  *
  * Calls that make, build, set, enqueue, retain or ask fail before anything happens. Waiting calls fail late: the work
@@ -12,6 +12,7 @@
 
 #include "fault/layer.h"
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct _cl_icd_dispatch target, table;
@@ -20,6 +21,7 @@ static atomic_long references[FAULT_OBJECTS];
 static atomic_long call_count, injected_count, first_bad;
 static atomic_bool armed, sticky_fault;
 static atomic_int fault_code;
+static atomic_long reads_until_lie; /* 1: the next blocking read lies; 0 or less: none does */
 static _Atomic(const char *) victim_name;
 
 static void count(enum fault_object object, long by)
@@ -167,10 +169,33 @@ ENQUEUE(clEnqueueNDRangeKernel,
         (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset, const size_t *global,
          const size_t *local, cl_uint number, const cl_event *wait_list, cl_event *event),
         (queue, kernel, dimensions, offset, global, local, number, wait_list, event))
-ENQUEUE(clEnqueueReadBuffer,
-        (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, void *data,
-         cl_uint number, const cl_event *wait_list, cl_event *event),
-        (queue, buffer, blocking, offset, size, data, number, wait_list, event))
+
+/* Inverts two bytes in the middle of what was read, which hold the sign and the exponent of one element of any type. Only
+ * blocking reads can lie: the data of others is not there yet. */
+static cl_int read_and_lie(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                           void *data, cl_uint number, const cl_event *wait_list, cl_event *event)
+{
+    const cl_int code = target.clEnqueueReadBuffer(queue, buffer, blocking, offset, size, data, number, wait_list, event);
+    const size_t middle = size / 8 * 4 + 2;
+    unsigned char *bytes = data;
+    if (!code && blocking && atomic_fetch_sub(&reads_until_lie, 1) == 1)
+        for (size_t i = middle; i < middle + 2 && i < size; i++)
+            bytes[i] ^= 0xff;
+    return code;
+}
+
+static cl_int CL_API_CALL layer_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                                    size_t offset, size_t size, void *data, cl_uint number,
+                                                    const cl_event *wait_list, cl_event *event)
+{
+    cl_int code = fault("clEnqueueReadBuffer");
+    if (!code)
+        code = read_and_lie(queue, buffer, blocking, offset, size, data, number, wait_list, event);
+    if (!code && event)
+        count(FAULT_EVENT, 1);
+    return code;
+}
+
 ENQUEUE(clEnqueueWriteBuffer,
         (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, const void *data,
          cl_uint number, const cl_event *wait_list, cl_event *event),
@@ -280,8 +305,14 @@ static void get_references(long counts[FAULT_OBJECTS])
         counts[i] = atomic_load(&references[i]);
 }
 
+static void corrupt_read(long nth)
+{
+    atomic_store(&reads_until_lie, nth);
+}
+
 extern const struct fault_control fault_control;
-const struct fault_control fault_control = {arm, pause_faults, resume_faults, calls, injected, victim, get_references};
+const struct fault_control fault_control = {arm,      pause_faults, resume_faults,  calls,
+                                            injected, victim,       get_references, corrupt_read};
 
 static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
 {
@@ -313,6 +344,8 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     memcpy(&target, below, sizeof target);
     memcpy(&table, below, sizeof table);
     take_over();
+    const char *nth = getenv(FAULT_CORRUPT_READ);
+    corrupt_read(nth ? atol(nth) : 0);
     *table_ret = &table;
     *entries_ret = sizeof table / sizeof(void *);
     return CL_SUCCESS;

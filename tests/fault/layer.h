@@ -28,6 +28,11 @@ struct fault_control {
     long (*injected)(void);      /* how many of them failed because of the layer */
     const char *(*victim)(void); /* the entry point of the first of those */
     void (*references)(long counts[FAULT_OBJECTS]);
+    /* Makes the `nth` blocking clEnqueueReadBuffer from now on succeed with wrong data; 0: none. */
+    void (*corrupt_read)(long nth);
 };
+
+/* The same from the start of a program that does not know the layer: an environment variable, the number of the read. */
+#define FAULT_CORRUPT_READ "CLATTN_FAULT_CORRUPT_READ"
 
 #endif

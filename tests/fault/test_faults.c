@@ -199,6 +199,24 @@ static void the_layer_works(void **state)
     assert_int_equal(after[FAULT_BUFFER], before[FAULT_BUFFER]);
 }
 
+/* The command's tests rely on it, to see `clattn verify` find a wrong result. */
+static void a_chosen_read_lies(void **state)
+{
+    (void)state;
+    cl_int code = CL_SUCCESS;
+    float sent[7] = {0.0f, 1.0f, -2.0f, 3.0f, 0.5f, 6.0f, 7.0f}, got[7];
+    cl_mem buffer =
+        clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof sent, sent, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    faults->corrupt_read(2);
+    for (int i = 1; i <= 3; i++) {
+        code = clEnqueueReadBuffer(device.queue, buffer, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL);
+        assert_int_equal(code, CL_SUCCESS);
+        assert_int_equal(memcmp(sent, got, sizeof sent) == 0, i != 2);
+    }
+    clReleaseMemObject(buffer);
+}
+
 static bool find_layer(const char *path)
 {
     void *layer = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
@@ -219,6 +237,7 @@ int main(int argc, char **argv)
     setenv("OPENCL_LAYERS", argv[1], 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layer_works),
+        cmocka_unit_test(a_chosen_read_lies),
         cmocka_unit_test(device_level_survives),
         cmocka_unit_test(host_level_survives),
         cmocka_unit_test(standard_attention_survives),

@@ -60,32 +60,59 @@ void test_device_close(struct test_device *device)
     clReleaseContext(device->context);
 }
 
+/* Those of one direction in *list, ended by NULL: all, or the one that CLATTN_TEST_SKELETON names, where it is one of
+ * them. */
+static const struct cla_skeleton *const *list_skeletons(bool backward, const struct cla_skeleton *list[MOST])
+{
+    const char *wanted = getenv("CLATTN_TEST_SKELETON");
+    const struct cla_skeleton *named = wanted ? cla_skeleton_find(wanted) : NULL;
+    int count = 0;
+    if (wanted && !named)
+        leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
+    for (const struct cla_skeleton *const *next = cla_skeletons; *next && count < MOST - 1; next++)
+        if ((*next)->backward == backward && (!named || named == *next || named->backward != backward))
+            list[count++] = *next;
+    list[count] = NULL;
+    return list;
+}
+
 const struct cla_skeleton *const *test_skeletons(void)
 {
-    static const struct cla_skeleton *one[2];
-    const char *wanted = getenv("CLATTN_TEST_SKELETON");
-    if (!wanted)
-        return cla_skeletons;
-    one[0] = cla_skeleton_find(wanted);
-    if (!one[0])
-        leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
-    return one;
+    static const struct cla_skeleton *list[MOST];
+    return list_skeletons(false, list);
+}
+
+const struct cla_skeleton *const *test_backward_skeletons(void)
+{
+    static const struct cla_skeleton *list[MOST];
+    return list_skeletons(true, list);
+}
+
+/* Whether the planner would choose the skeleton on the device, for some type of elements. */
+static bool is_chosen(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
+{
+    struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f};
+    bool chosen = false;
+    problem.pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
+    for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
+        const struct cla_skeleton *const *first = cla_skeletons;
+        problem.dtype = (enum clattn_dtype)dtype;
+        while (*first && ((*first)->backward != skeleton->backward || !(*first)->prefers(capabilities, &problem)))
+            first++;
+        chosen = chosen || skeleton == *first;
+    }
+    return chosen;
 }
 
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of)
 {
-    const struct clattn_capabilities *capabilities = clattn_context_capabilities(device->clattn);
-    const struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f};
-    const struct cla_skeleton *const *chosen = cla_skeletons;
-    while (*chosen && !(*chosen)->prefers(capabilities, &problem))
-        chosen++;
-    return capabilities->type != CLATTN_DEVICE_CPU || skeleton == *chosen || variant % of == 0;
+    return variant % of == 0 || is_chosen(clattn_context_capabilities(device->clattn), skeleton);
 }
 
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem)
 {
     struct clattn_plan_info info;
-    const bool may_decline = problem->skeleton && strncmp(problem->skeleton, "forward_matrix", 14) == 0;
+    const bool may_decline = problem->skeleton && strstr(problem->skeleton, "ward_matrix") != NULL;
     return !may_decline ||
            clattn_plan_preview(clattn_context_capabilities(device->clattn), problem, &info) != CLATTN_NOTHING_FITS;
 }

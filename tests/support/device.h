@@ -19,11 +19,14 @@ struct test_device {
 void test_device_open(struct test_device *device);
 void test_device_close(struct test_device *device);
 
-/* The skeletons to test, ended by NULL: all of them, or the one that CLATTN_TEST_SKELETON names. */
+/* The skeletons of the forward pass to test, and those of the backward pass, ended by NULL: all of them, or the one
+ * that CLATTN_TEST_SKELETON names; the other direction's stay whole then. */
 const struct cla_skeleton *const *test_skeletons(void);
+const struct cla_skeleton *const *test_backward_skeletons(void);
 
 /* Whether to take variant number `variant` of a skeleton: all of them where the planner would choose the skeleton for
- * the device, else one in `of`. A kernel that is made for GPUs costs a CPU's compiler ten seconds and more. */
+ * the device, whatever the type, else one in `of`. A kernel that is made for GPUs costs a CPU's compiler ten seconds
+ * and more; one that is made for CPUs costs a GPU as much, and a hundred gigabytes of private memory. */
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
 
 /* Whether the skeleton that `problem` names serves it on the device. Only those of matrix units may decline: a type, a

@@ -7,15 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum tensor { Q, K, V, O, LSE, M, L, TENSORS };
-static const char *const names[TENSORS] = {"q", "k", "v", "o", "lse", "m", "l"};
-
-/* A case laid out in memory. With `packed`, K and V lie in Q's memory. */
-struct stage {
-    struct guard_view views[TENSORS];
-    struct guarded memory[TENSORS];
-    int memory_of[TENSORS];
-};
+enum tensor { Q, K, V, O, LSE, M, L };
 
 struct reference_problem forward_reference(const struct forward_case *forward)
 {
@@ -28,31 +20,48 @@ struct reference_problem forward_reference(const struct forward_case *forward)
                                       .shape = forward->shape};
 }
 
+struct reference_problem forward_reference_of(const struct forward_case *forward, const struct forward_arrays *arrays)
+{
+    struct reference_problem problem = forward_reference(forward);
+    problem.score = score_reference(&forward->problem, &forward->score, &arrays->score);
+    return problem;
+}
+
 void forward_describe(const struct forward_case *forward, char *text, size_t size)
 {
     static const char *const paths[] = {"device", "host", "standard"};
     const struct clattn_problem *problem = &forward->problem;
     const struct clattn_shape *shape = &forward->shape;
-    snprintf(text, size,
-             "%s level, %s, %s, d %d, d_v %d, causal %d, batch %" PRId64 ", heads %" PRId64 ":%" PRId64 ", n %" PRId64
-             " x %" PRId64 ", b_r %d, b_c %d, seed %" PRIu64,
-             paths[forward->path], problem->skeleton ? problem->skeleton : "planned", clattn_dtype_name(problem->dtype),
-             problem->d, problem->d_v, (int)problem->causal, shape->batch, shape->heads, shape->kv_heads, shape->n_q,
-             shape->n_kv, problem->b_r, problem->b_c, forward->seed);
+    const int length =
+        snprintf(text, size,
+                 "%s level, %s, %s, d %d, d_v %d, causal %d, batch %" PRId64 ", heads %" PRId64 ":%" PRId64
+                 ", n %" PRId64 " x %" PRId64 ", b_r %d, b_c %d, seed %" PRIu64,
+                 paths[forward->path], problem->skeleton ? problem->skeleton : "planned",
+                 clattn_dtype_name(problem->dtype), problem->d, problem->d_v, (int)problem->causal, shape->batch,
+                 shape->heads, shape->kv_heads, shape->n_q, shape->n_kv, problem->b_r, problem->b_c, forward->seed);
+    if (length > 0 && (size_t)length < size)
+        score_describe(problem, &forward->score, text + length, size - (size_t)length);
+}
+
+static bool allocate(const struct forward_case *forward, struct forward_arrays *arrays)
+{
+    const struct reference_problem problem = forward_reference_of(forward, arrays);
+    const size_t rows = reference_row_count(&problem) + 1;
+    arrays->q = calloc(reference_q_count(&problem) + 1, sizeof(float));
+    arrays->k = calloc(reference_k_count(&problem) + 1, sizeof(float));
+    arrays->v = calloc(reference_v_count(&problem) + 1, sizeof(float));
+    arrays->o = calloc(reference_o_count(&problem) + 1, sizeof(float));
+    arrays->lse = calloc(rows, sizeof(float));
+    arrays->m = calloc(rows, sizeof(float));
+    arrays->l = calloc(rows, sizeof(float));
+    return arrays->q && arrays->k && arrays->v && arrays->o && arrays->lse && arrays->m && arrays->l;
 }
 
 bool forward_arrays_make(const struct forward_case *forward, struct forward_arrays *arrays)
 {
-    const struct reference_problem problem = forward_reference(forward);
-    const size_t rows = reference_row_count(&problem) + 1;
-    *arrays = (struct forward_arrays){.q = calloc(reference_q_count(&problem) + 1, sizeof(float)),
-                                      .k = calloc(reference_k_count(&problem) + 1, sizeof(float)),
-                                      .v = calloc(reference_v_count(&problem) + 1, sizeof(float)),
-                                      .o = calloc(reference_o_count(&problem) + 1, sizeof(float)),
-                                      .lse = calloc(rows, sizeof(float)),
-                                      .m = calloc(rows, sizeof(float)),
-                                      .l = calloc(rows, sizeof(float))};
-    if (!arrays->q || !arrays->k || !arrays->v || !arrays->o || !arrays->lse || !arrays->m || !arrays->l) {
+    *arrays = (struct forward_arrays){0};
+    if (!score_arrays_make(&forward->problem, &forward->shape, &forward->score, forward->seed, &arrays->score) ||
+        !allocate(forward, arrays)) {
         forward_arrays_free(arrays);
         return test_cl_succeeded(CL_OUT_OF_HOST_MEMORY, "forward_arrays_make");
     }
@@ -63,130 +72,87 @@ bool forward_arrays_make(const struct forward_case *forward, struct forward_arra
 void forward_arrays_free(struct forward_arrays *arrays)
 {
     float *const all[] = {arrays->q, arrays->k, arrays->v, arrays->o, arrays->lse, arrays->m, arrays->l};
-    for (int i = 0; i < TENSORS; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
+    score_arrays_free(&arrays->score);
     *arrays = (struct forward_arrays){0};
 }
 
-static void lay_out(const struct forward_case *forward, struct stage *stage)
+struct guard_view forward_view(const struct forward_case *forward, const struct forward_arrays *arrays,
+                               enum forward_tensor which, const struct clattn_layout *layout)
 {
-    const struct reference_problem problem = forward_reference(forward);
     const struct clattn_shape *shape = &forward->shape;
-    const int64_t kv_heads = shape->kv_heads ? shape->kv_heads : shape->heads;
-    const struct clattn_layout layouts[TENSORS] = {forward->q,    forward->k,    forward->v,   forward->o,
-                                                   forward->rows, forward->rows, forward->rows};
+    const struct clattn_problem *problem = &forward->problem;
+    const bool keys = which == FORWARD_K || which == FORWARD_V, packed = (problem->features & CLATTN_VARLEN) != 0;
+    const int64_t total = keys ? arrays->score.total_kv : arrays->score.total_q;
+    const int d_v = problem->d_v ? problem->d_v : problem->d;
+    return (struct guard_view){.dtype = which == FORWARD_ROWS ? CLATTN_FP32 : problem->dtype,
+                               .sizes = {packed ? 1 : shape->batch,
+                                         keys && shape->kv_heads ? shape->kv_heads : shape->heads,
+                                         packed ? total
+                                         : keys ? shape->n_kv
+                                                : shape->n_q,
+                                         which == FORWARD_ROWS                      ? 1
+                                         : which == FORWARD_Q || which == FORWARD_K ? problem->d
+                                                                                    : d_v},
+                               .layout = *layout};
+}
+
+static void lay_out(const struct forward_case *forward, struct forward_arrays *arrays, struct stage *stage)
+{
+    static const char *const names[] = {"q", "k", "v", "o", "lse", "m", "l"};
+    const struct clattn_layout none = {0}, *rows = forward->path == PATH_HOST ? &none : &forward->rows;
+    const struct clattn_layout *const layouts[] = {&forward->q, &forward->k, &forward->v, &forward->o,
+                                                   rows,        rows,        rows};
+    const float *const inputs[] = {arrays->q, arrays->k, arrays->v, NULL, NULL, NULL, NULL};
+    float *const outputs[] = {NULL, NULL, NULL, arrays->o, arrays->lse, arrays->m, arrays->l};
     *stage = (struct stage){0};
-    for (int i = 0; i < TENSORS; i++) {
-        const bool keys = i == K || i == V;
-        stage->views[i] = (struct guard_view){
-            .dtype = i < LSE ? problem.dtype : CLATTN_FP32,
-            .sizes = {shape->batch, keys ? kv_heads : shape->heads, keys ? shape->n_kv : shape->n_q,
-                      i >= LSE           ? 1
-                      : i == Q || i == K ? problem.d
-                                         : problem.d_v},
-            .layout = i >= LSE && forward->path == PATH_HOST ? (struct clattn_layout){0} : layouts[i]};
-        stage->memory_of[i] = forward->packed && keys ? Q : i;
+    for (int i = Q; i <= L; i++) {
+        const struct guard_view view =
+            forward_view(forward, arrays, i < LSE ? (enum forward_tensor)i : FORWARD_ROWS, layouts[i]);
+        stage_add(stage, names[i], &view, inputs[i], outputs[i]);
+        if (forward->packed && (i == K || i == V))
+            stage->tensors[i].memory = Q;
     }
-}
-
-static bool make_memory(struct stage *stage, const struct forward_arrays *arrays)
-{
-    const float *const inputs[] = {arrays->q, arrays->k, arrays->v};
-    size_t bytes[TENSORS] = {0};
-    for (int i = 0; i < TENSORS; i++) {
-        const size_t end = guard_end(&stage->views[i]);
-        size_t *most = &bytes[stage->memory_of[i]];
-        *most = end > *most ? end : *most;
-    }
-    for (int i = 0; i < TENSORS; i++)
-        if (stage->memory_of[i] == i && !guard_make(&stage->memory[i], bytes[i]))
-            return false;
-    for (int i = Q; i <= V; i++)
-        guard_put(&stage->memory[stage->memory_of[i]], &stage->views[i], inputs[i]);
-    return true;
-}
-
-static void stage_free(struct stage *stage)
-{
-    for (int i = 0; i < TENSORS; i++)
-        guard_free(&stage->memory[i]);
-}
-
-static bool upload(const struct test_device *device, struct stage *stage)
-{
-    for (int i = 0; i < TENSORS; i++)
-        if (stage->memory_of[i] == i && !guard_upload(&stage->memory[i], device))
-            return false;
-    return true;
-}
-
-/* Downloads where the memory is the device's, takes the outputs, and looks whether anything else has changed. */
-static bool collect(const struct test_device *device, struct stage *stage, struct forward_arrays *arrays)
-{
-    float *const outputs[TENSORS] = {[O] = arrays->o, [LSE] = arrays->lse, [M] = arrays->m, [L] = arrays->l};
-    bool intact = true;
-    for (int i = 0; i < TENSORS; i++) {
-        struct guarded *memory = &stage->memory[i];
-        if (stage->memory_of[i] != i)
-            continue;
-        if (memory->buffer && !guard_download(memory, device))
-            return false;
-        if (outputs[i]) {
-            guard_get(memory, &stage->views[i], outputs[i]);
-            guard_forgive(memory, &stage->views[i]);
-        }
-        intact = guard_intact(memory, names[i]) && intact;
-    }
-    return intact;
-}
-
-static struct clattn_tensor tensor_at(const struct stage *stage, enum tensor which)
-{
-    return (struct clattn_tensor){.buffer = stage->memory[stage->memory_of[which]].buffer,
-                                  .layout = guard_layout(&stage->views[which])};
 }
 
 static struct clattn_forward_args device_args(const struct forward_case *forward, const struct stage *stage)
 {
     return (struct clattn_forward_args){.shape = forward->shape,
-                                        .q = tensor_at(stage, Q),
-                                        .k = tensor_at(stage, K),
-                                        .v = tensor_at(stage, V),
-                                        .o = tensor_at(stage, O),
-                                        .lse = tensor_at(stage, LSE),
-                                        .m = tensor_at(stage, M),
-                                        .l = tensor_at(stage, L)};
+                                        .q = stage_at(stage, Q),
+                                        .k = stage_at(stage, K),
+                                        .v = stage_at(stage, V),
+                                        .o = stage_at(stage, O),
+                                        .lse = stage_at(stage, LSE),
+                                        .m = stage_at(stage, M),
+                                        .l = stage_at(stage, L)};
 }
 
-/* Waits on the call's own event, so that an event that does not complete with the work is found. */
-static bool wait_for(cl_event event)
+static bool enqueue(const struct test_device *device, const clattn_plan *plan, struct clattn_forward_args *args)
 {
-    const cl_int code = clWaitForEvents(1, &event);
-    clReleaseEvent(event);
-    return test_cl_succeeded(code, "clWaitForEvents");
-}
-
-static bool make_workspace(const struct test_device *device, struct clattn_forward_args *args)
-{
-    cl_int code = CL_SUCCESS;
-    if (args->workspace_bytes)
-        args->workspace = clCreateBuffer(device->context, CL_MEM_READ_WRITE, args->workspace_bytes, NULL, &code);
-    return test_cl_succeeded(code, "clCreateBuffer");
+    cl_event event = NULL;
+    const bool ran =
+        test_succeeded(clattn_plan_workspace_bytes(plan, &args->shape, &args->workspace_bytes),
+                       "clattn_plan_workspace_bytes") &&
+        stage_workspace(device, args->workspace_bytes, &args->workspace) &&
+        test_succeeded(clattn_forward_enqueue(plan, device->queue, args, 0, NULL, &event), "clattn_forward_enqueue") &&
+        stage_wait(event);
+    if (args->workspace)
+        clReleaseMemObject(args->workspace);
+    return ran;
 }
 
 static bool run_device(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
-                       const struct stage *stage)
+                       const struct forward_arrays *arrays, const struct stage *stage)
 {
     struct clattn_forward_args args = device_args(forward, stage);
-    cl_event event = NULL;
-    const bool ran =
-        test_succeeded(clattn_plan_workspace_bytes(plan, &args.shape, &args.workspace_bytes),
-                       "clattn_plan_workspace_bytes") &&
-        make_workspace(device, &args) &&
-        test_succeeded(clattn_forward_enqueue(plan, device->queue, &args, 0, NULL, &event), "clattn_forward_enqueue") &&
-        wait_for(event);
-    if (args.workspace)
-        clReleaseMemObject(args.workspace);
+    struct score_stage score;
+    bool ran = score_stage_make(device, &forward->problem, &arrays->score, &score);
+    if (ran) {
+        args.score = score_args(&forward->problem, &forward->score, &arrays->score, &score);
+        ran = enqueue(device, plan, &args) && score_stage_intact(device, &score);
+    }
+    score_stage_free(&score);
     return ran;
 }
 
@@ -198,19 +164,14 @@ static bool run_standard(const struct test_device *device, const struct forward_
     const bool ran =
         test_succeeded(clattn_standard_workspace_bytes(device->clattn, &forward->problem, &args, &args.workspace_bytes),
                        "clattn_standard_workspace_bytes") &&
-        make_workspace(device, &args) &&
+        stage_workspace(device, args.workspace_bytes, &args.workspace) &&
         test_succeeded(
             clattn_standard_enqueue(device->clattn, &forward->problem, device->queue, &args, 0, NULL, &event),
             "clattn_standard_enqueue") &&
-        wait_for(event);
+        stage_wait(event);
     if (args.workspace)
         clReleaseMemObject(args.workspace);
     return ran;
-}
-
-static void *array_at(const struct stage *stage, enum tensor which)
-{
-    return stage->memory[stage->memory_of[which]].after;
 }
 
 static bool run_host(const struct test_device *device, const struct forward_case *forward, const struct stage *stage)
@@ -218,17 +179,17 @@ static bool run_host(const struct test_device *device, const struct forward_case
     const struct clattn_host_params params = {.context = device->clattn};
     const struct clattn_host_forward_args args = {
         .shape = forward->shape,
-        .q = array_at(stage, Q),
-        .k = array_at(stage, K),
-        .v = array_at(stage, V),
-        .o = array_at(stage, O),
-        .q_layout = guard_layout(&stage->views[Q]),
-        .k_layout = guard_layout(&stage->views[K]),
-        .v_layout = guard_layout(&stage->views[V]),
-        .o_layout = guard_layout(&stage->views[O]),
-        .lse = (float *)array_at(stage, LSE) + GUARD_BYTES / sizeof(float),
-        .m = (float *)array_at(stage, M) + GUARD_BYTES / sizeof(float),
-        .l = (float *)array_at(stage, L) + GUARD_BYTES / sizeof(float),
+        .q = stage_array(stage, Q),
+        .k = stage_array(stage, K),
+        .v = stage_array(stage, V),
+        .o = stage_array(stage, O),
+        .q_layout = stage_at(stage, Q).layout,
+        .k_layout = stage_at(stage, K).layout,
+        .v_layout = stage_at(stage, V).layout,
+        .o_layout = stage_at(stage, O).layout,
+        .lse = (float *)stage_array(stage, LSE) + GUARD_BYTES / sizeof(float),
+        .m = (float *)stage_array(stage, M) + GUARD_BYTES / sizeof(float),
+        .l = (float *)stage_array(stage, L) + GUARD_BYTES / sizeof(float),
     };
     clattn_host *host = NULL;
     const bool ran = test_succeeded(clattn_host_create(&host, &params), "clattn_host_create") &&
@@ -238,20 +199,20 @@ static bool run_host(const struct test_device *device, const struct forward_case
 }
 
 static bool run_path(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
-                     struct stage *stage)
+                     const struct forward_arrays *arrays, struct stage *stage)
 {
     if (forward->path == PATH_HOST)
         return run_host(device, forward, stage);
-    if (!upload(device, stage))
+    if (!stage_upload(stage, device))
         return false;
     if (forward->path == PATH_STANDARD)
         return run_standard(device, forward, stage);
     if (plan)
-        return run_device(device, plan, forward, stage);
+        return run_device(device, plan, forward, arrays, stage);
     clattn_plan *own = NULL;
     const bool ran =
         test_succeeded(clattn_plan_create(&own, device->clattn, &forward->problem), "clattn_plan_create") &&
-        run_device(device, own, forward, stage);
+        run_device(device, own, forward, arrays, stage);
     clattn_plan_destroy(&own);
     return ran;
 }
@@ -260,9 +221,9 @@ bool forward_run(const struct test_device *device, const clattn_plan *plan, cons
                  struct forward_arrays *arrays)
 {
     struct stage stage;
-    lay_out(forward, &stage);
+    lay_out(forward, arrays, &stage);
     const bool ran =
-        make_memory(&stage, arrays) && run_path(device, plan, forward, &stage) && collect(device, &stage, arrays);
+        stage_make(&stage) && run_path(device, plan, forward, arrays, &stage) && stage_collect(&stage, device);
     stage_free(&stage);
     return ran;
 }
@@ -270,7 +231,7 @@ bool forward_run(const struct test_device *device, const clattn_plan *plan, cons
 bool forward_check(const struct test_device *device, const struct forward_case *forward)
 {
     struct forward_arrays arrays;
-    char text[256];
+    char text[512];
     if (!forward_arrays_make(forward, &arrays))
         return false;
     const bool right = forward_run(device, NULL, forward, &arrays) && compare_outputs(forward, &arrays);

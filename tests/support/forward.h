@@ -3,7 +3,8 @@
 #define TEST_FORWARD_H
 
 #include "reference.h"
-#include "support/device.h"
+#include "support/score.h"
+#include "support/stage.h"
 
 /* The ways from plain arrays to attention and back. */
 enum forward_path {
@@ -20,6 +21,7 @@ struct forward_case {
     struct clattn_layout rows;       /* of lse, m and l, each; on PATH_HOST they are dense */
     bool packed;                     /* q, k and v lie in one buffer */
     double spread;                   /* deviation of the scores; 0: 4 */
+    struct score_case score;         /* values of the problem's features; on PATH_DEVICE alone */
     uint64_t seed;
     enum forward_path path;
 };
@@ -27,9 +29,18 @@ struct forward_case {
 /* Its tensors, dense and widened to float. */
 struct forward_arrays {
     float *q, *k, *v, *o, *lse, *m, *l;
+    struct score_arrays score;
 };
 
+/* What the reference is to compute; without `arrays` only for a case without features. */
 struct reference_problem forward_reference(const struct forward_case *forward);
+struct reference_problem forward_reference_of(const struct forward_case *forward, const struct forward_arrays *arrays);
+
+/* How the case's tensors lie: sizes are batch, heads, n and d. With variable lengths the batch is 1, and n the total.
+ */
+enum forward_tensor { FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_ROWS };
+struct guard_view forward_view(const struct forward_case *forward, const struct forward_arrays *arrays,
+                               enum forward_tensor which, const struct clattn_layout *layout);
 
 /* Allocates, and generates the inputs. False where memory is short. */
 bool forward_arrays_make(const struct forward_case *forward, struct forward_arrays *arrays);

@@ -16,7 +16,7 @@ static void generate(struct random *random, enum clattn_dtype dtype, double devi
 
 void generate_inputs(const struct forward_case *forward, struct forward_arrays *arrays)
 {
-    const struct reference_problem problem = forward_reference(forward);
+    const struct reference_problem problem = forward_reference_of(forward, arrays);
     const double scale = problem.scale != 0.0 ? fabs(problem.scale) : 1.0 / sqrt(problem.d);
     const double spread = forward->spread != 0.0 ? forward->spread : default_spread;
     /* A score is a sum of d products: its deviation is scale * dev(q) * dev(k) * sqrt(d). */

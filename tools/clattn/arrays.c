@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const letters[] = {"Q", "K", "V"};
+static const char *const letters[] = {"Q", "K", "V", "dO"};
 
 /* One array's sizes, whatever the order they are stored in. Those that it lacks are 1. */
 struct sizes {
@@ -34,6 +34,9 @@ static int check_type(const struct arrays_request *request, int index, struct fa
     static const char *const wanted[] = {"<f4", "<f2", "<u2"}; /* by dtype */
     const enum npy_type type = request->headers[index]->type;
     const char *name = request->names[index];
+    if (type > NPY_UINT16)
+        return fail(failure, STATUS_FILE, "%s: element type '%s': %s is '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16)",
+                    name, npy_type_name(type), letters[index]);
     if (request->dtype < 0 && type == NPY_UINT16)
         return fail(failure, STATUS_FILE,
                     "%s: '<u2': say --dtype bf16 if these are bf16 numbers; else save '<f4' or '<f2'", name);
@@ -41,8 +44,8 @@ static int check_type(const struct arrays_request *request, int index, struct fa
         return fail(failure, STATUS_FILE, "%s: element type '%s', but --dtype %s needs '%s'", name, npy_type_name(type),
                     clattn_dtype_name((enum clattn_dtype)request->dtype), wanted[request->dtype]);
     if (type != request->headers[0]->type)
-        return fail(failure, STATUS_FILE, "%s: element type '%s', but Q (%s) has '%s': all three must have the same",
-                    name, npy_type_name(type), request->names[0], npy_type_name(request->headers[0]->type));
+        return fail(failure, STATUS_FILE, "%s: element type '%s', but Q (%s) has '%s': all must have the same", name,
+                    npy_type_name(type), request->names[0], npy_type_name(request->headers[0]->type));
     return STATUS_OK;
 }
 
@@ -55,9 +58,12 @@ static int check_dimensions(const struct arrays_request *request, int index, str
         return fail(failure, STATUS_FILE,
                     "%s: %s has shape %s: [n, d], [heads, n, d] or [batch, heads, n, d] is needed",
                     request->names[index], letters[index], shape);
-    if (header->dimensions != request->headers[0]->dimensions)
+    if (request->packed && header->dimensions > 3)
         return fail(failure, STATUS_FILE,
-                    "%s: %s has shape %s, of %d dimensions, but Q has %d: all three must have as many",
+                    "%s: %s has shape %s: packed sequences (--cu-seqlens-q) are [total, d] or [heads, total, d]",
+                    request->names[index], letters[index], shape);
+    if (header->dimensions != request->headers[0]->dimensions)
+        return fail(failure, STATUS_FILE, "%s: %s has shape %s, of %d dimensions, but Q has %d: all must have as many",
                     request->names[index], letters[index], shape, header->dimensions, request->headers[0]->dimensions);
     return STATUS_OK;
 }
@@ -94,7 +100,22 @@ static int check_heads(const struct arrays_request *request, const struct sizes 
                 request->names[1], shape, k->heads, q->heads);
 }
 
-static int check_sizes(const struct arrays_request *request, const struct sizes s[3], struct failure *failure)
+/* dO has the shape of O. */
+static int check_d_o(const struct arrays_request *request, const struct sizes s[ARRAYS_MOST], struct failure *failure)
+{
+    const struct sizes *d_o = &s[ARRAYS_D_O];
+    if (d_o->batch != s[0].batch)
+        return mismatch(request, ARRAYS_D_O, "batch", d_o->batch, "that of Q", s[0].batch, failure);
+    if (d_o->heads != s[0].heads)
+        return mismatch(request, ARRAYS_D_O, "heads", d_o->heads, "that of Q", s[0].heads, failure);
+    if (d_o->n != s[0].n)
+        return mismatch(request, ARRAYS_D_O, "n", d_o->n, "that of Q", s[0].n, failure);
+    if (d_o->d != s[2].d)
+        return mismatch(request, ARRAYS_D_O, "d", d_o->d, "that of V", s[2].d, failure);
+    return STATUS_OK;
+}
+
+static int check_sizes(const struct arrays_request *request, const struct sizes s[ARRAYS_MOST], struct failure *failure)
 {
     int status = check_range(request, 0, s[0].d, failure);
     if (!status)
@@ -108,7 +129,9 @@ static int check_sizes(const struct arrays_request *request, const struct sizes 
         status = mismatch(request, 2, "n", s[2].n, "that of K", s[1].n, failure);
     if (!status && s[2].heads != s[1].heads)
         status = mismatch(request, 2, "heads", s[2].heads, "that of K", s[1].heads, failure);
-    return status ? status : check_heads(request, &s[0], &s[1], failure);
+    if (!status)
+        status = check_heads(request, &s[0], &s[1], failure);
+    return status || !request->headers[ARRAYS_D_O] ? status : check_d_o(request, s, failure);
 }
 
 /* Q's shape with one change for O; without d, and heads before rows, for the softmax vectors. */
@@ -124,8 +147,8 @@ static void describe_outputs(const struct arrays_request *request, const struct 
 
 int arrays_match(const struct arrays_request *request, struct arrays *arrays, struct failure *failure)
 {
-    struct sizes s[3];
-    for (int i = 0; i < 3; i++) {
+    struct sizes s[ARRAYS_MOST];
+    for (int i = 0; i < ARRAYS_MOST && request->headers[i]; i++) {
         int status = check_type(request, i, failure);
         if (!status)
             status = check_dimensions(request, i, failure);

@@ -8,7 +8,8 @@
 
 /* How the arrays of `clattn run` make up one attention problem. */
 
-/* [batch, heads, n, d], [heads, n, d] or [n, d]; with `bnhd`, [batch, n, heads, d] and [n, heads, d]. */
+/* [batch, heads, n, d], [heads, n, d] or [n, d]; with `bnhd`, [batch, n, heads, d] and [n, heads, d]. With `packed`,
+ * [heads, total, d] or [total, d] (bnhd: [total, heads, d]): n_q and n_kv are then the totals, batch is 1. */
 struct arrays {
     struct clattn_shape shape;
     enum clattn_dtype dtype;
@@ -18,11 +19,14 @@ struct arrays {
     struct npy_header row_header; /* of LSE, m and l: [batch, heads, n_q] */
 };
 
+enum { ARRAYS_Q, ARRAYS_K, ARRAYS_V, ARRAYS_D_O, ARRAYS_MOST };
+
 struct arrays_request {
-    const char *names[3]; /* files of Q, K and V, for messages */
-    const struct npy_header *headers[3];
+    const char *names[ARRAYS_MOST];                /* files of Q, K, V and dO, for messages */
+    const struct npy_header *headers[ARRAYS_MOST]; /* that of dO may be NULL */
     bool bnhd;
-    int dtype; /* of --dtype; -1 where it was not given */
+    bool packed; /* sequences of different lengths, end to end */
+    int dtype;   /* of --dtype; -1 where it was not given */
 };
 
 /* STATUS_FILE with a message naming the file, its shape and what would be right. Pure. */

@@ -14,11 +14,27 @@ struct values {
     struct option_device device;
     const char *skeleton, *json;
     bool no_standard, quiet;
+    int pass;
+    struct option_list features, window, block_size;
+    double block_density; /* below 0: no block mask */
 };
 
 enum { NO_GRID, FLASH };
 enum { CAUSAL_DEFAULT, CAUSAL_OFF, CAUSAL_ON, CAUSAL_BOTH };
 
+enum { PASS_FORWARD = 1, PASS_BACKWARD, PASS_BOTH };
+
+static const struct option_word bench_features[] = {{"softcap", CLATTN_SOFTCAP},
+                                                    {"alibi", CLATTN_ALIBI},
+                                                    {"bias", CLATTN_BIAS},
+                                                    {"mask", CLATTN_MASK},
+                                                    {"key-lengths", CLATTN_KEY_LENGTHS},
+                                                    {"varlen", CLATTN_VARLEN},
+                                                    {"sinks", CLATTN_SINKS},
+                                                    {"dropout", CLATTN_DROPOUT},
+                                                    {NULL, 0}};
+static const struct option_word passes[] = {
+    {"forward", PASS_FORWARD}, {"backward", PASS_BACKWARD}, {"both", PASS_BOTH}, {NULL, 0}};
 static const struct option_word grids[] = {{"flash", FLASH}, {NULL, 0}};
 static const struct option_word causals[] = {{"on", CAUSAL_ON}, {"off", CAUSAL_OFF}, {"both", CAUSAL_BOTH}, {NULL, 0}};
 
@@ -35,6 +51,25 @@ static const struct option_spec options[] = {
      .optional = true,
      .implied = "on",
      .help = "on, off or both (default: off; of a grid, both)"},
+    WORD("pass", "NAME", pass, passes, "forward (default), backward or both"),
+    WORDS("feature", "NAME,...", features, bench_features,
+          "with these score modifications: softcap, alibi, bias, mask,\n"
+          "key-lengths, varlen, sinks, dropout"),
+    {.name = "window",
+     .argument = "L,R",
+     .kind = OPTION_INTEGERS,
+     OPTION_FIELD(window),
+     .minimum = -1,
+     .maximum = INT32_MAX,
+     .help = "with a sliding window: keys to the left and to the right; -1: all"},
+    SHARE("block-density", "X", block_density, "with a block mask that keeps this share of the blocks, at random"),
+    {.name = "block-size",
+     .argument = "BQ,BKV",
+     .kind = OPTION_INTEGERS,
+     OPTION_FIELD(block_size),
+     .minimum = 16,
+     .maximum = 65536,
+     .help = "rows and keys of its blocks, multiples of 16 (default: 64,64)"},
     INTEGER("batch", batch, 1, 1 << 20, "default 1"),
     INTEGER("heads", heads, 1, 1 << 20, "default 8"),
     INTEGER("kv-heads", kv_heads, 1, 1 << 20, "default: heads"),
@@ -61,11 +96,13 @@ const struct command_spec bench_command = {
     .summary = "Measure speed and memory beside standard attention and the device's peak",
     .synopsis =
         "clattn bench [--grid flash] [--n N,...] [--d N,...] [--dtype TYPE,...] [--causal[=WHEN]] [--json[=FILE]]\n"
-        "clattn bench --n N | --n-q N --n-kv N [--batch N] [--heads N] [--kv-heads N] [--d N] [--d-v N] ...",
+        "clattn bench --n N | --n-q N --n-kv N [--batch N] [--heads N] [--kv-heads N] [--d N] [--d-v N] ...\n"
+        "             [--pass NAME] [--feature NAME,...] [--window L,R] [--block-density X [--block-size BQ,BKV]]",
     .details =
         "Times are the device's own, medians of warm runs; flash and standard attention (two CLBlast GEMMs with\n"
         "the scores in device memory) take turns. FLOPs are 2 * batch * heads * n_q * n_kv * (d + d_v), halved\n"
-        "if causal. The peak is that of fp32 multiply-adds, measured in the same turns.",
+        "if causal, fewer with a window or a block mask, 2.5 times that for a backward pass. The peak is that of fp32 "
+        "multiply-adds, measured before and after each turn; the larger counts.",
     .options = options,
 };
 
@@ -93,18 +130,49 @@ static bool add(struct rows *rows, const struct bench_shape *shape)
     return true;
 }
 
-/* One shape in each type and mask. */
+/* What is the same for all rows. */
+static void add_modifications(const struct values *values, struct bench_shape *shape)
+{
+    for (int i = 0; i < values->features.count; i++)
+        shape->features |= (unsigned)values->features.values[i];
+    if (values->window.count) {
+        shape->features |= CLATTN_WINDOW;
+        shape->window_left = values->window.values[0];
+        shape->window_right = values->window.values[1];
+    }
+    if (values->block_density >= 0.0) {
+        shape->features |= CLATTN_BLOCK_MASK;
+        shape->block_density = values->block_density;
+        shape->block_q = values->block_size.count ? (int)values->block_size.values[0] : 64;
+        shape->block_kv = values->block_size.count ? (int)values->block_size.values[1] : 64;
+    }
+}
+
+static bool add_passes(struct rows *rows, const struct values *values, struct bench_shape shape)
+{
+    const int pass = values->pass ? values->pass : PASS_FORWARD;
+    bool enough = true;
+    if (pass & PASS_FORWARD)
+        enough = add(rows, &shape);
+    shape.pass = CLATTN_BACKWARD;
+    if (pass & PASS_BACKWARD)
+        enough = enough && add(rows, &shape);
+    return enough;
+}
+
+/* One shape in each type, mask and direction. */
 static bool add_variants(struct rows *rows, const struct values *values, struct bench_shape shape, int causal)
 {
     const struct option_list fp32 = {.count = 1, .values = {CLATTN_FP32}};
     const struct option_list *dtypes = values->dtype.count ? &values->dtype : &fp32;
     bool enough = true;
+    add_modifications(values, &shape);
     for (int i = 0; i < dtypes->count; i++) {
         shape.dtype = (enum clattn_dtype)dtypes->values[i];
         for (int on = 0; on < 2; on++) {
             shape.causal = on;
             if (causal & (on ? CAUSAL_ON : CAUSAL_OFF))
-                enough = enough && add(rows, &shape);
+                enough = enough && add_passes(rows, values, shape);
         }
     }
     return enough;
@@ -153,6 +221,23 @@ static bool single(const struct values *values)
     return !values->grid && (values->n.count || values->n_q || values->n_kv);
 }
 
+static int check_modifications(const struct values *values, struct failure *failure)
+{
+    if (values->pass == PASS_BOTH && values->skeleton)
+        return fail(failure, STATUS_USAGE, "--skeleton names a kernel of one pass: --pass forward or --pass backward");
+    if (values->window.count && values->window.count != 2)
+        return fail(failure, STATUS_USAGE, "--window: two numbers are needed, L,R, such as 128,0");
+    if (values->block_size.count && values->block_density < 0.0)
+        return fail(failure, STATUS_USAGE, "--block-size needs --block-density X");
+    if (values->block_size.count && values->block_size.count != 2)
+        return fail(failure, STATUS_USAGE, "--block-size: two numbers are needed, BQ,BKV, such as 64,64");
+    for (int i = 0; i < values->block_size.count; i++)
+        if (values->block_size.values[i] % 16)
+            return fail(failure, STATUS_USAGE, "--block-size '%" PRId64 "': must be a multiple of 16",
+                        values->block_size.values[i]);
+    return STATUS_OK;
+}
+
 static int check_values(const struct values *values, struct failure *failure)
 {
     const bool shaped =
@@ -176,6 +261,8 @@ static void row_title(const struct bench_shape *shape, char *text, size_t size)
     snprintf(text, size, "%s, batch %" PRId64 ", heads %" PRId64 ", n %" PRId64 " x %" PRId64 ", d %d%s",
              clattn_dtype_name(shape->dtype), shape->sizes.batch, shape->sizes.heads, shape->sizes.n_q,
              shape->sizes.n_kv, shape->d, shape->causal ? ", causal" : "");
+    if (shape->pass == CLATTN_BACKWARD && strlen(text) < size)
+        snprintf(text + strlen(text), size - strlen(text), ", backward");
 }
 
 /* A row that fails is told of on stderr and left out; the others are still worth having. */
@@ -188,7 +275,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
     struct progress progress;
     int worst = STATUS_OK;
     if (table)
-        bench_print_head(session, bench_peak_best(peak));
+        bench_print_head(session, bench_peak_best(peak), &rows->items[0]);
     progress_start(&progress, rows->count, values->quiet);
     for (int i = 0; i < rows->count; i++) {
         struct bench_row row;
@@ -243,17 +330,21 @@ static int bench_device(const struct values *values, const struct session *sessi
 
 int bench_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.grid = NO_GRID};
+    struct values values = {.grid = NO_GRID, .block_density = -1.0};
     int status = options_parse(&bench_command, argc, argv, &values, failure);
     if (!status)
         status = check_values(&values, failure);
+    if (!status)
+        status = check_modifications(&values, failure);
     if (status)
         return status;
     struct session session;
     status = session_open(&session, &values.device, values.quiet, failure);
     if (status)
         return status;
-    status = check_skeleton(session.capabilities, values.skeleton, failure);
+    status = values.pass == PASS_BACKWARD
+                 ? check_backward_skeleton(session.capabilities, "skeleton", values.skeleton, failure)
+                 : check_skeleton(session.capabilities, values.skeleton, failure);
     if (!status)
         status = bench_device(&values, &session, failure);
     session_close(&session);

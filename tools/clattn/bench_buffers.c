@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench_buffers.h"
+#include "bench_score.h"
 #include "random.h"
 #include "reference.h"
 #include <math.h>
@@ -61,26 +62,77 @@ static int create_filled(const struct session *session, const char *name, enum c
     return code ? fail_code(failure, "filling a buffer", code) : STATUS_OK;
 }
 
+/* Packed sequences lie in [heads, total, d]; all others have the default layout. */
+static struct clattn_layout layout_of(const struct bench_shape *shape, int64_t heads, int64_t n, int64_t d)
+{
+    return shape->features & CLATTN_VARLEN ? clattn_layout_bhnd(heads, shape->sizes.batch * n, d)
+                                           : clattn_layout_bhnd(heads, n, d);
+}
+
+static int create_forward(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
+                          struct failure *failure)
+{
+    const struct clattn_shape *s = &shape->sizes;
+    struct clattn_forward_args *args = &buffers->args;
+    args->q.layout = layout_of(shape, s->heads, s->n_q, shape->d);
+    args->k.layout = layout_of(shape, s->kv_heads, s->n_kv, shape->d);
+    args->v.layout = layout_of(shape, s->kv_heads, s->n_kv, shape->d_v);
+    args->o.layout = layout_of(shape, s->heads, s->n_q, shape->d_v);
+    args->lse.layout = layout_of(shape, s->heads, s->n_q, 1);
+    args->lse.layout.column = 0;
+    int status = create_filled(session, "Q", shape->dtype, buffers->q_elements, 1, &args->q.buffer, failure);
+    if (!status)
+        status = create_filled(session, "K", shape->dtype, buffers->k_elements, 2, &args->k.buffer, failure);
+    if (!status)
+        status = create_filled(session, "V", shape->dtype, buffers->v_elements, 3, &args->v.buffer, failure);
+    if (!status)
+        status = create(session, "O", buffers->o_elements * (uint64_t)clattn_dtype_size(shape->dtype), &args->o.buffer,
+                        failure);
+    if (!status)
+        status = create(session, "LSE", buffers->lse_bytes, &args->lse.buffer, failure);
+    return status ? status : bench_score_create(session, shape, &args->score, failure);
+}
+
+static int create_backward(const struct session *session, const struct bench_shape *shape,
+                           struct bench_buffers *buffers, struct failure *failure)
+{
+    const struct clattn_forward_args *forward = &buffers->args;
+    const uint64_t size = (uint64_t)clattn_dtype_size(shape->dtype);
+    struct clattn_backward_args *args = &buffers->backward;
+    *args = (struct clattn_backward_args){.shape = forward->shape,
+                                          .q = forward->q,
+                                          .k = forward->k,
+                                          .v = forward->v,
+                                          .o = forward->o,
+                                          .lse = forward->lse,
+                                          .d_o = {.layout = forward->o.layout},
+                                          .d_q = {.layout = forward->q.layout},
+                                          .d_k = {.layout = forward->k.layout},
+                                          .d_v = {.layout = forward->v.layout},
+                                          .score = forward->score};
+    int status = create_filled(session, "dO", shape->dtype, buffers->o_elements, 4, &args->d_o.buffer, failure);
+    if (!status)
+        status = create(session, "dQ", buffers->q_elements * size, &args->d_q.buffer, failure);
+    if (!status)
+        status = create(session, "dK", buffers->k_elements * size, &args->d_k.buffer, failure);
+    return status ? status : create(session, "dV", buffers->v_elements * size, &args->d_v.buffer, failure);
+}
+
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure)
 {
     const struct clattn_shape *s = &shape->sizes;
     const uint64_t rows = (uint64_t)(s->batch * s->heads * s->n_q);
     const uint64_t keys = (uint64_t)(s->batch * s->kv_heads * s->n_kv);
-    *buffers = (struct bench_buffers){
-        .args = {.shape = *s}, .o_elements = rows * (uint64_t)shape->d_v, .lse_bytes = rows * sizeof(float)};
-    struct clattn_forward_args *args = &buffers->args;
-    int status = create_filled(session, "Q", shape->dtype, rows * (uint64_t)shape->d, 1, &args->q.buffer, failure);
-    if (!status)
-        status = create_filled(session, "K", shape->dtype, keys * (uint64_t)shape->d, 2, &args->k.buffer, failure);
-    if (!status)
-        status = create_filled(session, "V", shape->dtype, keys * (uint64_t)shape->d_v, 3, &args->v.buffer, failure);
-    if (!status)
-        status = create(session, "O", buffers->o_elements * (uint64_t)clattn_dtype_size(shape->dtype), &args->o.buffer,
-                        failure);
-    if (!status)
-        status = create(session, "LSE", buffers->lse_bytes, &args->lse.buffer, failure);
-    args->lse.layout = (struct clattn_layout){.batch = s->heads * s->n_q, .head = s->n_q, .row = 1};
+    *buffers = (struct bench_buffers){.args = {.shape = *s},
+                                      .q_elements = rows * (uint64_t)shape->d,
+                                      .k_elements = keys * (uint64_t)shape->d,
+                                      .v_elements = keys * (uint64_t)shape->d_v,
+                                      .o_elements = rows * (uint64_t)shape->d_v,
+                                      .lse_bytes = rows * sizeof(float)};
+    int status = create_forward(session, shape, buffers, failure);
+    if (!status && shape->pass == CLATTN_BACKWARD)
+        status = create_backward(session, shape, buffers, failure);
     if (status)
         bench_buffers_destroy(buffers);
     return status;
@@ -88,11 +140,14 @@ int bench_buffers_create(const struct session *session, const struct bench_shape
 
 void bench_buffers_destroy(struct bench_buffers *buffers)
 {
-    const cl_mem all[] = {buffers->args.q.buffer, buffers->args.k.buffer, buffers->args.v.buffer,
-                          buffers->args.o.buffer, buffers->args.lse.buffer};
+    const struct clattn_backward_args *backward = &buffers->backward;
+    const cl_mem all[] = {buffers->args.q.buffer, buffers->args.k.buffer,   buffers->args.v.buffer,
+                          buffers->args.o.buffer, buffers->args.lse.buffer, backward->d_o.buffer,
+                          backward->d_q.buffer,   backward->d_k.buffer,     backward->d_v.buffer};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])
             clReleaseMemObject(all[i]);
+    bench_score_destroy(&buffers->args.score);
     *buffers = (struct bench_buffers){.o_elements = 0};
 }
 
@@ -107,23 +162,36 @@ static bool all_finite(enum clattn_dtype dtype, const void *stored, float *value
     return true;
 }
 
-int bench_check_finite(const struct session *session, const struct bench_shape *shape,
-                       const struct bench_buffers *buffers, struct failure *failure)
+static int check_finite(const struct session *session, const struct bench_shape *shape, const char *name, cl_mem buffer,
+                        uint64_t elements, struct failure *failure)
 {
     const size_t size = (size_t)clattn_dtype_size(shape->dtype);
     float *values = malloc(POOL * sizeof *values);
     void *stored = malloc(POOL * size);
-    int status = values && stored ? STATUS_OK : fail(failure, STATUS_DEVICE, "no memory to read O back");
-    for (uint64_t at = 0; !status && at < buffers->o_elements; at += POOL) {
-        const size_t left = (size_t)(buffers->o_elements - at), count = left < POOL ? left : POOL;
-        const cl_int code = clEnqueueReadBuffer(session->queue, buffers->args.o.buffer, CL_TRUE, at * size,
-                                                count * size, stored, 0, NULL, NULL);
+    int status = values && stored ? STATUS_OK : fail(failure, STATUS_DEVICE, "no memory to read %s back", name);
+    for (uint64_t at = 0; !status && at < elements; at += POOL) {
+        const size_t left = (size_t)(elements - at), count = left < POOL ? left : POOL;
+        const cl_int code =
+            clEnqueueReadBuffer(session->queue, buffer, CL_TRUE, at * size, count * size, stored, 0, NULL, NULL);
         if (code)
             status = fail_code(failure, "clEnqueueReadBuffer", code);
         else if (!all_finite(shape->dtype, stored, values, count))
-            status = fail(failure, STATUS_DEVICE, "O is not finite: 'clattn verify' says more");
+            status = fail(failure, STATUS_DEVICE, "%s is not finite: 'clattn verify' says more", name);
     }
     free(values);
     free(stored);
     return status;
+}
+
+int bench_check_finite(const struct session *session, const struct bench_shape *shape,
+                       const struct bench_buffers *buffers, struct failure *failure)
+{
+    const struct clattn_backward_args *backward = &buffers->backward;
+    int status = check_finite(session, shape, "O", buffers->args.o.buffer, buffers->o_elements, failure);
+    if (status || shape->pass != CLATTN_BACKWARD)
+        return status;
+    status = check_finite(session, shape, "dQ", backward->d_q.buffer, buffers->q_elements, failure);
+    if (!status)
+        status = check_finite(session, shape, "dK", backward->d_k.buffer, buffers->k_elements, failure);
+    return status ? status : check_finite(session, shape, "dV", backward->d_v.buffer, buffers->v_elements, failure);
 }

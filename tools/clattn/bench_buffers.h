@@ -4,17 +4,20 @@
 
 #include "bench.h"
 
-/* The device's side of one row: dense tensors, Q, K and V filled with N(0, 1). */
+/* The device's side of one row: dense tensors, Q, K, V and dO filled with N(0, 1). */
 struct bench_buffers {
-    struct clattn_forward_args args; /* with an LSE; the workspace is whoever's turn it is */
-    uint64_t o_elements, lse_bytes;
+    struct clattn_forward_args args;      /* with an LSE; the workspace is whoever's turn it is */
+    struct clattn_backward_args backward; /* of a row of that pass; the tensors of `args` among its own */
+    uint64_t o_elements, q_elements, k_elements, v_elements;
+    uint64_t lse_bytes;
 };
 
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure);
 void bench_buffers_destroy(struct bench_buffers *buffers);
 
-/* Reads O back: a kernel that was fast because it did not compute leaves NaN or infinities more often than not. */
+/* Reads O, or the gradients, back: a kernel that was fast because it did not compute leaves NaN or infinities more
+ * often than not. */
 int bench_check_finite(const struct session *session, const struct bench_shape *shape,
                        const struct bench_buffers *buffers, struct failure *failure);
 

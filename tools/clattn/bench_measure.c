@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench_buffers.h"
+#include "bench_score.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
 enum { MAX_REPETITIONS = 1000 };
-
-double bench_flops(const struct bench_shape *shape)
-{
-    const struct clattn_shape *s = &shape->sizes;
-    const double pairs = (double)s->n_q * (double)s->n_kv * (shape->causal ? 0.5 : 1.0);
-    return 2.0 * (double)(s->batch * s->heads) * pairs * (shape->d + shape->d_v);
-}
-
-double bench_tflops(const struct bench_row *row)
-{
-    return row->ms.median > 0.0 ? bench_flops(&row->shape) / row->ms.median * 1e-9 : 0.0;
-}
-
-double bench_share(const struct bench_row *row)
-{
-    return row->peak_tflops.median > 0.0 ? bench_tflops(row) / row->peak_tflops.median : 0.0;
-}
 
 /* One row in the making. */
 struct bench {
@@ -58,13 +42,21 @@ static cl_int elapsed(cl_event from, cl_event to, double *ms)
     return code;
 }
 
-static clattn_status time_flash(struct bench *bench, double *ms)
+/* Where a pass is several kernels, its event is the last one's: a command of no length in front marks the start. */
+static clattn_status mark_start(const struct bench *bench, cl_mem scratch, cl_event *event)
+{
+    const cl_float zero = 0.0f;
+    return clEnqueueFillBuffer(bench->session->queue, scratch, &zero, sizeof zero, 0, sizeof zero, 0, NULL, event);
+}
+
+static clattn_status time_forward(struct bench *bench, const clattn_plan *plan, cl_mem workspace, size_t bytes,
+                                  double *ms)
 {
     struct clattn_forward_args args = bench->buffers.args;
-    args.workspace = bench->workspace;
-    args.workspace_bytes = bench->workspace_bytes;
+    args.workspace = workspace;
+    args.workspace_bytes = bytes;
     cl_event event = NULL;
-    clattn_status code = clattn_forward_enqueue(bench->plan, bench->session->queue, &args, 0, NULL, &event);
+    clattn_status code = clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, &event);
     if (!code)
         code = elapsed(NULL, event, ms);
     if (event)
@@ -72,16 +64,39 @@ static clattn_status time_flash(struct bench *bench, double *ms)
     return code;
 }
 
-/* The baseline is several kernels and its event the last one's: a command of no length in front marks the start. */
+/* Its workspace, a float for each row, is never nothing. */
+static clattn_status time_backward(struct bench *bench, double *ms)
+{
+    struct clattn_backward_args args = bench->buffers.backward;
+    args.workspace = bench->workspace;
+    args.workspace_bytes = bench->workspace_bytes;
+    cl_event first = NULL, last = NULL;
+    clattn_status code = mark_start(bench, bench->workspace, &first);
+    if (!code)
+        code = clattn_backward_enqueue(bench->plan, bench->session->queue, &args, 0, NULL, &last);
+    if (!code)
+        code = elapsed(first, last, ms);
+    if (last)
+        clReleaseEvent(last);
+    if (first)
+        clReleaseEvent(first);
+    return code;
+}
+
+static clattn_status time_flash(struct bench *bench, double *ms)
+{
+    return bench->shape->pass == CLATTN_BACKWARD
+               ? time_backward(bench, ms)
+               : time_forward(bench, bench->plan, bench->workspace, bench->workspace_bytes, ms);
+}
+
 static clattn_status time_standard(struct bench *bench, double *ms)
 {
-    const cl_float zero = 0.0f;
     struct clattn_forward_args args = bench->buffers.args;
     args.workspace = bench->standard_workspace;
     args.workspace_bytes = bench->standard_workspace_bytes;
     cl_event first = NULL, last = NULL;
-    clattn_status code = clEnqueueFillBuffer(bench->session->queue, bench->standard_workspace, &zero, sizeof zero, 0,
-                                             sizeof zero, 0, NULL, &first);
+    clattn_status code = mark_start(bench, bench->standard_workspace, &first);
     if (!code)
         code = clattn_standard_enqueue(bench->session->clattn, &bench->problem, bench->session->queue, &args, 0, NULL,
                                        &last);
@@ -97,13 +112,15 @@ static clattn_status time_standard(struct bench *bench, double *ms)
 static int make_plan(struct bench *bench, const char *skeleton, struct bench_row *row, struct failure *failure)
 {
     const struct bench_shape *shape = bench->shape;
-    bench->problem = (struct clattn_problem){.dtype = shape->dtype,
+    bench->problem = (struct clattn_problem){.pass = shape->pass,
+                                             .dtype = shape->dtype,
                                              .d = shape->d,
                                              .d_v = shape->d_v,
                                              .causal = shape->causal ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL,
                                              .expected_n_q = shape->sizes.n_q,
                                              .expected_n_kv = shape->sizes.n_kv,
                                              .skeleton = skeleton};
+    bench_score_problem(shape, &bench->problem);
     const double start = now_ms();
     clattn_status code = clattn_plan_create(&bench->plan, bench->session->clattn, &bench->problem);
     row->first_call_ms = now_ms() - start;
@@ -115,6 +132,29 @@ static int make_plan(struct bench *bench, const char *skeleton, struct bench_row
         bench->workspace =
             clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->workspace_bytes, NULL, &code);
     return code ? fail_library(failure, "plan", code) : STATUS_OK;
+}
+
+/* O and LSE, which a backward pass starts from. */
+static int prepare_backward(struct bench *bench, struct failure *failure)
+{
+    struct clattn_problem problem = bench->problem;
+    clattn_plan *plan = NULL;
+    cl_mem workspace = NULL;
+    size_t bytes = 0;
+    double ms;
+    problem.pass = CLATTN_FORWARD;
+    problem.skeleton = NULL;
+    clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
+    if (!code)
+        code = clattn_plan_workspace_bytes(plan, &bench->shape->sizes, &bytes);
+    if (!code && bytes)
+        workspace = clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (!code)
+        code = time_forward(bench, plan, workspace, bytes, &ms);
+    if (workspace)
+        clReleaseMemObject(workspace);
+    clattn_plan_destroy(&plan);
+    return code ? fail_library(failure, "the forward pass", code) : STATUS_OK;
 }
 
 /* Makes the baseline ready, or says in row->standard_problem why there is none: that is a finding, not an error. */
@@ -172,7 +212,8 @@ static bool take_standard_turn(struct bench *bench, struct bench_row *row)
     return true;
 }
 
-/* In turns, so that a change of the clock or of the machine's load meets all. */
+/* In turns, so that a change of the clock or of the machine's load meets all. The peak is measured on both sides of
+ * each repetition and the larger one counts: where none of the repetitions beats its own, the medians do not either. */
 static int repeat(struct bench *bench, const struct bench_options *options, bool standard, struct bench_row *row,
                   struct failure *failure)
 {
@@ -180,8 +221,9 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     clattn_status code = time_flash(bench, &once); /* the second run: warm */
     row->repetitions = choose_repetitions(options, once);
     for (int i = 0; !code && i < row->repetitions; i++) {
-        bench->peaks[i] = bench_peak_sample(bench->peak);
+        const double before = bench_peak_sample(bench->peak, once);
         code = time_flash(bench, &bench->flash[i]);
+        bench->peaks[i] = fmax(before, bench_peak_sample(bench->peak, once));
         standard = standard && !code && take_standard_turn(bench, row);
     }
     if (code)
@@ -202,15 +244,21 @@ static int measure(struct bench *bench, const struct bench_options *options, str
     if (status)
         return status;
     row->extra_bytes = bench->buffers.lse_bytes + bench->workspace_bytes;
+    if (bench->shape->pass == CLATTN_BACKWARD)
+        status = prepare_backward(bench, failure);
+    if (status)
+        return status;
     const clattn_status code = time_flash(bench, &ms);
     if (code)
         return fail_library(failure, "attention", code);
     status = bench_check_finite(bench->session, bench->shape, &bench->buffers, failure);
     if (status)
         return status;
-    if (!options->standard)
-        snprintf(row->standard_problem, sizeof row->standard_problem, "not asked for");
-    const bool standard = options->standard && prepare_standard(bench, row);
+    const bool comparable = bench->shape->pass == CLATTN_FORWARD && !bench->shape->features;
+    if (!options->standard || !comparable)
+        snprintf(row->standard_problem, sizeof row->standard_problem,
+                 comparable ? "not asked for" : "it is the plain forward pass");
+    const bool standard = options->standard && comparable && prepare_standard(bench, row);
     return repeat(bench, options, standard, row, failure);
 }
 

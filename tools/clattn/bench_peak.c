@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench.h"
 #include "device/source.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@ struct variant {
     int vector_width, accumulators, work_group_size;
 };
 
+enum { MAX_ITERATIONS = 1 << 26 };
+
 struct bench_peak {
     const struct session *session;
     cl_program program;
@@ -16,8 +19,7 @@ struct bench_peak {
     cl_mem out;
     size_t groups;
     struct variant variant;
-    cl_int iterations; /* of a launch of 20 ms or more */
-    double best;       /* TFLOP/s */
+    double best; /* TFLOP/s */
 };
 
 static const struct cla_embedded_file *find_text(void)
@@ -74,12 +76,18 @@ static void release(struct bench_peak *peak)
         clReleaseProgram(peak->program);
 }
 
-static cl_int time_once(const struct bench_peak *peak, double *seconds)
+static double flops_of(const struct bench_peak *peak, cl_int iterations)
+{
+    const double items = (double)peak->groups * peak->variant.work_group_size;
+    return 2.0 * items * iterations * peak->variant.accumulators * peak->variant.vector_width;
+}
+
+static cl_int time_once(const struct bench_peak *peak, cl_int iterations, double *seconds)
 {
     const size_t local = (size_t)peak->variant.work_group_size, global = peak->groups * local;
     cl_event event = NULL;
     cl_ulong start = 0, end = 0;
-    cl_int code = clSetKernelArg(peak->kernel, 1, sizeof peak->iterations, &peak->iterations);
+    cl_int code = clSetKernelArg(peak->kernel, 1, sizeof iterations, &iterations);
     if (!code)
         code = clEnqueueNDRangeKernel(peak->session->queue, peak->kernel, 1, NULL, &global, &local, 0, NULL, &event);
     if (!code)
@@ -94,13 +102,16 @@ static cl_int time_once(const struct bench_peak *peak, double *seconds)
     return code;
 }
 
-double bench_peak_sample(const struct bench_peak *peak)
+double bench_peak_sample(const struct bench_peak *peak, double ms)
 {
-    double seconds;
-    if (time_once(peak, &seconds))
-        return 0.0;
-    const double items = (double)peak->groups * peak->variant.work_group_size;
-    return 2.0 * items * peak->iterations * peak->variant.accumulators * peak->variant.vector_width / seconds * 1e-12;
+    const double seconds = fmin(fmax(ms, 1.0), 100.0) * 1e-3, iterations = peak->best * seconds * 1e12 / flops_of(peak, 1);
+    const cl_int rounded = (cl_int)fmin(fmax(iterations, 1.0), MAX_ITERATIONS);
+    double best = 0.0, taken, total = 0.0;
+    for (int i = 0; i < 4 && total < 0.02 && !time_once(peak, rounded, &taken); i++) {
+        best = fmax(best, flops_of(peak, rounded) / taken * 1e-12);
+        total += taken;
+    }
+    return best;
 }
 
 double bench_peak_best(const struct bench_peak *peak)
@@ -108,19 +119,21 @@ double bench_peak_best(const struct bench_peak *peak)
     return peak->best;
 }
 
+/* The best of ten launches of 20 ms or more. */
 static cl_int measure(struct bench_peak *peak)
 {
-    double seconds = 0.0;
-    peak->iterations = 256;
-    cl_int code = time_once(peak, &seconds);
-    while (!code && seconds < 0.02 && peak->iterations < 1 << 26) {
-        peak->iterations *= 2;
-        code = time_once(peak, &seconds);
-    }
+    double first = 0.0, second = 0.0;
+    cl_int iterations = 128, code = CL_SUCCESS;
+    do {
+        iterations *= 2;
+        code = time_once(peak, iterations, &first);
+        if (!code)
+            code = time_once(peak, iterations, &second);
+    } while (!code && fmin(first, second) < 0.02 && iterations < MAX_ITERATIONS);
     for (int i = 0; !code && i < 10; i++) {
-        const double tflops = bench_peak_sample(peak);
-        if (tflops > peak->best)
-            peak->best = tflops;
+        code = time_once(peak, iterations, &first);
+        if (!code)
+            peak->best = fmax(peak->best, flops_of(peak, iterations) / first * 1e-12);
     }
     return code;
 }

@@ -36,6 +36,38 @@ const char *causal_name(enum clattn_causal causal)
     return option_word_of(option_causal, causal);
 }
 
+const char *pass_name(enum clattn_pass pass)
+{
+    static const char *const names[] = {"forward", "backward", "accumulate"};
+    return (unsigned)pass < sizeof names / sizeof names[0] ? names[pass] : "";
+}
+
+static const struct option_word features_words[] = {{"window", CLATTN_WINDOW},
+                                                    {"softcap", CLATTN_SOFTCAP},
+                                                    {"alibi", CLATTN_ALIBI},
+                                                    {"bias", CLATTN_BIAS},
+                                                    {"mask", CLATTN_MASK},
+                                                    {"block mask", CLATTN_BLOCK_MASK},
+                                                    {"key lengths", CLATTN_KEY_LENGTHS},
+                                                    {"varlen", CLATTN_VARLEN},
+                                                    {"sinks", CLATTN_SINKS},
+                                                    {"dropout", CLATTN_DROPOUT},
+                                                    {NULL, 0}};
+
+const char *feature_name(unsigned feature)
+{
+    return option_word_of(features_words, feature);
+}
+
+void features_text(unsigned features, char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (const struct option_word *word = features_words; word->word && length < size; word++)
+        if (features & (unsigned)word->value)
+            length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "", word->word);
+}
+
 void bytes_text(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};

@@ -7,12 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NumPy's .npy files, versions 1 to 3: little-endian arrays in C order, of the three types that attention takes. */
+/* NumPy's .npy files, versions 1 to 3: little-endian arrays in C order, of the types that attention takes. */
 
 enum npy_type {
     NPY_FLOAT32, /* '<f4' */
     NPY_FLOAT16, /* '<f2' */
-    NPY_UINT16   /* '<u2': holds bf16 */
+    NPY_UINT16,  /* '<u2': holds bf16 */
+    NPY_BOOL,    /* '|b1': masks */
+    NPY_UINT8,   /* '|u1': masks */
+    NPY_INT32,   /* '<i4': lengths */
+    NPY_INT64    /* '<i8': lengths */
 };
 
 #define NPY_MAX_DIMENSIONS 4

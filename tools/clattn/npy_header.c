@@ -11,7 +11,8 @@
 static const struct {
     const char *name;
     size_t size;
-} types[] = {[NPY_FLOAT32] = {"<f4", 4}, [NPY_FLOAT16] = {"<f2", 2}, [NPY_UINT16] = {"<u2", 2}};
+} types[] = {[NPY_FLOAT32] = {"<f4", 4}, [NPY_FLOAT16] = {"<f2", 2}, [NPY_UINT16] = {"<u2", 2}, [NPY_BOOL] = {"|b1", 1},
+             [NPY_UINT8] = {"|u1", 1},   [NPY_INT32] = {"<i4", 4},   [NPY_INT64] = {"<i8", 8}};
 
 const char *npy_type_name(enum npy_type type)
 {
@@ -100,8 +101,9 @@ static int parse_type(struct parser *parser, enum npy_type *type)
     }
     const char *hint = text[0] == '>' ? "it is big-endian; " : strchr(text, 'O') ? "it holds Python objects; " : "";
     return fail(parser->failure, STATUS_FILE,
-                "%s: element type '%s': %sconvert it to '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16)", parser->name, text,
-                hint);
+                "%s: element type '%s': %sconvert it to '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16); masks to '|b1', "
+                "lengths to '<i4'",
+                parser->name, text, hint);
 }
 
 static int parse_order(struct parser *parser)

@@ -172,17 +172,39 @@ void session_close(struct session *session)
     *session = (struct session){.id = NULL};
 }
 
-int check_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure)
+static int check_pass_skeleton(const struct clattn_capabilities *capabilities, enum clattn_pass pass,
+                               const char *option, const char *skeleton, struct failure *failure)
 {
-    const struct clattn_problem problem = {.d = 64, .skeleton = skeleton};
+    const struct clattn_problem problem = {.pass = pass, .d = 64, .skeleton = skeleton};
     struct clattn_plan_info info;
     if (!skeleton || clattn_plan_preview(capabilities, &problem, &info) != CLATTN_INVALID_ARGUMENT)
         return STATUS_OK;
-    return fail(failure, STATUS_USAGE, "--skeleton '%s': %s", skeleton, clattn_error_message());
+    return fail(failure, STATUS_USAGE, "--%s '%s': %s", option, skeleton, clattn_error_message());
+}
+
+int check_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure)
+{
+    return check_pass_skeleton(capabilities, CLATTN_FORWARD, "skeleton", skeleton, failure);
+}
+
+int check_backward_skeleton(const struct clattn_capabilities *capabilities, const char *option, const char *skeleton,
+                            struct failure *failure)
+{
+    return check_pass_skeleton(capabilities, CLATTN_BACKWARD, option, skeleton, failure);
 }
 
 void session_title(const struct session *session, char *text, size_t size)
 {
     snprintf(text, size, "%d:%d %s (%s)", session->platform, session->device, session->capabilities->device_name,
              session->capabilities->platform_name);
+}
+
+int check_any_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure)
+{
+    struct failure backward;
+    const int status = check_skeleton(capabilities, skeleton, failure);
+    if (!status || !check_backward_skeleton(capabilities, "skeleton", skeleton, &backward))
+        return STATUS_OK;
+    const struct failure forward = *failure;
+    return fail(failure, status, "%.1800s; or, for gradients: %.1800s", forward.text, clattn_error_message());
 }

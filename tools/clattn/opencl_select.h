@@ -42,6 +42,11 @@ void session_close(struct session *session); /* zero-initialised and closed sess
 /* Whether --skeleton named one: STATUS_USAGE and the names that there are. NULL, not given, is right. */
 int check_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure);
 
+/* The same for one that computes gradients, named by --`option`; and for --skeleton where it may be of either kind. */
+int check_backward_skeleton(const struct clattn_capabilities *capabilities, const char *option, const char *skeleton,
+                            struct failure *failure);
+int check_any_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure);
+
 /* "0:1 NVIDIA H200 (NVIDIA CUDA)" */
 void session_title(const struct session *session, char *text, size_t size);
 

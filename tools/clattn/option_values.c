@@ -46,11 +46,27 @@ static int store_integer(const struct option_spec *option, const char *text, int
     return STATUS_OK;
 }
 
-static int store_number(const struct option_spec *option, const char *text, double *value, struct failure *failure)
+static bool parse_number(const char *text, double *value)
 {
     char *end;
-    const double parsed = strtod(text, &end);
-    const bool number = *text && strchr("-.0123456789", *text) && !*end;
+    *value = strtod(text, &end);
+    return *text && strchr("-.0123456789", *text) && !*end;
+}
+
+static int store_share(const struct option_spec *option, const char *text, double *value, struct failure *failure)
+{
+    double parsed;
+    if (!parse_number(text, &parsed) || !(parsed >= 0.0 && (float)parsed < 1.0f))
+        return fail(failure, STATUS_USAGE, "--%s '%s': must be a number from 0 to less than 1, such as 0.1",
+                    option->name, text);
+    *value = parsed;
+    return STATUS_OK;
+}
+
+static int store_number(const struct option_spec *option, const char *text, double *value, struct failure *failure)
+{
+    double parsed;
+    const bool number = parse_number(text, &parsed);
     if (!number || !(fabs(parsed) >= (double)FLT_MIN && fabs(parsed) <= (double)FLT_MAX))
         return fail(failure, STATUS_USAGE,
                     "--%s '%s': must be a number such as 0.125, neither 0 nor beyond what fp32 can hold", option->name,
@@ -135,6 +151,8 @@ int option_store(const struct option_spec *option, const char *text, void *value
         return store_integer(option, text, field, failure);
     case OPTION_NUMBER:
         return store_number(option, text, field, failure);
+    case OPTION_SHARE:
+        return store_share(option, text, field, failure);
     case OPTION_WORD:
         status = store_word(option, text, &word, failure);
         if (!status)

@@ -4,7 +4,7 @@
 #include <getopt.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 40, HELP = 1000 };
+enum { MAX_OPTIONS = 64, HELP = 1000 };
 
 /* Levenshtein's distance, for words of an option's length. */
 static int edit_distance(const char *a, const char *b)
@@ -119,6 +119,17 @@ int options_parse(const struct command_spec *command, int argc, char **argv, voi
     return STATUS_OK;
 }
 
+/* Text whose further lines begin below its first. */
+static void print_lines(const char *text, int indent, FILE *stream)
+{
+    for (; *text; text++) {
+        putc(*text, stream);
+        if (*text == '\n')
+            fprintf(stream, "%*s", indent, "");
+    }
+    putc('\n', stream);
+}
+
 static void print_option(const struct option_spec *option, FILE *stream)
 {
     char left[64];
@@ -129,18 +140,17 @@ static void print_option(const struct option_spec *option, FILE *stream)
     else
         snprintf(left, sizeof left, "--%s %s", option->name, option->argument);
     if (strlen(left) > 26)
-        fprintf(stream, "  %s\n  %-26s %s\n", left, "", option->help);
+        fprintf(stream, "  %s\n  %-26s ", left, "");
     else
-        fprintf(stream, "  %-26s %s\n", left, option->help);
+        fprintf(stream, "  %-26s ", left);
+    print_lines(option->help, 29, stream);
 }
 
 void options_help(const struct command_spec *command, FILE *stream)
 {
     fprintf(stream, "%s\n\nUsage:\n", command->summary);
     fputs("  ", stream);
-    for (const char *at = command->synopsis; *at; at++)
-        fprintf(stream, *at == '\n' ? "%c  " : "%c", *at); /* further lines are indented too */
-    putc('\n', stream);
+    print_lines(command->synopsis, 2, stream);
     fprintf(stream, "\nOptions:\n");
     for (const struct option_spec *option = command->options; option->kind; option++)
         print_option(option, stream);

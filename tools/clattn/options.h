@@ -17,6 +17,7 @@ enum option_kind {
     OPTION_STRING,   /* const char * */
     OPTION_INTEGER,  /* int64_t, in minimum .. maximum */
     OPTION_NUMBER,   /* double: finite, representable as float, not 0 */
+    OPTION_SHARE,    /* double: 0 <= x < 1 */
     OPTION_WORD,     /* int: the value of one of `words` */
     OPTION_INTEGERS, /* struct option_list of integers, "64,128" */
     OPTION_WORDS,    /* struct option_list of words' values */
@@ -45,7 +46,7 @@ struct option_spec {
     const char *argument; /* as help calls it; NULL for a flag */
     enum option_kind kind;
     size_t field; /* offset in the subcommand's struct of values */
-    const char *help;
+    const char *help; /* further lines behind a line feed */
     int64_t minimum, maximum;
     const struct option_word *words;
     bool optional;       /* the value may be left out, and then is */
@@ -65,6 +66,10 @@ struct option_spec {
 #define NUMBER(name_, argument_, member_, help_)                                                                       \
     {                                                                                                                  \
         .name = name_, .argument = argument_, .kind = OPTION_NUMBER, OPTION_FIELD(member_), .help = help_              \
+    }
+#define SHARE(name_, argument_, member_, help_)                                                                        \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_SHARE, OPTION_FIELD(member_), .help = help_               \
     }
 #define INTEGER(name_, member_, minimum_, maximum_, help_)                                                             \
     {                                                                                                                  \

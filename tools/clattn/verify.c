@@ -17,8 +17,8 @@ struct values {
 
 static const struct option_spec options[] = {
     FLAG("quick", quick, "a selection that takes seconds (the default)"),
-    FLAG("full", full, "every head dimension, type, mask, length and layout: minutes"),
-    INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs (default: the time)"),
+    FLAG("full", full, "every head dimension, type, mask, score modification, length and layout: minutes"),
+    INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs and combinations (default: the time)"),
     INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
     DEVICE("which to certify (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
@@ -33,7 +33,8 @@ const struct command_spec verify_command = {
     .synopsis = "clattn verify [--quick | --full] [--seed N] [--device P:D] [--skeleton NAME] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
-        "in the input's type, plus a floor for rounding. Buffers lie between guards, outputs hold NaN before,\n"
+        "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
+        "alone and in pairs and triples drawn at random. Buffers lie between guards, outputs hold NaN before,\n"
         "inputs are compared afterwards.",
     .options = options,
 };
@@ -77,7 +78,7 @@ static void report_failure(struct tally *tally, int index, const char *name, con
 
 static void check(struct tally *tally, const struct verify_case *item, int index)
 {
-    char name[256];
+    char name[512];
     verify_case_name(item, name, sizeof name);
     progress_step(&tally->progress, name);
     const struct verify_result result = verify_check(tally->session, item, case_seed(tally->values, index));
@@ -156,10 +157,10 @@ int verify_main(int argc, char **argv, struct failure *failure)
     status = session_open(&session, &values.device, values.quiet, failure);
     if (status)
         return status;
-    status = check_skeleton(session.capabilities, values.skeleton, failure);
+    status = check_any_skeleton(session.capabilities, values.skeleton, failure);
     if (!status) {
         struct verify_list list;
-        verify_list_create(&list, values.full, session.capabilities, values.skeleton);
+        verify_list_create(&list, values.full, session.capabilities, values.skeleton, (uint64_t)values.seed);
         status = check_all(&values, &session, &list, failure);
         verify_list_destroy(&list);
     }

@@ -2,24 +2,39 @@
 #include "verify_case.h"
 #include "names.h"
 #include "random.h"
+#include "verify_score.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ", window, score_mod": what the scores go through. */
+static void modifications_text(const struct verify_case *item, char *text, size_t size)
+{
+    char names[160];
+    features_text(item->problem.score.features, names, sizeof names);
+    snprintf(text, size, "%s%s%s%s", names[0] ? ", " : "", names, item->mods & VERIFY_SCORE_MOD ? ", score_mod" : "",
+             item->mods & VERIFY_MASK_MOD ? ", mask_mod" : "");
+}
+
 void verify_case_name(const struct verify_case *item, char *text, size_t size)
 {
-    static const char *const kinds[VERIFY_KINDS] = {"reference",  "constant V",  "permuted keys",    "shifted logits",
-                                                    "split keys", "linear in V", "separate batches", "bit-equal"};
+    static const char *const kinds[VERIFY_KINDS] = {"reference",        "backward",       "state",      "constant V",
+                                                    "permuted keys",    "shifted logits", "split keys", "linear in V",
+                                                    "separate batches", "bit-equal"};
     static const char *const layouts[VERIFY_LAYOUTS] = {"bhnd", "bnhd", "strided"};
     const struct reference_problem *p = &item->problem;
+    char modifications[224], chunk[64] = "";
+    modifications_text(item, modifications, sizeof modifications);
+    if (item->kind == VERIFY_STATE)
+        snprintf(chunk, sizeof chunk, " in chunks of %" PRId64 "%s", item->chunk, item->merged ? ", merged" : "");
     snprintf(text, size,
-             "%s, %s, d %d/%d, causal %s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
+             "%s%s, %s, d %d/%d, causal %s%s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
              ", %s, gain %g, %s",
-             kinds[item->kind], clattn_dtype_name(p->dtype), p->d, p->d_v, causal_name(p->causal), p->shape.n_q,
-             p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout], item->gain,
-             item->skeleton ? item->skeleton : "planner's choice");
+             kinds[item->kind], chunk, clattn_dtype_name(p->dtype), p->d, p->d_v, causal_name(p->causal), modifications,
+             p->shape.n_q, p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout],
+             item->gain, item->skeleton ? item->skeleton : "planner's choice");
 }
 
 bool verify_fail(struct verify_result *result, const char *format, ...)
@@ -37,7 +52,22 @@ static float *floats(size_t count)
     return calloc(count ? count : 1, sizeof(float));
 }
 
-bool verify_data_create(const struct reference_problem *problem, struct verify_data *data)
+static bool create_gradients(const struct reference_problem *problem, struct verify_data *data)
+{
+    data->d_o = floats(reference_o_count(problem));
+    data->d_q = floats(reference_q_count(problem));
+    data->d_k = floats(reference_k_count(problem));
+    data->d_v = floats(reference_v_count(problem));
+    if (problem->score.features & CLATTN_BIAS)
+        data->d_bias = floats(reference_d_bias_count(problem));
+    if (problem->score.features & CLATTN_SINKS)
+        data->d_sinks = floats((size_t)problem->shape.heads);
+    return data->d_o && data->d_q && data->d_k && data->d_v &&
+           (data->d_bias || !(problem->score.features & CLATTN_BIAS)) &&
+           (data->d_sinks || !(problem->score.features & CLATTN_SINKS));
+}
+
+bool verify_data_create(const struct reference_problem *problem, bool backward, struct verify_data *data)
 {
     const size_t rows = reference_row_count(problem);
     *data = (struct verify_data){.q = floats(reference_q_count(problem)),
@@ -47,7 +77,8 @@ bool verify_data_create(const struct reference_problem *problem, struct verify_d
                                  .lse = floats(rows),
                                  .m = floats(rows),
                                  .l = floats(rows)};
-    if (data->q && data->k && data->v && data->o && data->lse && data->m && data->l)
+    if (data->q && data->k && data->v && data->o && data->lse && data->m && data->l &&
+        (!backward || create_gradients(problem, data)))
         return true;
     verify_data_destroy(data);
     return false;
@@ -55,7 +86,8 @@ bool verify_data_create(const struct reference_problem *problem, struct verify_d
 
 void verify_data_destroy(struct verify_data *data)
 {
-    float *const arrays[] = {data->q, data->k, data->v, data->o, data->lse, data->m, data->l};
+    float *const arrays[] = {data->q,   data->k,   data->v,   data->o,   data->lse,    data->m,      data->l,
+                             data->d_o, data->d_q, data->d_k, data->d_v, data->d_bias, data->d_sinks};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         free(arrays[i]);
     *data = (struct verify_data){.q = NULL};
@@ -75,19 +107,42 @@ void verify_data_fill(const struct verify_case *item, uint64_t seed, struct veri
     fill(problem->dtype, &random, 1.0, data->q, reference_q_count(problem));
     fill(problem->dtype, &random, item->gain, data->k, reference_k_count(problem));
     fill(problem->dtype, &random, 1.0, data->v, reference_v_count(problem));
+    if (data->d_o)
+        fill(problem->dtype, &random, 1.0, data->d_o, reference_o_count(problem));
+}
+
+static bool report(const char *what, const struct reference_verdict *verdict, const float *out, const double *expected,
+                   size_t columns, struct verify_result *result)
+{
+    if (verdict->allowed > 0.0)
+        result->share = fmax(result->share, verdict->error / verdict->allowed);
+    if (verdict->pass)
+        return true;
+    return verify_fail(result, "%s: error %g where %g is allowed, at row %zu, column %zu: got %g, expected %g", what,
+                       verdict->error, verdict->allowed, verdict->at / columns, verdict->at % columns,
+                       (double)out[verdict->at], expected[verdict->at]);
 }
 
 bool verify_close(const char *what, const float *out, const double *expected, const float *naive, size_t count,
                   size_t columns, double floor, struct verify_result *result)
 {
     const struct reference_verdict verdict = reference_judge(out, expected, naive, count, floor);
-    if (verdict.allowed > 0.0)
-        result->share = fmax(result->share, verdict.error / verdict.allowed);
-    if (verdict.pass)
+    return report(what, &verdict, out, expected, columns, result);
+}
+
+bool verify_gradient_close(const char *what, const float *out, const double *expected, const float *naive, size_t count,
+                           size_t columns, double floor, struct verify_result *result)
+{
+    const struct reference_verdict verdict = reference_judge_gradient(out, expected, naive, count, floor);
+    return report(what, &verdict, out, expected, columns, result);
+}
+
+bool verify_same_bits(const char *what, const float *first, const float *again, size_t count,
+                      struct verify_result *result)
+{
+    if (!memcmp(first, again, count * sizeof *first))
         return true;
-    return verify_fail(result, "%s: error %g where %g is allowed, at row %zu, column %zu: got %g, expected %g", what,
-                       verdict.error, verdict.allowed, verdict.at / columns, verdict.at % columns,
-                       (double)out[verdict.at], expected[verdict.at]);
+    return verify_fail(result, "%s: a further run gave other bits than the first", what);
 }
 
 /* What the reference answers. */
@@ -131,7 +186,8 @@ static bool check_rule(const struct session *session, const clattn_plan *plan, c
                        struct verify_data *data, struct verify_result *result)
 {
     struct expected expected;
-    bool good = verify_forward(session, plan, item, &item->problem, data, result);
+    bool good = item->kind == VERIFY_STATE ? verify_state(session, plan, item, data, result)
+                                           : verify_forward(session, plan, item, &item->problem, data, result);
     if (good) {
         good = expect(&item->problem, data, &expected) ? judge(&item->problem, data, &expected, result)
                                                        : verify_fail(result, "no memory for the reference");
@@ -144,22 +200,62 @@ static bool check_rule(const struct session *session, const clattn_plan *plan, c
     return good;
 }
 
-static clattn_status make_plan(const struct session *session, const struct verify_case *item, clattn_plan **plan)
+enum clattn_pass verify_pass(const struct verify_case *item)
 {
-    const struct clattn_problem problem = {.dtype = item->problem.dtype,
+    return item->kind == VERIFY_BACKWARD ? CLATTN_BACKWARD
+           : item->kind == VERIFY_STATE  ? CLATTN_ACCUMULATE
+                                         : CLATTN_FORWARD;
+}
+
+clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
+                          clattn_plan **plan)
+{
+    const struct reference_score *score = &item->problem.score;
+    const bool own = pass == verify_pass(item), blocks = score->features & CLATTN_BLOCK_MASK;
+    const struct clattn_problem problem = {.pass = pass,
+                                           .dtype = item->problem.dtype,
                                            .d = item->problem.d,
                                            .d_v = item->problem.d_v,
                                            .causal = item->problem.causal,
                                            .scale = (float)item->problem.scale,
-                                           .skeleton = item->skeleton};
+                                           .features = score->features,
+                                           .block_q = blocks ? score->block_q : 0,
+                                           .block_kv = blocks ? score->block_kv : 0,
+                                           .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
+                                           .score_mod_grad =
+                                               item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
+                                           .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
+                                           .skeleton = own ? item->skeleton : NULL};
     return clattn_plan_create(plan, session->clattn, &problem);
 }
 
-struct verify_result verify_check(const struct session *session, const struct verify_case *item, uint64_t seed)
+clattn_status verify_workspace(const struct session *session, const clattn_plan *plan, const struct clattn_shape *shape,
+                               cl_mem *workspace, size_t *bytes)
+{
+    clattn_status code = clattn_plan_workspace_bytes(plan, shape, bytes);
+    if (!code && *bytes)
+        *workspace = clCreateBuffer(session->context, CL_MEM_READ_WRITE, *bytes, NULL, &code);
+    return code;
+}
+
+static void check_data(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                       uint64_t seed, struct verify_data *data, struct verify_result *result)
+{
+    verify_data_fill(item, seed, data);
+    if (item->kind == VERIFY_RULE || item->kind == VERIFY_STATE)
+        check_rule(session, plan, item, data, result);
+    else if (item->kind == VERIFY_BACKWARD)
+        verify_gradients(session, plan, item, data, result);
+    else
+        verify_law(session, plan, item, seed, data, result);
+}
+
+static struct verify_result check_filled(const struct session *session, const struct verify_case *item,
+                                         const struct verify_counts *counts, uint64_t seed)
 {
     struct verify_result result = {.outcome = VERIFY_PASS};
     clattn_plan *plan = NULL;
-    const clattn_status code = make_plan(session, item, &plan);
+    const clattn_status code = verify_plan(session, item, verify_pass(item), &plan);
     if (code) {
         verify_fail(&result, "%s: %.900s", clattn_status_name(code), clattn_error_message());
         if (code == CLATTN_NOTHING_FITS && item->skeleton)
@@ -167,16 +263,27 @@ struct verify_result verify_check(const struct session *session, const struct ve
         return result;
     }
     struct verify_data data;
-    if (verify_data_create(&item->problem, &data)) {
-        verify_data_fill(item, seed, &data);
-        if (item->kind == VERIFY_RULE)
-            check_rule(session, plan, item, &data, &result);
-        else
-            verify_law(session, plan, item, seed, &data, &result);
+    if (verify_data_create(&item->problem, item->kind == VERIFY_BACKWARD, &data)) {
+        data.counts = *counts;
+        check_data(session, plan, item, seed, &data, &result);
         verify_data_destroy(&data);
     } else {
         verify_fail(&result, "no memory for its arrays");
     }
     clattn_plan_destroy(&plan);
+    return result;
+}
+
+struct verify_result verify_check(const struct session *session, const struct verify_case *item, uint64_t seed)
+{
+    struct verify_case filled = *item;
+    struct verify_score score;
+    struct verify_result result = {.outcome = VERIFY_PASS};
+    if (!verify_score_create(&filled.problem, item->mods, seed, &score)) {
+        verify_fail(&result, "no memory for its arrays");
+        return result;
+    }
+    result = check_filled(session, &filled, &score.counts, seed);
+    verify_score_destroy(&score);
     return result;
 }

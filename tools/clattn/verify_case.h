@@ -15,7 +15,9 @@ enum verify_layout {
 };
 
 enum verify_kind {
-    VERIFY_RULE, /* against the float64 reference, by FlashAttention's rule */
+    VERIFY_RULE,     /* against the float64 reference, by FlashAttention's rule */
+    VERIFY_BACKWARD, /* gradients, likewise */
+    VERIFY_STATE,    /* the forward pass with keys in chunks, likewise */
     VERIFY_CONSTANT_V,
     VERIFY_PERMUTED_KEYS,
     VERIFY_SHIFTED_LOGITS,
@@ -26,13 +28,20 @@ enum verify_kind {
     VERIFY_KINDS
 };
 
+/* The user's functions that a case has. */
+enum verify_mod { VERIFY_SCORE_MOD = 1, VERIFY_MASK_MOD = 2 };
+
 struct verify_case {
     enum verify_kind kind;
-    struct reference_problem problem;
+    struct reference_problem
+        problem; /* of its score modifications features and block sizes; values are made up later */
+    int mods;    /* enum verify_mod */
     enum verify_layout layout;
     double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
     const char *skeleton; /* NULL: the planner's choice */
-    int runs;             /* of VERIFY_BIT_EQUAL */
+    int runs;             /* how often, when bits are compared */
+    int64_t chunk;        /* of VERIFY_STATE: keys that are accumulated at a time */
+    bool merged;          /* and every other chunk goes to a second state, which is merged at last */
 };
 
 /* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */
@@ -51,13 +60,20 @@ struct verify_result {
     char text[1024];
 };
 
-/* Dense arrays of one forward pass. */
-struct verify_data {
-    float *q, *k, *v;
-    float *o, *lse, *m, *l; /* what the device answered */
+/* Elements of the arrays of the score modifications. */
+struct verify_counts {
+    size_t alibi, bias, mask, block_mask, lengths, sinks, data;
 };
 
-bool verify_data_create(const struct reference_problem *problem, struct verify_data *data);
+/* Dense arrays of one pass. Those of a backward pass are NULL in others. */
+struct verify_data {
+    struct verify_counts counts;
+    float *q, *k, *v, *d_o;
+    float *o, *lse, *m, *l; /* what the device answered */
+    float *d_q, *d_k, *d_v, *d_bias, *d_sinks;
+};
+
+bool verify_data_create(const struct reference_problem *problem, bool backward, struct verify_data *data);
 void verify_data_destroy(struct verify_data *data);
 
 /* Random inputs, rounded to the problem's type. */
@@ -69,6 +85,31 @@ void verify_data_fill(const struct verify_case *item, uint64_t seed, struct veri
 bool verify_forward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
                     const struct reference_problem *problem, struct verify_data *data, struct verify_result *result);
 
+/* Plans what the case says, for this pass. A skeleton that the case names is of its own pass: others are planned. */
+clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
+                          clattn_plan **plan);
+enum clattn_pass verify_pass(const struct verify_case *item);
+
+/* The buffer of a call's workspace; NULL where it needs none. */
+clattn_status verify_workspace(const struct session *session, const clattn_plan *plan, const struct clattn_shape *shape,
+                               cl_mem *workspace, size_t *bytes);
+
+/* Runs the backward pass on what a forward pass left in `data`. */
+bool verify_backward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                     struct verify_data *data, struct verify_result *result);
+
+/* A case of that kind, whole; data is filled. */
+bool verify_gradients(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                      struct verify_data *data, struct verify_result *result);
+
+/* The forward pass through the streaming state, with O, LSE, m and l as that has them. */
+bool verify_state(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                  struct verify_data *data, struct verify_result *result);
+
+/* Whether `count` floats are the same to the bit; else the result is filled. */
+bool verify_same_bits(const char *what, const float *first, const float *again, size_t count,
+                      struct verify_result *result);
+
 /* Fills the result as failed and returns false. */
 __attribute__((format(printf, 2, 3))) bool verify_fail(struct verify_result *result, const char *format, ...);
 
@@ -77,7 +118,11 @@ __attribute__((format(printf, 2, 3))) bool verify_fail(struct verify_result *res
 bool verify_close(const char *what, const float *out, const double *expected, const float *naive, size_t count,
                   size_t columns, double floor, struct verify_result *result);
 
-/* A law of attention (every kind but VERIFY_RULE); data is filled. */
+/* The same for a gradient, whose rule is a little wider. */
+bool verify_gradient_close(const char *what, const float *out, const double *expected, const float *naive, size_t count,
+                           size_t columns, double floor, struct verify_result *result);
+
+/* A law of attention (every kind from VERIFY_CONSTANT_V on); data is filled. */
 bool verify_law(const struct session *session, const clattn_plan *plan, const struct verify_case *item, uint64_t seed,
                 struct verify_data *data, struct verify_result *result);
 

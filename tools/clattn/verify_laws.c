@@ -121,7 +121,7 @@ static bool forward_part(const struct law *law, int64_t first, int64_t count, st
 {
     struct reference_problem problem = law->item->problem;
     problem.shape.n_kv = count;
-    if (!verify_data_create(&problem, part))
+    if (!verify_data_create(&problem, false, part))
         return verify_fail(law->result, "no memory for its arrays");
     memcpy(part->q, law->data->q, reference_q_count(&problem) * sizeof *part->q);
     take_keys(&law->item->problem.shape, law->data->k, (size_t)problem.d, first, count, part->k);
@@ -237,6 +237,8 @@ static bool apply(struct law *law)
     case VERIFY_BIT_EQUAL:
         return bit_equal(law);
     case VERIFY_RULE:
+    case VERIFY_BACKWARD:
+    case VERIFY_STATE:
     case VERIFY_KINDS:
         break;
     }

@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_list.h"
+#include "random.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Which skeletons there are. forward_cpu has no parallelism within a work-group, so a GPU is not asked to run it. A CPU
- * can run forward_simt, but its compiler takes seconds for each kernel of that shape, so a quick run has one of them.
+/* Which skeletons there are. The ones for CPUs have no parallelism within a work-group, so a GPU is not asked to run
+ * them. A CPU can run the others, but its compiler takes seconds for each kernel of that shape, so a quick run has one
+ * of each.
  */
 static const struct {
     const char *name;
+    bool backward;
     bool suits_cpu, suits_others;
     bool slow_to_compile_on_cpu;
-} skeletons[] = {
-    {"forward_simt", true, true, true}, {"forward_cpu", true, false, false}, {"forward_matrix", false, true, false}};
+} skeletons[] = {{"forward_simt", false, true, true, true},     {"forward_cpu", false, true, false, false},
+                 {"forward_matrix", false, false, true, false}, {"backward_simt", true, true, true, true},
+                 {"backward_cpu", true, true, false, false},    {"backward_matrix", true, false, true, false}};
 
-/* Matrix units do not serve all types and dimensions, and most devices have none. Its cases for these are left out:
- * they would be skipped, as if something were wrong with the device. */
-static bool serves(const struct verify_list *list, const char *skeleton, int dtype, int d, int d_v)
+/* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
+ * Its cases for these are left out: they would be skipped, as if something were wrong with the device. */
+static bool serves(const struct verify_list *list, const struct verify_case *item)
 {
-    const struct clattn_problem problem = {.dtype = (enum clattn_dtype)dtype, .d = d, .d_v = d_v, .skeleton = skeleton};
+    struct clattn_problem problem = {.pass = verify_pass(item),
+                                     .dtype = item->problem.dtype,
+                                     .d = item->problem.d,
+                                     .d_v = item->problem.d_v,
+                                     .skeleton = item->skeleton};
     struct clattn_plan_info info;
-    return !skeleton || strncmp(skeleton, "forward_matrix", 14) != 0 ||
+    if (!item->skeleton)
+        return true;
+    if ((strncmp(item->skeleton, "backward", 8) == 0) != (item->kind == VERIFY_BACKWARD))
+        return false;
+    return !strstr(item->skeleton, "_matrix") ||
            clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS;
 }
 
@@ -64,12 +76,13 @@ static bool affordable(struct reference_problem *problem)
     return pairs < 500e3 || problem->d + problem->d_v <= 256;
 }
 
-static struct verify_case cycled(const char *skeleton, int dtype, int causal, int d, int d_v, const int64_t *n,
-                                 int turn)
+static struct verify_case cycled(const char *skeleton, enum verify_kind kind, int dtype, int causal, int d, int d_v,
+                                 const int64_t *n, int turn)
 {
+    static const int64_t chunks[] = {64, 50, 1000, 17};
     const int64_t *h = heads[turn % COUNT(heads)];
     return (struct verify_case){
-        .kind = VERIFY_RULE,
+        .kind = kind,
         .problem = {.dtype = (enum clattn_dtype)dtype,
                     .d = d,
                     .d_v = d_v,
@@ -78,20 +91,21 @@ static struct verify_case cycled(const char *skeleton, int dtype, int causal, in
                     .shape = {.batch = h[0], .heads = h[1], .kv_heads = h[2], .n_q = n[0], .n_kv = n[1]}},
         .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
         .gain = gains[turn % COUNT(gains)],
-        .skeleton = skeleton};
+        .skeleton = skeleton,
+        .runs = kind == VERIFY_BACKWARD || kind == VERIFY_STATE ? 2 : 1,
+        .chunk = chunks[turn % COUNT(chunks)],
+        .merged = turn % 3 == 1};
 }
 
 /* All lengths for one kernel. */
-static void add_lengths(struct verify_list *list, bool full, const char *skeleton, int dtype, int causal, int d,
-                        int d_v)
+static void add_lengths(struct verify_list *list, bool full, const char *skeleton, enum verify_kind kind, int dtype,
+                        int causal, int d, int d_v)
 {
-    if (!serves(list, skeleton, dtype, d, d_v))
-        return;
     const int64_t(*const n)[2] = full ? lengths : quick_lengths;
     const int count = full ? COUNT(lengths) : COUNT(quick_lengths);
     for (int i = 0; i < count; i++) {
-        struct verify_case item = cycled(skeleton, dtype, causal, d, d_v, n[i], i + d + 2 * dtype + causal);
-        if (affordable(&item.problem))
+        struct verify_case item = cycled(skeleton, kind, dtype, causal, d, d_v, n[i], i + d + 2 * dtype + causal);
+        if (serves(list, &item) && affordable(&item.problem))
             add(list, item);
     }
 }
@@ -101,54 +115,142 @@ static void add_full(struct verify_list *list, const char *skeleton)
     for (int i = 0; i < COUNT(dimensions); i++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++)
             for (int causal = CLATTN_FULL; causal <= CLATTN_CAUSAL_TOP_LEFT; causal++)
-                add_lengths(list, true, skeleton, dtype, causal, dimensions[i], dimensions[i]);
+                add_lengths(list, true, skeleton, VERIFY_RULE, dtype, causal, dimensions[i], dimensions[i]);
     for (int i = 0; i < COUNT(unequal); i++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++)
-            add_lengths(list, true, skeleton, dtype, i % 3, unequal[i][0], unequal[i][1]);
+            add_lengths(list, true, skeleton, VERIFY_RULE, dtype, i % 3, unequal[i][0], unequal[i][1]);
+}
+
+/* Gradients and the streaming state: each dimension in each type, each with one of the masks. */
+static void add_full_others(struct verify_list *list, const char *skeleton, enum verify_kind kind)
+{
+    for (int i = 0; i < COUNT(dimensions); i++)
+        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++)
+            add_lengths(list, true, skeleton, kind, dtype, (i + dtype) % 3, dimensions[i], dimensions[i]);
+    for (int i = 0; i < COUNT(unequal); i++)
+        add_lengths(list, true, skeleton, kind, i % 3, (i + 1) % 3, unequal[i][0], unequal[i][1]);
 }
 
 /* Each type, each mask, each dimension once or twice, as compiling takes the most time. */
 static void add_quick(struct verify_list *list, const char *skeleton)
 {
+    const struct verify_case widest = {.problem = {.dtype = CLATTN_FP32, .d = 128, .d_v = 128}, .skeleton = skeleton};
     for (int i = 0; i < COUNT(quick_dimensions); i++)
-        add_lengths(list, false, skeleton, i % 3, i % 3, quick_dimensions[i], quick_dimensions[i]);
-    add_lengths(list, false, skeleton, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 64, 64);
-    add_lengths(list, false, skeleton, CLATTN_BF16, CLATTN_FULL, 40, 96);
-    if (!serves(list, skeleton, CLATTN_FP32, 128, 128)) /* then d = 128 is still missing */
-        add_lengths(list, false, skeleton, CLATTN_FP16, CLATTN_FULL, 128, 128);
+        add_lengths(list, false, skeleton, VERIFY_RULE, i % 3, i % 3, quick_dimensions[i], quick_dimensions[i]);
+    add_lengths(list, false, skeleton, VERIFY_RULE, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 64, 64);
+    add_lengths(list, false, skeleton, VERIFY_RULE, CLATTN_BF16, CLATTN_FULL, 40, 96);
+    if (!serves(list, &widest)) /* then d = 128 is still missing */
+        add_lengths(list, false, skeleton, VERIFY_RULE, CLATTN_FP16, CLATTN_FULL, 128, 128);
+    add_lengths(list, false, skeleton, VERIFY_STATE, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 64, 64);
+    for (int i = 0; i < 3; i++)
+        add_lengths(list, false, skeleton, VERIFY_BACKWARD, i, i, quick_dimensions[i + 1], quick_dimensions[i + 1]);
+}
+
+/* Score modifications by number: the bits of enum clattn_feature, then the user's functions. */
+enum {
+    PLAIN_FEATURES = 10,
+    SCORE_MOD = 1 << PLAIN_FEATURES,
+    MASK_MOD = 2 << PLAIN_FEATURES,
+    FEATURES = PLAIN_FEATURES + 2,
+    ALL_FEATURES = (1 << FEATURES) - 1
+};
+
+/* One kernel with the modifications that `chosen` has bits for. */
+static void add_modified(struct verify_list *list, const char *skeleton, enum verify_kind kind, unsigned chosen,
+                         int turn)
+{
+    static const int64_t n[][2] = {{113, 203}, {203, 113}, {1, 239}, {160, 160}};
+    static const int d[] = {64, 40, 128}, blocks[][2] = {{16, 16}, {64, 32}, {48, 128}, {128, 64}};
+    const int dtype = turn % 3, causal = (turn / 3) % 3;
+    for (int i = 0; i < 2; i++) {
+        struct verify_case item = cycled(skeleton, kind, dtype, causal, d[turn % COUNT(d)], d[turn % COUNT(d)],
+                                         n[(turn + i) % COUNT(n)], turn + 5 * i);
+        item.problem.score.features = chosen & ((1u << PLAIN_FEATURES) - 1);
+        item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
+        item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
+        item.mods = (int)(chosen >> PLAIN_FEATURES);
+        item.gain = item.gain > 3.0 ? 3.0 : item.gain;
+        if (chosen & CLATTN_VARLEN)
+            item.problem.shape.batch += 2;
+        if (!serves(list, &item)) { /* in the one type that matrix units surely have */
+            item.problem.dtype = CLATTN_FP16;
+            item.problem.d = item.problem.d_v = 64;
+        }
+        if (serves(list, &item))
+            add(list, item);
+    }
+}
+
+/* So many different ones, at random. */
+static unsigned choose(struct random *random, int count)
+{
+    unsigned chosen = 0;
+    while (count) {
+        const unsigned bit = 1u << random_below(random, FEATURES);
+        count -= !(chosen & bit);
+        chosen |= bit;
+    }
+    return chosen;
+}
+
+static void add_features(struct verify_list *list, bool full, const char *skeleton, enum verify_kind kind)
+{
+    /* All of them in two kernels, for a quick run. */
+    static const unsigned groups[] = {
+        CLATTN_WINDOW | CLATTN_SOFTCAP | CLATTN_BIAS | CLATTN_KEY_LENGTHS | CLATTN_SINKS | SCORE_MOD,
+        CLATTN_ALIBI | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_VARLEN | CLATTN_DROPOUT | MASK_MOD};
+    struct random random = {.state = list->seed ^ (uint64_t)kind << 8};
+    if (!full) {
+        for (int i = 0; i < COUNT(groups); i++)
+            add_modified(list, skeleton, kind, groups[i], i);
+        add_modified(list, skeleton, kind, choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
+        return;
+    }
+    for (int i = 0; i < FEATURES; i++)
+        add_modified(list, skeleton, kind, 1u << i, i);
+    for (int count = 2; count <= 3; count++)
+        for (int i = 0; i < 12; i++)
+            add_modified(list, skeleton, kind, choose(&random, count), i + count);
+    add_modified(list, skeleton, kind, ALL_FEATURES, 0);
 }
 
 static void add_laws(struct verify_list *list, bool full, const char *skeleton)
 {
     static const int64_t n[2] = {113, 203};
-    const int first = serves(list, skeleton, CLATTN_FP32, 64, 64) ? CLATTN_FP32 : CLATTN_FP16;
+    struct verify_case item = cycled(skeleton, VERIFY_RULE, CLATTN_FP32, CLATTN_FULL, 64, 64, n, 1);
+    const int first = serves(list, &item) ? CLATTN_FP32 : CLATTN_FP16;
     for (int dtype = first; dtype <= (full ? (int)CLATTN_BF16 : first); dtype++) {
-        if (!serves(list, skeleton, dtype, 64, 64))
-            continue;
-        for (int kind = VERIFY_RULE + 1; kind < VERIFY_KINDS; kind++) {
-            struct verify_case item = cycled(skeleton, dtype, CLATTN_FULL, 64, 64, n, 1);
-            item.kind = (enum verify_kind)kind;
+        for (int kind = VERIFY_CONSTANT_V; kind < VERIFY_KINDS; kind++) {
+            item = cycled(skeleton, (enum verify_kind)kind, dtype, CLATTN_FULL, 64, 64, n, 1);
             item.gain = 1.0;
             item.runs = full ? 250 : 20;
-            add(list, item);
+            if (serves(list, &item))
+                add(list, item);
         }
     }
 }
 
+/* What a skeleton does not serve leaves no case. */
 static void add_skeleton(struct verify_list *list, bool full, const char *skeleton)
 {
     add_laws(list, full, skeleton);
-    if (full)
+    if (full) {
         add_full(list, skeleton);
-    else
+        add_full_others(list, skeleton, VERIFY_STATE);
+        add_full_others(list, skeleton, VERIFY_BACKWARD);
+    } else {
         add_quick(list, skeleton);
+    }
+    add_features(list, full, skeleton, VERIFY_RULE);
+    add_features(list, full, skeleton, VERIFY_STATE);
+    add_features(list, full, skeleton, VERIFY_BACKWARD);
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
-                        const char *skeleton)
+                        const char *skeleton, uint64_t seed)
 {
     const bool cpu = capabilities->type == CLATTN_DEVICE_CPU;
-    *list = (struct verify_list){.capabilities = capabilities};
+    *list = (struct verify_list){.capabilities = capabilities, .seed = seed};
     if (skeleton) {
         add_skeleton(list, full, skeleton);
         return;
@@ -157,12 +259,14 @@ void verify_list_create(struct verify_list *list, bool full, const struct clattn
         if (!(cpu ? skeletons[i].suits_cpu : skeletons[i].suits_others))
             continue;
         if (cpu && !full && skeletons[i].slow_to_compile_on_cpu)
-            add_lengths(list, false, skeletons[i].name, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 32, 32);
+            add_lengths(list, false, skeletons[i].name, skeletons[i].backward ? VERIFY_BACKWARD : VERIFY_RULE,
+                        CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 32, 32);
         else
             add_skeleton(list, full, skeletons[i].name);
     }
     /* And once what a caller gets who names none. */
-    add_lengths(list, full, NULL, CLATTN_FP32, CLATTN_FULL, 64, 64);
+    add_lengths(list, full, NULL, VERIFY_RULE, CLATTN_FP32, CLATTN_FULL, 64, 64);
+    add_lengths(list, false, NULL, VERIFY_BACKWARD, CLATTN_FP32, CLATTN_FULL, 64, 64);
 }
 
 void verify_list_destroy(struct verify_list *list)

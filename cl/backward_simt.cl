@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Backward attention for every OpenCL 1.2 device: float arithmetic, barriers in uniform control flow only, no sub-groups, no
+ * extensions, no atomics on floats. Scores S and weights P = exp(S - LSE) are computed again, tile by tile; with dP = dO V^T
+ * (times dropout's scale, and 0 where that took P),
+ *     dS = P (dP - delta) S',   dQ = scale dS K,   dK = scale dS^T Q,   dV = P^T dO,   dbias = the sum of P (dP - delta) S''
+ * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without what dropout
+ * took. Passage of tiles, and their products: common/simt_tiles.clh.
+ *
+ * Baked constants, beside those of simt_tiles.clh
+ *   CLATTN_KERNEL   0 clattn_dq: a block of rows stays, keys stream past:         S, dP; dQ += dS K
+ *                   1 clattn_dk_dv: a block of keys stays, rows stream past,
+ *                     those of each query head of the key/value head in turn:     S^T; dV += P^T dO; dP^T; dK += dS^T Q
+ *                   2 clattn_d_bias: one tile, for each batch element and head that shares the bias (those along which
+ *                     d_bias has stride 0) in turn:                               S, dP; dbias += dS. RESIDENT is not used
+ *
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group; groups: 0: batch * heads * ceil(n_q / B_R); 1: batch * kv_heads *
+ * ceil(n_kv / B_C); 2: batches and heads of the bias * ceil(n_q / B_R) * ceil(n_kv / B_C).
+ *
+ * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
+ */
+#if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
+#error "CLATTN_KERNEL must be 0, 1 or 2"
+#endif
+#define CV SIMT_VECTORS(CLATTN_D)     /* of dQ or dK */
+#define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
+#define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_SCORE_MOD)
+
+/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [2 flags, 2 unused]. */
+#if CLATTN_KERNEL == 0
+#define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D))
+#elif CLATTN_KERNEL == 1
+#define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(SIMT_MOST(CLATTN_D, CLATTN_D_V)))
+#else
+#define SIMT_BUFFER SIMT_COLUMNS_FLOATS
+#endif
+#define SIMT_BLOCKS_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + SIMT_BLOCK_FLOATS(CLATTN_D_V))
+#define SIMT_LOCAL_FLOATS (SIMT_BLOCKS_FLOATS + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
+
+/* LSE and delta of the rows of an item's pairs: by row where rows stay, by column where keys do. */
+#if CLATTN_KERNEL == 1
+#define SIMT_STATISTICS CS
+#define SIMT_STATISTIC(x, g, e, c) (x)[c]
+#else
+#define SIMT_STATISTICS RS
+#define SIMT_STATISTIC(x, g, e, c) (x)[(g) * RW + (e)]
+#endif
+typedef struct {
+    float lse[SIMT_STATISTICS]; /* INFINITY where the row does not exist or sees no key: its weights are 0 */
+    float delta[SIMT_STATISTICS];
+} simt_statistics;
+
+CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *lse, __global const float *delta,
+                                                   clattn_layout lse_at, clattn_layout delta_at, int first, int start,
+                                                   int tx, int ty, const clattn_view *view)
+{
+    simt_statistics s;
+    UNROLL for (int n = 0; n < SIMT_STATISTICS; ++n) {
+        const int i = SIMT_I(first, start, n / RW, n % RW, n);
+        s.lse[n] = INFINITY;
+        s.delta[n] = 0.0f;
+        if (i < view->n_q) {
+            const float x = lse[clattn_at(lse_at, view->b, view->h, view->row_base + i)];
+            s.lse[n] = x == -INFINITY ? INFINITY : x;
+            s.delta[n] = delta[clattn_at(delta_at, view->b, view->h, view->row_base + i)];
+        }
+    }
+    return s;
+}
+
+/* Scaled scores become weights. slopes[g][c]: the derivative that the kernel wants, of the modified score. */
+CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, const simt_statistics *s,
+                              const clattn_view *view, simt_rows pairs[RG][CS], simt_rows slopes[RG][CS])
+{
+    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
+        float weight[RW], slope[RW];
+        UNROLL for (int e = 0; e < RW; ++e) {
+            const int i = SIMT_I(first, start, g, e, c), j = SIMT_J(first, start, g, e, c);
+            const float lse = SIMT_STATISTIC(s->lse, g, e, c);
+            float score = ROW_LANE(pairs[g][c], e);
+#if CLATTN_KERNEL == 2
+            score = clattn_modified_grads(score, i, j, view, 0, &slope[e]);
+#elif SIMT_SLOPES
+            score = clattn_modified_grad(score, i, j, view, &slope[e]);
+#elif CLATTN_MODIFIES
+            score = clattn_modified(score, i, j, view);
+#endif
+            if (lse == INFINITY || (some && clattn_hidden(i, j, view)))
+                score = -INFINITY;
+            weight[e] = lse == INFINITY ? 0.0f : native_exp2((score - lse) * SIMT_LOG2E);
+        }
+#define SIMT_WEIGHT(e) weight[e]
+        pairs[g][c] = SIMT_ROWS(SIMT_WEIGHT);
+#if SIMT_SLOPES
+#define SIMT_SLOPE(e) slope[e]
+        slopes[g][c] = SIMT_ROWS(SIMT_SLOPE);
+#endif
+    }
+}
+
+#if CLATTN_DROPOUT
+#define SIMT_TAKEN(g, e, c) SIMT_DROPPED(dropped, (g) * RW + (e), c)
+#endif
+
+/* dP becomes dS, by the weights. A pair of weight 0 has none, whatever K, V, Q and dO hold. */
+CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_view *view, const uint *dropped,
+                                      simt_rows weights[RG][CS], simt_rows slopes[RG][CS], simt_rows pairs[RG][CS])
+{
+    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
+        float out[RW];
+        UNROLL for (int e = 0; e < RW; ++e) {
+            const float weight = ROW_LANE(weights[g][c], e);
+            float x = ROW_LANE(pairs[g][c], e);
+#if CLATTN_DROPOUT
+            x = SIMT_TAKEN(g, e, c) ? 0.0f : x * view->dropout_scale;
+#endif
+            x = weight * (x - SIMT_STATISTIC(s->delta, g, e, c));
+#if SIMT_SLOPES
+            x *= ROW_LANE(slopes[g][c], e);
+#endif
+            out[e] = weight == 0.0f ? 0.0f : x;
+        }
+#define SIMT_DIFFERENCE(e) out[e]
+        pairs[g][c] = SIMT_ROWS(SIMT_DIFFERENCE);
+    }
+}
+
+CLATTN_INLINE void simt_clear(simt_rows pairs[RG][CS])
+{
+    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) pairs[g][c] = (simt_rows)(0.0f);
+}
+
+#if CLATTN_KERNEL != 2
+CLATTN_INLINE void simt_put_weights(__local float *tile, int tx, int ty, simt_rows pairs[RG][CS])
+{
+    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c)
+        simt_put_weight(tile, c, g, tx, ty, pairs[g][c]);
+}
+
+/* Rows of a gradient: those of the block from `first` on, as far as below `rows`. */
+CLATTN_INLINE void simt_store(__global clattn_storage *to, clattn_layout at, int b, int h, long base, int first, int rows,
+                              int columns, int vectors, int tx, int ty, float factor, const simt_rows *out)
+{
+    UNROLL for (int r = 0; r < RS; ++r) {
+        const int g = r / RW, row = SIMT_ROW_OF(first, g, r % RW);
+        if (row >= rows)
+            continue;
+        __global clattn_storage *const place = to + clattn_at(at, b, h, base + row);
+        UNROLL for (int c = 0; c < vectors; ++c) {
+            const int x = (c * TX + tx) * 4;
+#define SIMT_OUT(e) (ROW_LANE(out[(g * vectors + c) * 4 + (e)], r) * factor)
+            if (at.column == 1 && x + 4 <= columns) {
+                clattn_store4((float4)(SIMT_OUT(0), SIMT_OUT(1), SIMT_OUT(2), SIMT_OUT(3)), place + x);
+            } else {
+                UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
+                    clattn_store(SIMT_OUT(e), place + (x + e) * at.column);
+            }
+        }
+    }
+}
+#endif
+
+/* What all kernels begin with. */
+#define SIMT_BEGIN \
+    __local float tile[SIMT_LOCAL_FLOATS] __attribute__((aligned(16))); \
+    __local float *const tile_v = tile + SIMT_BLOCK_FLOATS(CLATTN_D), *const slices = tile + SIMT_BLOCKS_FLOATS; \
+    __local float *const weights = slices + CLATTN_BUFFERS * SIMT_BUFFER; \
+    volatile __local int *const flags = (volatile __local int *)(weights + SIMT_TILE_FLOATS); \
+    const int lid = (int)get_local_id(0), group = (int)get_group_id(0); \
+    const int patch = SIMT_DIV(lid, SIMT_LANES), lane = SIMT_MOD(lid, SIMT_LANES); \
+    const int tx = SIMT_MOD(patch, TX / CLATTN_LANES_X) * CLATTN_LANES_X + SIMT_MOD(lane, CLATTN_LANES_X); \
+    const int ty = SIMT_DIV(patch, TX / CLATTN_LANES_X) * CLATTN_LANES_Y + SIMT_DIV(lane, CLATTN_LANES_X); \
+    int current = 0; \
+    simt_raw carried[SIMT_CARRIED]; \
+    simt_rows weight[RG][CS], slopes[RG][CS], change[RG][CS]; \
+    uint dropped[SIMT_DROP_WORDS];
+
+#define SIMT_SIGNATURE \
+    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v, \
+        __global const clattn_storage *d_o, __global const float *lse, __global const float *delta
+
+#if CLATTN_KERNEL == 0
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_dq(SIMT_SIGNATURE, __global clattn_storage *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    SIMT_BEGIN
+    /* Causal heads start with the longest rows. */
+    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
+    const int head = group / row_blocks, b = head / p.heads, h = head - b * p.heads;
+    const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
+    const int kv_head = h / (p.heads / p.kv_heads);
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+#if CLATTN_VARLEN
+    if (row0 >= view.n_q)
+        return;
+#endif
+    const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view);
+    int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
+    const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
+    const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
+    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
+    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+    const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, 0, tx, ty, &view);
+
+    simt_rows out[RG * 4 * CV];
+    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+    if (lid == 0)
+        flags[0] = flags[1] = 0;
+    if (j0 < key_end) {
+        simt_fetch_columns(k_rows, j0, 0, lid, carried);
+        if (SIMT_RESIDENT) {
+            simt_load_block(q_rows, row0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
+            simt_load_block(do_rows, row0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
+        }
+        SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    int parity = 0;
+    while (j0 < key_end) {
+        const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
+        const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
+        simt_clear(weight);
+        SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+                              simt_fetch_columns(v_rows, j0, 0, lid, carried));
+        SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
+        simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight, slopes);
+
+        simt_clear(change);
+        SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
+                              simt_fetch_rows(k_rows, j0, CV, lid, carried));
+#if CLATTN_DROPOUT
+        simt_drop(row0, j0, tx, ty, &view, dropped);
+#endif
+        simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
+        simt_put_weights(weights, tx, ty, change);
+        SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
+        SIMT_MULTIPLY_ROWS(out, CV, weights, k_rows, j0, tile_end,
+                           if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+        if (next < key_end)
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
+        j0 = next;
+    }
+    simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
+}
+#endif
+
+#if CLATTN_KERNEL == 1
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_storage *d_v,
+             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    SIMT_BEGIN
+    const int key_blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C;
+    const int head = group / key_blocks, b = head / p.kv_heads, kv_head = head - b * p.kv_heads;
+    const int key0 = CLATTN_B_C * (group - head * key_blocks), shared = p.heads / p.kv_heads;
+    clattn_view view = clattn_open(b, kv_head * shared, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int last_key = min(key0 + CLATTN_B_C, view.n_kv) - 1;
+#if CLATTN_VARLEN
+    if (key0 >= view.keys)
+        return;
+#endif
+    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
+    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+
+    simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V];
+    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+    UNROLL for (int c = 0; c < RG * 4 * CV_V; ++c) out_v[c] = (simt_rows)(0.0f);
+    if (lid == 0)
+        flags[0] = flags[1] = 0;
+    if (SIMT_RESIDENT && key0 < view.n_kv) {
+        simt_load_block(k_rows, key0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
+        simt_load_block(v_rows, key0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    int parity = 0;
+    for (int h = kv_head * shared; h < (kv_head + 1) * shared && key0 < view.n_kv; ++h) {
+        view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
+        const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
+        const int row_end = clattn_row_end(last_key, &view);
+        int i0 = simt_next(key0, clattn_row_begin(key0, &view) / CLATTN_B_R * CLATTN_B_R, row_end, &view);
+        if (i0 < row_end) {
+            simt_fetch_columns(q_rows, i0, 0, lid, carried);
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, i0, 0));
+        }
+        while (i0 < row_end) {
+            const bool some = simt_tile(key0, i0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
+            const int tile_end = min(i0 + CLATTN_B_R, row_end), next = simt_next(key0, i0 + CLATTN_B_R, row_end, &view);
+            const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, key0, i0, tx, ty, &view);
+#define SIMT_FETCH_NEXT if (next < row_end) simt_fetch_columns(q_rows, next, 0, lid, carried)
+            simt_clear(weight);
+            SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D,
+                                  if (d_v) simt_fetch_rows(do_rows, i0, CV_V, lid, carried);
+                                  else simt_fetch_columns(do_rows, i0, 0, lid, carried));
+            simt_weigh(key0, i0, tx, ty, some, &statistics, &view, weight, slopes);
+#if CLATTN_DROPOUT
+            simt_drop(key0, i0, tx, ty, &view, dropped);
+#endif
+            if (d_v) {
+                UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
+                    simt_rows kept = weight[g][c];
+#if CLATTN_DROPOUT
+#define SIMT_KEPT(e) (SIMT_TAKEN(g, e, c) ? 0.0f : ROW_LANE(weight[g][c], e))
+                    kept = SIMT_ROWS(SIMT_KEPT);
+#endif
+                    simt_put_weight(weights, c, g, tx, ty, kept);
+                }
+                SIMT_TURN(SIMT_COMMIT_ROWS(do_rows, i0, CV_V));
+                SIMT_MULTIPLY_ROWS(out_v, CV_V, weights, do_rows, i0, tile_end,
+                                   if (d_k) simt_fetch_columns(do_rows, i0, 0, lid, carried);
+                                   else SIMT_FETCH_NEXT);
+            }
+            if (d_k) {
+                SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
+                simt_clear(change);
+                SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V,
+                                      simt_fetch_rows(q_rows, i0, CV, lid, carried));
+                simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
+                simt_put_weights(weights, tx, ty, change);
+                SIMT_TURN(SIMT_COMMIT_ROWS(q_rows, i0, CV));
+                SIMT_MULTIPLY_ROWS(out, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
+            }
+            if (next < row_end)
+                SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, next, 0));
+            i0 = next;
+        }
+    }
+#if CLATTN_DROPOUT
+    const float factor_v = view.dropout_scale;
+#else
+    const float factor_v = 1.0f;
+#endif
+    if (d_k)
+        simt_store(d_k, p.d_k, b, kv_head, view.key_base, key0, view.keys, CLATTN_D, CV, tx, ty, p.scale, out);
+    if (d_v)
+        simt_store(d_v, p.d_v, b, kv_head, view.key_base, key0, view.keys, CLATTN_D_V, CV_V, tx, ty, factor_v, out_v);
+}
+#endif
+
+#if CLATTN_KERNEL == 2
+/* The sum lies in local memory, each pair where its item alone goes. */
+#define SIMT_PLACE(r, c) (weights + (((r) * CS + (c)) * WG + lid))
+
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_d_bias(SIMT_SIGNATURE, __global clattn_storage *d_bias, const clattn_backward_params p,
+              const clattn_layout at CLATTN_SCORE_PARAMETERS)
+{
+    SIMT_BEGIN
+    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C;
+    const int heads = at.head != 0 ? p.heads : 1;
+    const int rest = group / key_blocks, j0 = CLATTN_B_C * (group - rest * key_blocks);
+    const int bias = rest / row_blocks, row0 = CLATTN_B_R * (rest - bias * row_blocks);
+    const int bias_b = bias / heads, bias_h = bias - bias_b * heads;
+    UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c) *SIMT_PLACE(r, c) = 0.0f;
+
+    const int b_end = at.batch != 0 ? bias_b + 1 : p.batch, h_end = at.head != 0 ? bias_h + 1 : p.heads;
+    for (int b = bias_b; b < b_end; ++b) {
+        for (int h = bias_h; h < h_end; ++h) {
+            const int kv_head = h / (p.heads / p.kv_heads);
+            const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+            const int kind = simt_tile(row0, j0, &view);
+            if (row0 >= view.n_q || j0 >= view.n_kv || kind == CLATTN_TILE_SKIP)
+                continue;
+            const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
+            const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
+            const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
+            const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+            const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, j0, tx, ty, &view);
+            simt_fetch_columns(k_rows, j0, 0, lid, carried);
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
+            simt_clear(weight);
+            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+                                  simt_fetch_columns(v_rows, j0, 0, lid, carried));
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
+            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight, slopes);
+            simt_clear(change);
+            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, (void)0);
+#if CLATTN_DROPOUT
+            simt_drop(row0, j0, tx, ty, &view, dropped);
+#endif
+            simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
+            UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c)
+                *SIMT_PLACE(r, c) += ROW_LANE(change[r / RW][c], r % RW);
+        }
+    }
+    UNROLL for (int r = 0; r < RS; ++r) {
+        const int i = SIMT_ROW_OF(row0, r / RW, r % RW);
+        UNROLL for (int c = 0; c < CS; ++c) {
+            const int j = SIMT_COLUMN_OF(j0, c);
+            if (i < p.n_q && j < p.n_kv)
+                clattn_store(*SIMT_PLACE(r, c), d_bias + clattn_at(at, bias_b, bias_h, i) + j * at.column);
+        }
+    }
+}
+#endif

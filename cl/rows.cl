@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the backward pass needs beside its matrix products: delta = rowsum(dO * O), which the softmax's derivative takes
+ * from every element of a row, and the gradient of the sinks. Sums have a fixed order.
+ *
+ * Baked constants, besides those of types.clh and score.clh (all required)
+ *   CLATTN_D_V              1..512: the head dimension of O.
+ *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024. With 1, the choice for a CPU, an item takes whole rows, in
+ *                           vectors of 16; else CLATTN_ROW_ITEMS neighbours share a row and read it together.
+ *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
+ *   CLATTN_B_R              rows of a work-group of clattn_delta; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
+ *                           multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
+ */
+#if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
+#error "CLATTN_D_V must be in 1..512"
+#endif
+#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1 || CLATTN_WORK_GROUP_SIZE > 1024 ||                 \
+    (CLATTN_WORK_GROUP_SIZE & (CLATTN_WORK_GROUP_SIZE - 1))
+#error "CLATTN_WORK_GROUP_SIZE must be a power of two in 1..1024"
+#endif
+#if !defined(CLATTN_ROW_ITEMS) || CLATTN_ROW_ITEMS < 1 || CLATTN_WORK_GROUP_SIZE % CLATTN_ROW_ITEMS
+#error "CLATTN_ROW_ITEMS must divide CLATTN_WORK_GROUP_SIZE"
+#endif
+#define TEAMS (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
+#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % TEAMS ||                                                    \
+    (CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_B_R > CLATTN_WORK_GROUP_SIZE)
+#error "CLATTN_B_R must be a multiple of the rows worked at a time, and at most CLATTN_WORK_GROUP_SIZE"
+#endif
+
+#if CLATTN_WORK_GROUP_SIZE == 1
+CLATTN_INLINE float sum_of(float16 x)
+{
+    const float8 a = x.lo + x.hi;
+    const float4 b = a.lo + a.hi;
+    return b.x + b.y + b.z + b.w;
+}
+#endif
+
+/* This item's share of the product of two rows. */
+CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_step, __global const clattn_storage *c,
+                                    long c_step, int lane)
+{
+    float sum = 0.0f;
+    int x = lane;
+#if CLATTN_WORK_GROUP_SIZE == 1
+    if (a_step == 1 && c_step == 1) {
+        float16 sums = (float16)(0.0f);
+        for (; x + 16 <= CLATTN_D_V; x += 16)
+            sums += clattn_load16(a + x) * clattn_load16(c + x);
+        sum = sum_of(sums);
+    }
+#endif
+    for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS)
+        sum += clattn_load(a + x * a_step) * clattn_load(c + x * c_step);
+    return sum;
+}
+
+/* NDRange: batch * heads * ceil(rows / B_R) work-groups. With variable lengths the tensors are one batch element. */
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_o, __global float *delta,
+             const clattn_layout o_at, const clattn_layout d_o_at, const clattn_layout delta_at, const int heads,
+             const int rows)
+{
+    const int blocks = (rows + CLATTN_B_R - 1) / CLATTN_B_R;
+    const int group = (int)get_group_id(0);
+    const int bh = group / blocks;
+    const int first = (group - bh * blocks) * CLATTN_B_R;
+    const int b = bh / heads;
+    const int h = bh - b * heads;
+    const int count = min(CLATTN_B_R, rows - first);
+    const int self = (int)get_local_id(0), lane = self % CLATTN_ROW_ITEMS;
+    o += clattn_at(o_at, b, h, first);
+    d_o += clattn_at(d_o_at, b, h, first);
+    delta += clattn_at(delta_at, b, h, first);
+#if CLATTN_WORK_GROUP_SIZE == 1
+    for (int r = 0; r < count; ++r)
+        delta[r * delta_at.row] =
+            part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane);
+#else
+    /* One column more than there are parts, so that those who add up a row each read different banks. */
+    __local float parts[CLATTN_B_R * (CLATTN_ROW_ITEMS + 1)];
+    for (int r = self / CLATTN_ROW_ITEMS; r < count; r += TEAMS)
+        parts[r * (CLATTN_ROW_ITEMS + 1) + lane] =
+            part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (self < count) {
+        float sum = 0.0f;
+        for (int i = 0; i < CLATTN_ROW_ITEMS; ++i)
+            sum += parts[self * (CLATTN_ROW_ITEMS + 1) + i];
+        delta[self * delta_at.row] = sum;
+    }
+#endif
+}
+
+#if CLATTN_SINKS
+/* A sink takes the weight exp(sink - lse) of each row and has no value: dS = P * (0 - delta).
+ *
+ * NDRange: heads work-groups. */
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_d_sinks(__global const float *lse, __global const float *delta, __global float *d_sinks,
+               const clattn_layout lse_at, const clattn_layout delta_at, const clattn_layout d_sinks_at,
+               const int batch, const int heads, const int n_q CLATTN_SCORE_PARAMETERS)
+{
+    const int h = (int)get_group_id(0), self = (int)get_local_id(0);
+    float sum = 0.0f, lost = 0.0f; /* Kahan's sum: heads may have millions of rows */
+    for (int b = 0; b < batch; ++b) {
+        const clattn_view view = clattn_open(b, h, heads, n_q, 0 CLATTN_SCORE_ARGUMENTS);
+        for (int i = self; i < view.n_q; i += CLATTN_WORK_GROUP_SIZE) {
+            const float row_lse = lse[clattn_at(lse_at, b, h, view.row_base + i)];
+            const float weight = row_lse == -INFINITY ? 0.0f : exp(view.sink - row_lse);
+            const float x = -weight * delta[clattn_at(delta_at, b, h, view.row_base + i)] - lost;
+            const float next = sum + x;
+            lost = (next - sum) - x;
+            sum = next;
+        }
+    }
+#if CLATTN_WORK_GROUP_SIZE > 1
+    __local float shared[CLATTN_WORK_GROUP_SIZE];
+    shared[self] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int width = CLATTN_WORK_GROUP_SIZE / 2; width > 0; width /= 2) {
+        if (self < width)
+            shared[self] += shared[self + width];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    sum = shared[0];
+#endif
+    if (self == 0)
+        d_sinks[d_sinks_at.offset + h * d_sinks_at.head] = sum;
+}
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The state of attention over keys that come in pieces: m, l and the un-normalised O of each row, in one buffer of floats.
+ * m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads.
+ *
+ * Baked constants, besides those of types.clh and score.clh (all required; of CLATTN_FEATURES only variable lengths,
+ * sinks and dropout matter here)
+ *   CLATTN_D_V              1..512: the head dimension of O.
+ *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024; CLATTN_ROW_ITEMS neighbours share a row.
+ *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
+ *   CLATTN_B_R              rows of a work-group: a multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
+ */
+#if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
+#error "CLATTN_D_V must be in 1..512"
+#endif
+#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1 || CLATTN_WORK_GROUP_SIZE > 1024 ||                 \
+    (CLATTN_WORK_GROUP_SIZE & (CLATTN_WORK_GROUP_SIZE - 1))
+#error "CLATTN_WORK_GROUP_SIZE must be a power of two in 1..1024"
+#endif
+#if !defined(CLATTN_ROW_ITEMS) || CLATTN_ROW_ITEMS < 1 || CLATTN_WORK_GROUP_SIZE % CLATTN_ROW_ITEMS
+#error "CLATTN_ROW_ITEMS must divide CLATTN_WORK_GROUP_SIZE"
+#endif
+#define TEAMS (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
+#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % TEAMS
+#error "CLATTN_B_R must be a multiple of the rows worked at a time"
+#endif
+
+#define LANE ((int)get_local_id(0) % CLATTN_ROW_ITEMS)
+#define TEAM ((int)get_local_id(0) / CLATTN_ROW_ITEMS)
+#define KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+
+/* NDRange of begin and merge: ceil(rows / B_R) work-groups. */
+KERNEL clattn_state_begin(__global float *state, const long l_at, const long o_at, const long rows)
+{
+    const long first = (long)get_group_id(0) * CLATTN_B_R;
+    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+        const long row = first + r;
+        if (row >= rows)
+            return;
+        if (LANE == 0) {
+            state[row] = -INFINITY;
+            state[l_at + row] = 0.0f;
+        }
+        for (int x = LANE; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS)
+            state[o_at + row * CLATTN_D_V + x] = 0.0f;
+    }
+}
+
+/* m = max(m1, m2), l = l1 e^(m1 - m) + l2 e^(m2 - m), O alike. */
+KERNEL clattn_state_merge(__global float *restrict into, __global const float *restrict from, const long l_at,
+                          const long o_at, const long rows)
+{
+    const long first = (long)get_group_id(0) * CLATTN_B_R;
+    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+        const long row = first + r;
+        const bool exists = row < rows;
+        float m = 0.0f, l = 0.0f, by_into = 0.0f, by_from = 0.0f;
+        if (exists) {
+            m = fmax(into[row], from[row]);
+            const float base = m == -INFINITY ? 0.0f : m;
+            by_into = exp(into[row] - base); /* 0 where a state has seen no key: base is finite */
+            by_from = exp(from[row] - base);
+            l = into[l_at + row] * by_into + from[l_at + row] * by_from;
+        }
+#if CLATTN_WORK_GROUP_SIZE > 1
+        barrier(CLK_GLOBAL_MEM_FENCE); /* the row's items have all read what one of them now overwrites */
+#endif
+        if (!exists)
+            continue;
+        if (LANE == 0) {
+            into[row] = m;
+            into[l_at + row] = l;
+        }
+        for (int x = LANE; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS) {
+            const long at = o_at + row * CLATTN_D_V + x;
+            into[at] = into[at] * by_into + from[at] * by_from;
+        }
+    }
+}
+
+CLATTN_INLINE void store_number(__global float *vector, clattn_layout at, int b, int h, long row, float value)
+{
+    if (vector)
+        vector[clattn_at(at, b, h, row)] = value;
+}
+
+/* Of p: o, lse, m, l, batch, heads and n_q. lse, m and l may be NULL.
+ *
+ * NDRange: batch * heads * ceil(n_q / B_R) work-groups. */
+KERNEL clattn_state_finish(__global const float *state, __global clattn_storage *o, __global float *lse,
+                           __global float *m, __global float *l, const long l_at, const long o_at,
+                           const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
+    const int group = (int)get_group_id(0);
+    const int bh = group / blocks;
+    const int first = (group - bh * blocks) * CLATTN_B_R;
+    const int b = bh / p.heads;
+    const int h = bh - b * p.heads;
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, 0 CLATTN_SCORE_ARGUMENTS);
+    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+        const int i = first + r;
+        if (i >= view.n_q)
+            return;
+        const long row = (long)bh * p.n_q + i, out = view.row_base + i;
+        float row_m = state[row], row_l = state[l_at + row];
+        const float factor = clattn_finish(&row_m, &row_l, &view);
+        __global const float *const from = state + o_at + row * CLATTN_D_V;
+        __global clattn_storage *const to = o + clattn_at(p.o, b, h, out);
+        for (int x = LANE; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS)
+            clattn_store(from[x] * factor, to + x * p.o.column);
+        if (LANE == 0) {
+            store_number(lse, p.lse, b, h, out, row_m + log(row_l));
+            store_number(m, p.m, b, h, out, row_m);
+            store_number(l, p.l, b, h, out, row_l);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/backward.h"
+#include "attention/forward.h"
+#include "attention/score.h"
+#include "attention/workspace.h"
+#include "device/clcall.h"
+#include "device/report.h"
+#include "plan/checked.h"
+
+/* A backward pass, checked. */
+struct pass {
+    struct cla_call call;
+    struct clattn_layout delta;
+    size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
+};
+
+static clattn_status refuse_without(const char *name, const char *feature, struct cla_error *error)
+{
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%s.buffer is given, and the problem has no %s: it must be NULL then", name, feature);
+}
+
+/* A stride of 0 stands for a sum over that dimension. */
+static clattn_status place_d_bias(struct cla_call *call, const struct clattn_tensor *tensor, struct cla_error *error)
+{
+    const struct clattn_layout *layout = &tensor->layout;
+    struct cla_sizes *sizes = &call->operands[CLA_BIAS_GRAD].sizes;
+    if (!tensor->buffer)
+        return CLATTN_SUCCESS;
+    if (!(call->features & CLATTN_BIAS))
+        return refuse_without("d_bias", "CLATTN_BIAS", error);
+    if (layout->batch || layout->head || layout->row || layout->column) {
+        sizes->batch = !layout->batch && sizes->batch ? 1 : sizes->batch;
+        sizes->heads = !layout->head && sizes->heads ? 1 : sizes->heads;
+    }
+    return cla_call_place(call, CLA_BIAS_GRAD, tensor, CLA_OUTPUT, error);
+}
+
+static clattn_status place_d_sinks(struct cla_call *call, const struct clattn_tensor *tensor, struct cla_error *error)
+{
+    if (!tensor->buffer)
+        return CLATTN_SUCCESS;
+    if (!(call->features & CLATTN_SINKS))
+        return refuse_without("d_sinks", "CLATTN_SINKS", error);
+    return cla_call_place(call, CLA_SINKS_GRAD, tensor, CLA_OUTPUT, error);
+}
+
+static clattn_status place_tensors(struct cla_call *call, const struct clattn_backward_args *args,
+                                   struct cla_error *error)
+{
+    const struct {
+        int which, how;
+        const struct clattn_tensor *tensor;
+    } tensors[] = {{CLA_Q, CLA_INPUT, &args->q},
+                   {CLA_K, CLA_INPUT, &args->k},
+                   {CLA_V, CLA_INPUT, &args->v},
+                   {CLA_O, CLA_INPUT, &args->o},
+                   {CLA_LSE, CLA_INPUT, &args->lse},
+                   {CLA_D_O, CLA_INPUT, &args->d_o},
+                   {CLA_D_Q, CLA_OUTPUT | CLA_OPTIONAL, &args->d_q},
+                   {CLA_D_K, CLA_OUTPUT | CLA_OPTIONAL, &args->d_k},
+                   {CLA_D_V, CLA_OUTPUT | CLA_OPTIONAL, &args->d_v}};
+    clattn_status status = CLATTN_SUCCESS;
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !status; i++)
+        status = cla_call_place(call, tensors[i].which, tensors[i].tensor, tensors[i].how, error);
+    if (!status)
+        status = place_d_bias(call, &args->d_bias, error);
+    return status ? status : place_d_sinks(call, &args->d_sinks, error);
+}
+
+clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
+                                     const struct clattn_backward_args *args, struct cla_call *call,
+                                     struct cla_error *error)
+{
+    if (!args)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "args is NULL: it must point to a struct clattn_backward_args");
+    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    call->empty = false; /* without rows there are still gradients, of 0 */
+    if (!status)
+        status = place_tensors(call, args, error);
+    if (!status)
+        status = cla_delta_bytes(&call->shape, &call->workspace_bytes, error);
+    if (!status)
+        status = cla_score_place(call, &args->score, error);
+    if (!status)
+        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+    return status ? status : cla_check_overlap(call, error);
+}
+
+/* Delta lies as LSE does where that is dense. */
+static struct clattn_layout delta_layout(const struct cla_call *call)
+{
+    const struct clattn_shape *shape = &call->shape;
+    if (call->features & CLATTN_VARLEN)
+        return (struct clattn_layout){.head = call->score.total_q, .row = 1};
+    return (struct clattn_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
+}
+
+static clattn_status count_groups(const struct clattn_plan *plan, struct pass *pass, struct cla_error *error)
+{
+    const struct cla_operand *operands = pass->call.operands;
+    const struct clattn_shape *shape = &pass->call.shape;
+    const struct cla_sizes *d_bias = &operands[CLA_BIAS_GRAD].sizes;
+    const int64_t row_blocks = cla_ceil_div(shape->n_q, plan->info.b_r);
+    const int64_t key_blocks = cla_ceil_div(shape->n_kv, plan->info.b_c);
+    clattn_status status = CLATTN_SUCCESS;
+    if (operands[CLA_D_Q].end)
+        status = cla_plan_groups(plan, shape->batch, shape->heads, row_blocks, "n_q / B_r", &pass->groups[CLA_DQ],
+                                 error);
+    if (!status && (operands[CLA_D_K].end || operands[CLA_D_V].end))
+        status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c",
+                                 &pass->groups[CLA_DK_DV], error);
+    if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
+        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * key_blocks,
+                                 "n_q / B_r x n_kv / B_c", &pass->groups[CLA_D_BIAS], error);
+    if (!status)
+        status = cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32,
+                                error);
+    return status;
+}
+
+static struct cla_backward_params params_of(const struct pass *pass)
+{
+    const struct cla_call *call = &pass->call;
+    const struct cla_operand *operands = call->operands;
+    const struct clattn_shape *shape = &call->shape;
+    return (struct cla_backward_params){.q = operands[CLA_Q].layout,
+                                        .k = operands[CLA_K].layout,
+                                        .v = operands[CLA_V].layout,
+                                        .d_o = operands[CLA_D_O].layout,
+                                        .d_q = operands[CLA_D_Q].layout,
+                                        .d_k = operands[CLA_D_K].layout,
+                                        .d_v = operands[CLA_D_V].layout,
+                                        .lse = operands[CLA_LSE].layout,
+                                        .delta = pass->delta,
+                                        .batch = (int32_t)shape->batch,
+                                        .heads = (int32_t)shape->heads,
+                                        .kv_heads = (int32_t)shape->kv_heads,
+                                        .n_q = (int32_t)shape->n_q,
+                                        .n_kv = (int32_t)shape->n_kv,
+                                        .scale = call->problem->scale,
+                                        .scale_log2e = call->problem->scale * 1.44269504088896341f};
+}
+
+/* The outputs of each kernel; -1: none. */
+static const int outputs_of[CLA_MOST_KERNELS][2] = {
+    [CLA_DQ] = {CLA_D_Q, -1}, [CLA_DK_DV] = {CLA_D_K, CLA_D_V}, [CLA_D_BIAS] = {CLA_BIAS_GRAD, -1}};
+
+static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
+                            int number, struct cla_error *error)
+{
+    static const int inputs[] = {CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_LSE, CLA_WORKSPACE};
+    const struct cla_operand *operands = pass->call.operands;
+    const struct cla_backward_params params = params_of(pass);
+    struct cla_argument arguments[10 + CLA_SCORE_ARGUMENTS];
+    cl_uint count = 0;
+    if (!pass->groups[number])
+        return CLATTN_SUCCESS;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        const cl_mem *buffer = &operands[inputs[i]].buffer;
+        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    }
+    for (int i = 0; i < 2 && outputs_of[number][i] >= 0; i++) {
+        const cl_mem *buffer = &operands[outputs_of[number][i]].buffer;
+        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    }
+    arguments[count++] = (struct cla_argument){sizeof params, &params};
+    if (number == CLA_D_BIAS)
+        arguments[count++] = (struct cla_argument){sizeof operands[CLA_BIAS_GRAD].layout, &operands[CLA_BIAS_GRAD].layout};
+    count += cla_score_arguments(&pass->call, plan->features, false, arguments + count);
+    return cla_chain_launch(chain, &plan->kernels->skeleton[number], arguments, count, pass->groups[number],
+                            (size_t)plan->info.work_group_size, error);
+}
+
+static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
+                         struct cla_error *error)
+{
+    struct cla_rows *rows = &plan->kernels->rows;
+    clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
+    if (!status)
+        status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, error);
+    cla_chain_next(chain);
+    /* The longest ones first. */
+    if (!status)
+        status = launch(plan, chain, pass, CLA_DK_DV, error);
+    if (!status)
+        status = launch(plan, chain, pass, CLA_DQ, error);
+    if (!status)
+        status = launch(plan, chain, pass, CLA_D_BIAS, error);
+    if (!status && pass->call.operands[CLA_SINKS_GRAD].end)
+        status = cla_rows_d_sinks(rows, chain, &pass->call, &pass->delta, error);
+    return status;
+}
+
+clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
+                                   const struct clattn_backward_args *args, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    struct pass pass = {.groups = {0}};
+    struct cla_chain chain;
+    clattn_status status =
+        cla_backward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &pass.call, error);
+    if (!status)
+        status = count_groups(plan, &pass, error);
+    if (!status)
+        status = cla_enqueue_checks(plan, queue, &pass.call, wait_count, wait_list, error);
+    if (status)
+        return status;
+    pass.delta = delta_layout(&pass.call);
+    cla_chain_start(&chain, queue, wait_count, wait_list);
+    status = run(plan, &chain, &pass, error);
+    if (!status)
+        status = cla_chain_event(&chain, event, error);
+    cla_chain_finish(&chain);
+    return status;
+}
+
+clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                      const struct clattn_backward_args *args, cl_uint wait_count,
+                                      const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_BACKWARD, "clattn_backward_enqueue", &error);
+    if (!status)
+        status = cla_backward_enqueue(plan, queue, args, wait_count, wait_list, event, &error);
+    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+}

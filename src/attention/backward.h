@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_BACKWARD_H
+#define CLA_BACKWARD_H
+
+#include "attention/plan.h"
+
+/* Checks the arguments of a backward pass, as cla_forward_arguments() does. */
+clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
+                                     const struct clattn_backward_args *args, struct cla_call *call,
+                                     struct cla_error *error);
+
+/* clattn_backward_enqueue() without the report. `plan` is not NULL. */
+clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
+                                   const struct clattn_backward_args *args, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event, struct cla_error *error);
+
+#endif

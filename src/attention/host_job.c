@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/host_job.h"
+#include "device/clcall.h"
+#include "plan/checked.h"
+#include <string.h>
+
+struct clattn_tensor cla_host_array(const void *array, const struct clattn_layout *layout)
+{
+    struct clattn_tensor tensor = {.buffer = (cl_mem)(uintptr_t)array};
+    if (layout)
+        tensor.layout = *layout;
+    return tensor;
+}
+
+char *cla_host_array_of(const struct cla_host_job *job, int which)
+{
+    return (char *)(uintptr_t)job->call.operands[which].buffer;
+}
+
+bool cla_piece_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
+                  struct cla_piece *piece)
+{
+    struct cla_sizes once = *sizes;
+    int64_t *const counts[] = {&once.batch, &once.heads, &once.rows, &once.columns};
+    const int64_t strides[] = {layout->batch, layout->head, layout->row, layout->column};
+    int64_t bytes = element_bytes;
+    for (int i = 0; i < 4; i++) {
+        if (!output && !strides[i] && *counts[i] > 1)
+            *counts[i] = 1;
+        if (!cla_multiply(bytes, *counts[i], &bytes))
+            return false;
+    }
+    *piece = (struct cla_piece){
+        .sizes = once, .layout = *layout, .bytes = (size_t)bytes, .as_it_lies = cla_layout_is_dense(layout, &once)};
+    if (!piece->as_it_lies) {
+        const struct clattn_layout dense = clattn_layout_bhnd(once.heads, once.rows, once.columns);
+        piece->layout = (struct clattn_layout){.batch = once.batch == sizes->batch ? dense.batch : 0,
+                                               .head = once.heads == sizes->heads ? dense.head : 0,
+                                               .row = once.rows == sizes->rows ? dense.row : 0,
+                                               .column = once.columns == sizes->columns ? dense.column : 0};
+    }
+    piece->layout.offset = 0;
+    return (uint64_t)bytes <= SIZE_MAX;
+}
+
+/* Outputs would overwrite each other. (They may overwrite inputs: these have been copied by then.) */
+static clattn_status check_overlap(const struct cla_host_job *job, struct cla_error *error)
+{
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        for (int j = 0; j < i; j++) {
+            const struct cla_operand *a = &job->call.operands[i], *b = &job->call.operands[j];
+            const uintptr_t at_a = (uintptr_t)a->buffer, at_b = (uintptr_t)b->buffer;
+            if (!a->output || !b->output || !a->end || !b->end)
+                continue;
+            const bool overlap = at_a + (uintptr_t)(a->layout.offset * a->element_bytes) <
+                                     at_b + (uintptr_t)(b->end * b->element_bytes) &&
+                                 at_b + (uintptr_t)(b->layout.offset * b->element_bytes) <
+                                     at_a + (uintptr_t)(a->end * a->element_bytes);
+            if (overlap)
+                return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                                "%s at %p overlaps %s at %p: each output needs an array of its own",
+                                cla_operand_names[i], (void *)a->buffer, cla_operand_names[j], (void *)b->buffer);
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static bool is_streamed(const struct cla_host_job *job, int which)
+{
+    return job->streamed && (which == CLA_K || which == CLA_V);
+}
+
+clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error)
+{
+    const uint64_t limit = job->host->context->capabilities.max_allocation_bytes;
+    const clattn_status status = check_overlap(job, error);
+    if (status)
+        return status;
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        const struct cla_operand *operand = &job->call.operands[i];
+        struct cla_piece *piece = &job->pieces[i];
+        if (!operand->end || is_streamed(job, i))
+            continue;
+        if (!cla_piece_of(&operand->layout, &operand->sizes, operand->element_bytes, operand->output, piece))
+            piece->bytes = SIZE_MAX;
+        if (piece->bytes > limit)
+            return cla_fail(error, CLATTN_TOO_LARGE,
+                            "%s takes %zu bytes on the device, which can allocate at most %llu at once: take shorter "
+                            "sequences or a smaller batch%s",
+                            cla_operand_names[i], piece->bytes, (unsigned long long)limit,
+                            i == CLA_K || i == CLA_V ? ", or in a forward pass stream the keys (kv_chunk)" : "");
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status make_room(struct cla_host_job *job, struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && !status; i++) {
+        const struct cla_piece *piece = &job->pieces[i];
+        status = cla_device_block_grow(&host->blocks[i], host->context->context, piece->bytes, error);
+        /* Outputs are never copied straight to their arrays, so that an error while copying leaves these as they were.
+         */
+        if (!status && (!piece->as_it_lies || job->call.operands[i].output))
+            status = cla_host_block_grow(&host->staged[i], piece->bytes, error);
+    }
+    if (!status)
+        status = cla_device_block_grow(&host->blocks[CLA_WORKSPACE], host->context->context,
+                                       job->call.workspace_bytes, error);
+    return status;
+}
+
+/* Where the elements of an array that is copied as it lies begin. */
+static char *first_element(const struct cla_host_job *job, int which)
+{
+    const struct cla_operand *operand = &job->call.operands[which];
+    return cla_host_array_of(job, which) + operand->layout.offset * operand->element_bytes;
+}
+
+static clattn_status copy_in(struct cla_host_job *job, struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && !status; i++) {
+        const struct cla_operand *operand = &job->call.operands[i];
+        const struct cla_piece *piece = &job->pieces[i];
+        const void *from = host->staged[i].data;
+        if (!piece->bytes || operand->output)
+            continue;
+        if (piece->as_it_lies)
+            from = first_element(job, i);
+        else
+            cla_gather(host->staged[i].data, cla_host_array_of(job, i), &operand->layout, &piece->sizes,
+                       operand->element_bytes);
+        status = cla_cl_enqueue_write(host->queue, host->blocks[i].buffer, 0, piece->bytes, from, 0, NULL,
+                                      &job->copied[i], error);
+    }
+    return status;
+}
+
+struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int which)
+{
+    struct clattn_tensor tensor = {0};
+    if (job->pieces[which].bytes)
+        tensor = (struct clattn_tensor){job->host->blocks[which].buffer, job->pieces[which].layout};
+    return tensor;
+}
+
+static clattn_status compute_after_copies(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error)
+{
+    cl_event waits[CLA_OPERANDS];
+    cl_uint count = 0;
+    for (int i = 0; i < CLA_OPERANDS; i++)
+        if (job->copied[i])
+            waits[count++] = job->copied[i];
+    return compute(job, count, waits, error);
+}
+
+/* Brings the outputs to the host. Until all are here, no array of the caller's is written to. */
+static clattn_status copy_out(struct cla_host_job *job, struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    cl_event waits[CLA_OPERANDS + 1] = {job->computed};
+    cl_uint count = 1;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && !status; i++) {
+        if (!job->pieces[i].bytes || !job->call.operands[i].output)
+            continue;
+        status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, job->pieces[i].bytes, host->staged[i].data,
+                                     1, &job->computed, &job->copied[i], error);
+        if (!status)
+            waits[count++] = job->copied[i];
+    }
+    return status ? status : cla_cl_wait(count, waits, error);
+}
+
+static void hand_over(const struct cla_host_job *job)
+{
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        const struct cla_operand *operand = &job->call.operands[i];
+        if (!job->pieces[i].bytes || !operand->output)
+            continue;
+        if (job->pieces[i].as_it_lies)
+            memcpy(first_element(job, i), job->host->staged[i].data, job->pieces[i].bytes);
+        else
+            cla_scatter(cla_host_array_of(job, i), job->host->staged[i].data, &operand->layout, &operand->sizes,
+                        operand->element_bytes);
+    }
+}
+
+static double between(const uint64_t from, const uint64_t to)
+{
+    return to < from ? 0 : (double)(to - from) * 1e-6;
+}
+
+double cla_host_milliseconds(cl_event event)
+{
+    struct cla_error ignored;
+    uint64_t start = 0, end = 0;
+    if (!event || cla_cl_event_times(event, &start, &end, &ignored))
+        return 0;
+    return between(start, end);
+}
+
+static double compute_milliseconds(const struct cla_host_job *job)
+{
+    struct cla_error ignored;
+    uint64_t start = 0, started = 0, end = 0;
+    if (!job->started)
+        return cla_host_milliseconds(job->computed);
+    if (cla_cl_event_times(job->started, &start, &started, &ignored) ||
+        cla_cl_event_times(job->computed, &start, &end, &ignored))
+        return 0;
+    return between(started, end);
+}
+
+static void take_down(const struct cla_host_job *job)
+{
+    struct clattn_host *host = job->host;
+    struct clattn_host_info info = {.copy_in_ms = job->copy_in_ms,
+                                    .compute_ms = job->compute_ms + compute_milliseconds(job)};
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        info.device_bytes += host->blocks[i].bytes;
+        *(job->call.operands[i].output ? &info.copy_out_ms : &info.copy_in_ms) += cla_host_milliseconds(job->copied[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        info.device_bytes += host->slots[i / 2][i % 2].block.bytes;
+    host->last_info = info;
+    host->last_plan = job->plan->info;
+    host->succeeded = true;
+}
+
+clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error)
+{
+    clattn_status status = make_room(job, error);
+    if (status)
+        return status;
+    status = copy_in(job, error);
+    if (!status)
+        status = compute_after_copies(job, compute, error);
+    if (!status)
+        status = copy_out(job, error);
+    if (status) {
+        /* Commands that were enqueued still use the caller's arrays. */
+        struct cla_error ignored;
+        cla_cl_finish(job->host->queue, &ignored);
+    } else {
+        hand_over(job);
+        take_down(job);
+    }
+    cla_cl_release_event(job->started);
+    cla_cl_release_event(job->computed);
+    for (int i = 0; i < CLA_OPERANDS; i++)
+        cla_cl_release_event(job->copied[i]);
+    return status;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_HOST_JOB_H
+#define CLA_HOST_JOB_H
+
+#include "attention/arguments.h"
+#include "attention/host_plans.h"
+#include "attention/staging.h"
+#include <clattn/host.h>
+
+/* One piece of K or V on its way to the device. */
+struct cla_host_slot {
+    struct cla_device_block block;
+    struct cla_host_block staged;
+};
+
+struct clattn_host {
+    struct clattn_context *context;
+    cl_command_queue queue;
+    cl_command_queue copy_queue; /* made when keys first stream */
+    struct cla_host_plans plans;
+    struct cla_device_block blocks[CLA_OPERANDS];
+    struct cla_host_block staged[CLA_OPERANDS]; /* for arrays that are not copied as they lie */
+    struct cla_host_slot slots[2][2];           /* [turn][K or V], where keys stream */
+    bool succeeded;                             /* once: then the following hold */
+    struct clattn_plan_info last_plan;
+    struct clattn_host_info last_info;
+};
+
+/* How a tensor in an array gets to the device and lies there: dimensions that broadcast are copied once. */
+struct cla_piece {
+    struct cla_sizes sizes;      /* 1 where a dimension broadcasts */
+    struct clattn_layout layout; /* on the device, from the start of a buffer */
+    size_t bytes;                /* 0: there is nothing to copy */
+    bool as_it_lies;
+};
+
+/* One call under way. */
+struct cla_host_job {
+    struct clattn_host *host;
+    const struct clattn_plan *plan;
+    struct cla_call call; /* its buffers are the arrays; inputs are only read */
+    struct cla_piece pieces[CLA_OPERANDS];
+    bool streamed;                 /* K and V are not copied as a whole */
+    cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
+    cl_event started;              /* where not NULL, the work is timed from its end on */
+    cl_event computed;
+    double copy_in_ms, compute_ms; /* of what has no event here */
+    const void *args;              /* the call's, for `compute` */
+};
+
+/* Enqueues the work, which waits for the inputs' copies, and sets job->computed. */
+typedef clattn_status (*cla_host_compute)(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
+                                          struct cla_error *error);
+
+/* False where the tensor's bytes overflow. */
+bool cla_piece_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
+                  struct cla_piece *piece);
+
+/* An array as the call's operands have it, and back. */
+struct clattn_tensor cla_host_array(const void *array, const struct clattn_layout *layout);
+char *cla_host_array_of(const struct cla_host_job *job, int which);
+
+/* Where the operand is on the device; buffer NULL where it is not. */
+struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int which);
+
+/* Checks what a call on arrays must be checked for beyond its arguments, and measures the copies. */
+clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error);
+
+/* Makes room, copies in, computes, copies out. On an error the outputs are untouched. */
+clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error);
+
+/* 0 where the queue does not profile. */
+double cla_host_milliseconds(cl_event event);
+
+#endif

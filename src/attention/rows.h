@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_ROWS_H
+#define CLA_ROWS_H
+
+#include "attention/arguments.h"
+#include "attention/chain.h"
+
+/* The kernels beside attention's own, whose work is small: delta and the sinks' gradient of the backward pass, what begins,
+ * merges and finishes a state, and what expands a block mask. */
+struct cla_rows {
+    struct cla_kernel delta, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
+    int work_group_size;
+    int row_items; /* work-items that share a row */
+    int b_r;       /* rows of a work-group */
+};
+
+/* Makes those that the pass needs. `rows` is all zero, and to be finished also after an error. */
+clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *context, const struct clattn_problem *problem,
+                            unsigned features, struct cla_error *error);
+void cla_rows_finish(struct cla_rows *rows);
+
+/* Where the parts of a state lie, in floats, and its end. */
+struct cla_state_places {
+    int64_t rows, l, o, end;
+};
+
+/* The features that a state's results and the sinks' gradient depend on. */
+#define CLA_FINISH_FEATURES (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
+#define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS)
+
+/* Whether the work-groups that a call of these kernels takes can be launched at once. */
+clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call *call, bool narrow,
+                             struct cla_error *error);
+
+/* Each adds its kernel to the present stage, if it has anything to do. */
+clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                              struct cla_error *error);
+clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                             const struct clattn_layout *delta, struct cla_error *error);
+clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                               const struct clattn_layout *delta, struct cla_error *error);
+clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                             const struct cla_state_places *places, struct cla_error *error);
+clattn_status cla_rows_merge(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                             const struct cla_state_places *places, struct cla_error *error);
+clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                               const struct cla_state_places *places, struct cla_error *error);
+
+#endif

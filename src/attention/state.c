@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/state.h"
+#include "attention/forward.h"
+#include "attention/score.h"
+#include "device/clcall.h"
+#include "device/report.h"
+#include "plan/checked.h"
+
+/* The parts of a state begin at multiples of so many floats: 64 bytes. */
+enum { ALIGN = 16 };
+
+static clattn_status locate(const struct clattn_problem *problem, const struct clattn_shape *shape,
+                            struct cla_state_places *places, struct cla_error *error)
+{
+    int64_t rows, o, end;
+    if (!cla_multiply(shape->batch, shape->heads, &rows) || !cla_multiply(rows, shape->n_q, &rows) ||
+        rows > INT64_MAX / 64 || !cla_multiply(rows, problem->d_v, &o) ||
+        !cla_add(o, 2 * cla_ceil_div(rows, ALIGN) * ALIGN, &end) || end > INT64_MAX / 16 ||
+        (uint64_t)end > SIZE_MAX / sizeof(float))
+        return cla_fail(error, CLATTN_TOO_LARGE,
+                        "shape: a state of batch %lld x heads %lld x n_q %lld rows is more than can be addressed",
+                        (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
+    places->rows = rows;
+    places->l = cla_ceil_div(rows, ALIGN) * ALIGN;
+    places->o = 2 * places->l;
+    places->end = end;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status place_state(struct cla_call *call, int which, cl_mem state, bool output,
+                                 struct cla_state_places *places, struct cla_error *error)
+{
+    const clattn_status status = locate(call->problem, &call->shape, places, error);
+    if (status)
+        return status;
+    return cla_call_place_bytes(call, which, state, (size_t)places->end * sizeof(float), output, error);
+}
+
+/* A call on states alone: no tensors, no score modifications. */
+static clattn_status begin_call(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_call *call,
+                                struct cla_error *error)
+{
+    if (!shape)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "shape is NULL: it must point to a struct clattn_shape");
+    return cla_call_begin(call, &plan->problem, 0, CLA_BUFFERS, shape, NULL, error);
+}
+
+static clattn_status last_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
+{
+    clattn_status status =
+        cla_rows_check(&plan->kernels->rows, call, plan->context->capabilities.address_bits == 32, error);
+    if (!status)
+        status = cla_check_overlap(call, error);
+    return status ? status : cla_enqueue_checks(plan, queue, call, wait_count, wait_list, error);
+}
+
+clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
+                              struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_state_places places = {0};
+    if (!bytes)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "bytes is NULL: it must point to the size_t to be set");
+    clattn_status status = begin_call(plan, shape, &call, error);
+    if (!status)
+        status = locate(&plan->problem, &call.shape, &places, error);
+    if (!status)
+        *bytes = (size_t)places.end * sizeof(float);
+    return status;
+}
+
+typedef clattn_status (*rows_function)(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                                       const struct cla_state_places *places, struct cla_error *error);
+
+/* One kernel that goes over rows, or a marker where there are none. */
+static clattn_status launch(const struct clattn_plan *plan, cl_command_queue queue, rows_function function,
+                            const struct cla_call *call, const struct cla_state_places *places, cl_uint wait_count,
+                            const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    struct cla_chain chain;
+    cla_chain_start(&chain, queue, wait_count, wait_list);
+    clattn_status status = call->empty ? CLATTN_SUCCESS : function(&plan->kernels->rows, &chain, call, places, error);
+    if (!status)
+        status = cla_chain_event(&chain, event, error);
+    cla_chain_finish(&chain);
+    return status;
+}
+
+clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
+                              cl_mem state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                              struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_state_places places = {0};
+    clattn_status status = begin_call(plan, shape, &call, error);
+    if (!status)
+        status = place_state(&call, CLA_STATE, state, true, &places, error);
+    if (!status)
+        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
+    return status ? status
+                  : launch(plan, queue, cla_rows_begin, &call, &places, wait_count, wait_list, event, error);
+}
+
+static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
+                           cl_mem into, cl_mem from, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                           struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_state_places places = {0};
+    clattn_status status = begin_call(plan, shape, &call, error);
+    if (status)
+        return status;
+    if (!into && !call.empty)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "into is NULL: it must be the cl_mem of a state");
+    if (into && into == from)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "from is the same cl_mem as into: a state cannot be merged with itself");
+    status = place_state(&call, CLA_STATE, into, true, &places, error);
+    if (!status)
+        status = place_state(&call, CLA_FROM, from, false, &places, error);
+    if (!status)
+        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
+    return status ? status
+                  : launch(plan, queue, cla_rows_merge, &call, &places, wait_count, wait_list, event, error);
+}
+
+static clattn_status check_keys(const struct clattn_accumulate_args *args, struct cla_error *error)
+{
+    const int64_t n_kv = args->shape.n_kv;
+    if (args->first_key < 0 || args->first_key > n_kv)
+        return cla_fail(error, CLATTN_INVALID_SHAPE, "first_key is %lld: with %lld keys (shape.n_kv) it is from 0 on",
+                        (long long)args->first_key, (long long)n_kv);
+    if (args->key_count < 0 || args->key_count > n_kv - args->first_key)
+        return cla_fail(error, CLATTN_INVALID_SHAPE,
+                        "key_count is %lld: from first_key %lld on there are %lld of %lld keys (shape.n_kv)",
+                        (long long)args->key_count, (long long)args->first_key, (long long)(n_kv - args->first_key),
+                        (long long)n_kv);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status place_chunk(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
+                                 struct cla_call *call, struct cla_state_places *places, struct cla_error *error)
+{
+    clattn_status status =
+        cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
+    if (!status)
+        status = check_keys(args, error);
+    if (status)
+        return status;
+    call->first_key = args->first_key;
+    call->key_count = args->key_count;
+    call->score.first_key = (int32_t)args->first_key;
+    call->score.keys = (int32_t)call->shape.n_kv;
+    if (!(plan->features & CLATTN_VARLEN))
+        call->operands[CLA_K].sizes.rows = call->operands[CLA_V].sizes.rows = args->key_count;
+    status = cla_call_place(call, CLA_Q, &args->q, CLA_INPUT, error);
+    if (!status)
+        status = cla_call_place(call, CLA_K, &args->k, CLA_INPUT, error);
+    if (!status)
+        status = cla_call_place(call, CLA_V, &args->v, CLA_INPUT, error);
+    if (!status)
+        status = place_state(call, CLA_STATE, args->state, true, places, error);
+    if (!status)
+        status = cla_score_place(call, &args->score, error);
+    if (!status)
+        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+    return status ? status : cla_check_overlap(call, error);
+}
+
+/* To the forward kernel the state's parts are O, m and l. */
+static void point_into_state(struct cla_call *call, const struct cla_state_places *places)
+{
+    const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
+    const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
+    call->operands[CLA_O].layout = clattn_layout_bhnd(heads, n_q, d_v);
+    call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
+    call->operands[CLA_O].layout.offset = places->o;
+    call->operands[CLA_L].layout.offset = places->l;
+    call->operands[CLA_O].buffer = call->operands[CLA_M].buffer = call->operands[CLA_L].buffer =
+        call->operands[CLA_STATE].buffer;
+}
+
+clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
+                                   const struct clattn_accumulate_args *args, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_state_places places = {0};
+    size_t groups = 0;
+    if (!args)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "args is NULL: it must point to a struct clattn_accumulate_args");
+    clattn_status status = place_chunk(plan, args, &call, &places, error);
+    if (!status)
+        status = cla_forward_groups(plan, &call.shape, &groups, error);
+    if (!status)
+        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
+    if (status)
+        return status;
+    if (call.empty || !call.key_count)
+        return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+    point_into_state(&call, &places);
+    return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
+}
+
+static clattn_status place_results(const struct clattn_plan *plan, const struct clattn_finish_args *args,
+                                   struct cla_call *call, struct cla_state_places *places, struct cla_error *error)
+{
+    /* What finishing depends on, and no keys: a kernel's view of the head wants their numbers, but uses none. */
+    const struct clattn_score_args *given = &args->score;
+    const unsigned features = plan->features & CLA_FINISH_FEATURES;
+    struct clattn_score_args score = {0};
+    struct clattn_shape shape = args->shape;
+    if (features & CLATTN_SINKS)
+        score.sinks = given->sinks;
+    if (features & CLATTN_DROPOUT)
+        score.dropout_p = given->dropout_p;
+    if (features & CLATTN_VARLEN) {
+        score.cu_seqlens_q = score.cu_seqlens_kv = given->cu_seqlens_q;
+        score.total_q = score.total_kv = given->total_q;
+        shape.n_kv = shape.n_q;
+    }
+    clattn_status status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
+    if (!status)
+        status = place_state(call, CLA_STATE, args->state, false, places, error);
+    if (!status)
+        status = cla_call_place(call, CLA_O, &args->o, CLA_OUTPUT, error);
+    if (!status)
+        status = cla_call_place(call, CLA_LSE, &args->lse, CLA_OUTPUT | CLA_OPTIONAL, error);
+    if (!status)
+        status = cla_call_place(call, CLA_M, &args->m, CLA_OUTPUT | CLA_OPTIONAL, error);
+    if (!status)
+        status = cla_call_place(call, CLA_L, &args->l, CLA_OUTPUT | CLA_OPTIONAL, error);
+    return status ? status : cla_score_place(call, &score, error);
+}
+
+clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue queue,
+                               const struct clattn_finish_args *args, cl_uint wait_count, const cl_event *wait_list,
+                               cl_event *event, struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_state_places places = {0};
+    if (!args)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_finish_args");
+    clattn_status status = place_results(plan, args, &call, &places, error);
+    if (!status)
+        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
+    return status ? status
+                  : launch(plan, queue, cla_rows_results, &call, &places, wait_count, wait_list, event, error);
+}
+
+/* The public functions: the plan, then the report. */
+
+static clattn_status report(const struct clattn_plan *plan, clattn_status status, const struct cla_error *error)
+{
+    return status ? cla_report(plan ? &plan->context->log : NULL, error) : CLATTN_SUCCESS;
+}
+
+clattn_status clattn_state_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_bytes", &error);
+    if (!status)
+        status = cla_state_bytes(plan, shape, bytes, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_begin_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                         const struct clattn_shape *shape, cl_mem state, cl_uint wait_count,
+                                         const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_begin_enqueue", &error);
+    if (!status)
+        status = cla_state_begin(plan, queue, shape, state, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                              const struct clattn_accumulate_args *args, cl_uint wait_count,
+                                              const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_accumulate_enqueue", &error);
+    if (!status)
+        status = cla_state_accumulate(plan, queue, args, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_merge_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                         const struct clattn_shape *shape, cl_mem into, cl_mem from, cl_uint wait_count,
+                                         const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_merge_enqueue", &error);
+    if (!status)
+        status = merge(plan, queue, shape, into, from, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                          const struct clattn_finish_args *args, cl_uint wait_count,
+                                          const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_finish_enqueue", &error);
+    if (!status)
+        status = cla_state_finish(plan, queue, args, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}

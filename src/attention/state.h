@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_STATE_H
+#define CLA_STATE_H
+
+#include "attention/plan.h"
+#include <clattn/state.h>
+
+/* The functions of clattn/state.h without the report. `plan` is not NULL and of pass CLATTN_ACCUMULATE. */
+clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
+                              struct cla_error *error);
+clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
+                              cl_mem state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                              struct cla_error *error);
+clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
+                                   const struct clattn_accumulate_args *args, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event, struct cla_error *error);
+clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue queue,
+                               const struct clattn_finish_args *args, cl_uint wait_count, const cl_event *wait_list,
+                               cl_event *event, struct cla_error *error);
+
+#endif

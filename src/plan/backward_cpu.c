@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/cpu_tiles.h"
+#include <stddef.h>
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The arrays of the kernel that has most: the streamed tiles with S and dP of a panel, two transposed tensors of a block, and the
+ * outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. */
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
+    const int64_t b_r = config->b_r, b_c = config->b_c;
+    const int64_t dq = b_r * (row + d + 2), dk_dv = b_c * 2 * row, d_bias = b_c * (row + b_r);
+    const int64_t kept = config->cpu.stream * (2 + b_c / 32 + 2); /* LSE, delta, and dropout's bits */
+    return (uint64_t)(config->cpu.stream * (row + 2 * cla_cpu_panel(config)) + kept + larger(larger(dq, dk_dv), d_bias)) *
+           sizeof(float);
+}
+
+/* Lanes are rows in one kernel and keys in the others: a panel has to divide forced blocks of both, and should divide those of a
+ * mask. */
+static void take_register_tile(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                               struct cla_config *config)
+{
+    const int panel = 2 * cla_cpu_vector_width(capabilities);
+    cla_cpu_take_register_tile(capabilities, problem->block_q % panel || problem->block_kv % panel ? 1 : 2, config);
+}
+
+static bool fit_forced(const struct clattn_problem *problem, struct cla_config *config)
+{
+    return problem->work_group_size <= 1 && cla_cpu_fit_lanes(problem->b_r, config) &&
+           cla_cpu_fit_lanes(problem->b_c, config);
+}
+
+/* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's cache. */
+enum { MOST_LANES = 128, STREAM = 64 };
+
+static int greatest_common_divisor(int a, int b)
+{
+    while (b) {
+        const int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int take_lanes(int64_t expected, int panel)
+{
+    return cla_round_up(expected && expected < MOST_LANES ? (int)expected : MOST_LANES, panel);
+}
+
+/* Halves the planned block sizes; false where both are panels, or forced. */
+static bool halve(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int panel = cla_cpu_panel(config), b_r = config->b_r, b_c = config->b_c;
+    if (!problem->b_r && b_r > panel)
+        config->b_r = cla_round_up(b_r / 2, panel);
+    if (!problem->b_c && b_c > panel)
+        config->b_c = cla_round_up(b_c / 2, panel);
+    return config->b_r < b_r || config->b_c < b_c;
+}
+
+static void take_blocks(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int panel = cla_cpu_panel(config);
+    config->cpu.stream = cla_cpu_streamed(STREAM, greatest_common_divisor(problem->block_q, problem->block_kv));
+    config->b_r = problem->b_r ? problem->b_r : take_lanes(problem->expected_n_q, panel);
+    config->b_c = problem->b_c ? problem->b_c : take_lanes(problem->expected_n_kv, panel);
+    while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
+    }
+}
+
+/* As forward_cpu's, for seven products. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double lanes = config->b_r < config->b_c ? config->b_r : config->b_c;
+    return (4.0 * problem->d + 3.0 * problem->d_v) * (1 + 6.0 / lanes) * (1 + 4.0 / problem->d) /
+           config->cpu.vector_width;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    take_register_tile(capabilities, problem, config);
+    if (!fit_forced(problem, config))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
+                        "backward_cpu: b_r and b_c are multiples of 4, work_group_size is 1",
+                        problem->b_r, problem->b_c, problem->work_group_size);
+    config->work_group_size = 1;
+    take_blocks(problem, config);
+    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
+            problem->b_r, problem->b_c, (unsigned long long)private_bytes(problem, config),
+            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    info->estimate = estimate(problem, config);
+    cla_plan_step(info, "registers", config->b_r, config->b_c,
+                  "vectors of %d floats; %d rows or keys x %d vectors of the others are %d accumulators in registers",
+                  config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
+                  config->cpu.micro * config->cpu.row_vectors);
+    cla_plan_step(info, "cache", config->b_r, config->b_c,
+                  "tiles are private: %d rows share each K and V that is read, %d keys each Q and dO, in up to %llu bytes "
+                  "of the thread's stack",
+                  config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config));
+    return CLATTN_SUCCESS;
+}
+
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    (void)capabilities;
+    return halve(problem, config);
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    cla_text_printf(text,
+                    "#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n#define CLATTN_STREAM %d\n"
+                    "#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->cpu.micro, config->cpu.row_vectors, config->cpu.stream, config->cpu.vector_width);
+}
+
+static const char *const files[] = {"common/types.clh",  "common/lanes.clh",     "common/score.clh",
+                                    "common/philox.clh", "common/cpu_tiles.clh", "backward_cpu.cl",
+                                    NULL};
+
+static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
+
+const struct cla_skeleton cla_backward_cpu = {
+    .name = "backward_cpu",
+    .backward = true,
+    .files = files,
+    .entries = entries,
+    .tile_element_bytes = sizeof(float),
+    .prefers = cla_cpu_prefers,
+    .choose = choose,
+    .step_down = step_down,
+    .local_bytes = cla_cpu_no_local_bytes,
+    .private_bytes = private_bytes,
+    .define = define,
+};

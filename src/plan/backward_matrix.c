@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. The figures behind its
+ * table are in tests/data/measured/h200-backward-matrix-notes.md. */
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include <stddef.h>
+
+static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward_matrix_emulated";
+
+/* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
+enum { DQ, DK_DV, SIDES };
+
+static const char *name_of(const struct cla_config *config)
+{
+    return config->backward_matrix.compute_capability ? matrix_name : emulated_name;
+}
+
+static int widest(const struct clattn_problem *problem)
+{
+    return problem->d > problem->d_v ? problem->d : problem->d_v;
+}
+
+static int fixed_rows(const struct cla_config *config, int side)
+{
+    return side == DQ ? config->b_r : config->b_c;
+}
+
+/* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
+static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const int64_t row = cla_matrix_pitch(problem->d) + cla_matrix_pitch(problem->d_v);
+    const int64_t moving = config->backward_matrix.side[side].moving, stages = config->backward_matrix.side[side].stages;
+    return (uint64_t)(fixed_rows(config, side) * row + stages * moving * (row + 12) + 16);
+}
+
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const uint64_t dq = side_local_bytes(problem, config, DQ), dk_dv = side_local_bytes(problem, config, DK_DV);
+    return dq > dk_dv ? dq : dk_dv;
+}
+
+static int sub_groups(const struct cla_config *config)
+{
+    return config->work_group_size / config->backward_matrix.lanes;
+}
+
+/* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay. */
+static int64_t side_words(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const int elements = CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes;
+    const int pieces = cla_pieces(problem->d), pieces_v = cla_pieces(problem->d_v);
+    const int split = config->backward_matrix.side[side].split;
+    const int tiles = fixed_rows(config, side) * split / (CLA_PIECE * sub_groups(config));
+    const int gradients = side == DQ ? pieces : (pieces + pieces_v) / split;
+    const int kept = config->backward_matrix.side[side].fixed_registers ? (pieces + pieces_v) * elements / 2 : elements / 2;
+    return (int64_t)tiles * (gradients * elements + 2 * config->backward_matrix.side[side].slice / CLA_PIECE * elements + kept) +
+           elements / 2 + 24;
+}
+
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t dq = side_words(problem, config, DQ), dk_dv = side_words(problem, config, DK_DV);
+    return 4 * (uint64_t)(dq > dk_dv ? dq : dk_dv);
+}
+
+/* The fastest of those timed on an H200, by the larger of d and d_v: the first row that applies. */
+static const struct {
+    int most_d, work_group_size, b_r, b_c;
+    struct cla_backward_side dq, dk_dv;
+} timed[] = {
+    {64, 128, 128, 128, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}},
+    {128, 128, 64, 64, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}},
+    {CLA_MATRIX_LARGEST_D, 256, 128, 64, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}},
+};
+
+static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
+{
+    size_t i = 0;
+    while (timed[i].most_d < widest(problem))
+        i++;
+    config->work_group_size = timed[i].work_group_size / CLA_NVIDIA_LANES * config->backward_matrix.lanes;
+    config->b_r = timed[i].b_r;
+    config->b_c = timed[i].b_c;
+    config->backward_matrix.side[DQ] = timed[i].dq;
+    config->backward_matrix.side[DK_DV] = timed[i].dk_dv;
+}
+
+/* Rows (and keys) that the sub-groups own at least. */
+static int least_fixed(const struct cla_config *config, int side)
+{
+    return sub_groups(config) * CLA_PIECE / config->backward_matrix.side[side].split;
+}
+
+static bool divides(const struct cla_config *config)
+{
+    const int split = config->backward_matrix.side[DK_DV].split;
+    return sub_groups(config) % split == 0 && config->b_r % least_fixed(config, DQ) == 0 &&
+           config->b_c % least_fixed(config, DK_DV) == 0;
+}
+
+/* Forced block sizes are spread over as many of the sub-groups as divide them. */
+static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->backward_matrix.lanes, step = config->backward_matrix.side[DK_DV].split * lanes;
+    if (problem->b_r)
+        config->b_r = problem->b_r;
+    if (problem->b_c)
+        config->b_c = problem->b_c;
+    if (problem->work_group_size)
+        config->work_group_size = problem->work_group_size;
+    if (config->work_group_size % lanes)
+        return false;
+    while (!problem->work_group_size && config->work_group_size > step && !divides(config))
+        config->work_group_size -= step;
+    return divides(config);
+}
+
+/* Blocks no larger than a block mask's, as far as they may shrink, so that what it hides is skipped whole. */
+static void suit_blocks(const struct clattn_problem *problem, struct cla_config *config)
+{
+    while (!problem->b_r && problem->block_q && config->b_r > problem->block_q &&
+           config->b_r / 2 >= least_fixed(config, DQ))
+        config->b_r /= 2;
+    while (!problem->b_c && problem->block_kv && config->b_c > problem->block_kv &&
+           config->b_c / 2 >= least_fixed(config, DK_DV))
+        config->b_c /= 2;
+}
+
+/* One step smaller: one stage instead of two, then fewer moving rows, then fewer fixed ones. */
+static bool shrink_side(struct cla_backward_side *side)
+{
+    if (side->stages == 2) {
+        side->stages = 1;
+        return true;
+    }
+    if (side->moving == CLA_PIECE)
+        return false;
+    side->moving /= 2;
+    if (side->slice > side->moving)
+        side->slice = side->moving;
+    return true;
+}
+
+static bool shrink_rows(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->backward_matrix.lanes;
+    if (problem->b_r || problem->b_c || problem->work_group_size)
+        return false;
+    const bool rows = config->b_r > least_fixed(config, DQ), keys = config->b_c > least_fixed(config, DK_DV);
+    if (rows || keys) {
+        config->b_r = rows ? config->b_r / 2 : config->b_r;
+        config->b_c = keys ? config->b_c / 2 : config->b_c;
+        return true;
+    }
+    if (sub_groups(config) <= config->backward_matrix.side[DK_DV].split)
+        return false;
+    config->work_group_size = sub_groups(config) / 2 * lanes;
+    config->b_r /= 2;
+    config->b_c /= 2;
+    return true;
+}
+
+static bool fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    while (config->work_group_size > limits.items)
+        if (!shrink_rows(problem, config))
+            return false;
+    for (int side = DQ; side < SIDES; side++)
+        while (side_local_bytes(problem, config, side) > limits.local_bytes)
+            if (!shrink_side(&config->backward_matrix.side[side]) && !shrink_rows(problem, config))
+                return false;
+    return true;
+}
+
+static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                 struct cla_config *config)
+{
+    take_timed(problem, config);
+    if (!take_forced(problem, config))
+        return false;
+    suit_blocks(problem, config);
+    return fit(capabilities, problem, config);
+}
+
+/* For 16 x 16 pairs, in products of 16 x 16 pieces: 7 where d and d_v are one piece, with what a tile costs beside. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
+    return 4 * d + 3 * d_v + 8 + 16 * (d + d_v) * (1.0 / config->b_r + 1.0 / config->b_c);
+}
+
+static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                  const struct cla_config *config, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "%s with d = %d, d_v = %d does not fit %llu bytes of local memory and %lld work-items%s",
+                    name_of(config), problem->d, problem->d_v, (unsigned long long)limits.local_bytes,
+                    (long long)limits.items,
+                    problem->b_r || problem->b_c || problem->work_group_size
+                        ? " with the forced sizes: problem.b_r and b_c are multiples of 16 times the sub-groups of "
+                          "work_group_size"
+                        : ", not even with 16 rows and keys");
+}
+
+static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!find(capabilities, problem, config))
+        return nothing_fits(capabilities, problem, config, error);
+    const struct cla_backward_side *dq = &config->backward_matrix.side[DQ], *dk_dv = &config->backward_matrix.side[DK_DV];
+    info->estimate = estimate(problem, config);
+    cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
+                  "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
+                  "(dK, dV)",
+                  sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "the fixed side, and the moving one %s (dQ) and %s (dK, dV): %llu of %llu bytes",
+                  dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
+                  (unsigned long long)local_bytes(problem, config),
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+    return CLATTN_SUCCESS;
+}
+
+static struct cla_config nvidia_config(const struct clattn_capabilities *capabilities)
+{
+    return (struct cla_config){
+        .backward_matrix = {.lanes = CLA_NVIDIA_LANES, .compute_capability = cla_matrix_capability(capabilities)}};
+}
+
+static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    clattn_status status = cla_matrix_check_problem(problem, matrix_name, error);
+    if (!status)
+        status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
+    *config = nvidia_config(capabilities);
+    return status ? status : take(capabilities, problem, config, info, error);
+}
+
+/* Sizes that a caller forces and it cannot take leave the problem to the others. */
+static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    struct cla_config config = nvidia_config(capabilities);
+    return !cla_matrix_check_problem(problem, matrix_name, &unused) &&
+           !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) && find(capabilities, problem, &config);
+}
+
+static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, struct cla_config *config,
+                                     struct clattn_plan_info *info, struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
+    *config = (struct cla_config){.backward_matrix = {.lanes = CLA_EMULATED_LANES}};
+    return status ? status : take(capabilities, problem, config, info, error);
+}
+
+/* It is for tests alone. */
+static bool prefers_emulated(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return false;
+}
+
+/* The device refused: what takes registers first. */
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    (void)capabilities;
+    struct cla_backward_side *sides = config->backward_matrix.side;
+    return shrink_rows(problem, config) || shrink_side(&sides[DQ]) || shrink_side(&sides[DK_DV]);
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    if (config->backward_matrix.compute_capability)
+        cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->backward_matrix.compute_capability);
+    static const char *const names[SIDES] = {"DQ", "DK_DV"};
+    for (int i = 0; i < SIDES; i++) {
+        const struct cla_backward_side *side = &config->backward_matrix.side[i];
+        cla_text_printf(text,
+                        "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
+                        "#define CLATTN_%s_STAGES %d\n",
+                        names[i], side->fixed_registers, names[i], side->moving, names[i], side->slice, names[i],
+                        side->stages);
+    }
+    cla_text_printf(text, "#define CLATTN_DK_DV_SPLIT %d\n", config->backward_matrix.side[DK_DV].split);
+}
+
+static bool unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU;
+}
+
+static const char *const nvidia_files[] = {"common/types.clh",         "common/score.clh", "common/philox.clh",
+                                           "matrix/nvidia_mma.clh",    "common/matrix_tiles.clh",
+                                           "backward_matrix.cl",       NULL};
+static const char *const emulated_files[] = {"common/types.clh",       "common/score.clh", "common/philox.clh",
+                                             "matrix/emulated.clh",    "common/matrix_tiles.clh",
+                                             "backward_matrix.cl",     NULL};
+static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
+
+const struct cla_skeleton cla_backward_matrix = {
+    .name = matrix_name,
+    .backward = true,
+    .files = nvidia_files,
+    .entries = entries,
+    .tile_element_bytes = 2,
+    .prefers = prefers_nvidia,
+    .choose = choose_nvidia,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .define = define,
+};
+
+const struct cla_skeleton cla_backward_matrix_emulated = {
+    .name = emulated_name,
+    .backward = true,
+    .files = emulated_files,
+    .entries = entries,
+    .tile_element_bytes = 2,
+    .prefers = prefers_emulated,
+    .choose = choose_emulated,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .unoptimised = unoptimised,
+    .define = define,
+};

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/backward_simt.cl: what a configuration costs, and which one to take. One configuration serves all of
+ * its kernels, whose blocks are rows in one and keys in another, so that TX and TY divide both B_R and B_C. */
+#include "plan/checked.h"
+#include "plan/simt.h"
+#include <stddef.h>
+
+enum {
+    MOST_SIDE = 128, /* rows or keys of a tile */
+    MOST_OWNED = 64  /* pairs an item owns: their P and dP are both in registers */
+};
+
+static int round_up(int value, int multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static int ceil_div(int value, int divisor)
+{
+    return (value + divisor - 1) / divisor;
+}
+
+static int64_t largest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The widest vector that n elements divide into. */
+static int width_of(int n)
+{
+    return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+}
+
+/* What one kernel makes of a configuration, as its text derives it. */
+struct part {
+    int block, stream; /* rows of the side that stays, and of a tile of the other */
+    int rows, columns; /* pairs an item owns */
+    int vectors;       /* float4 columns an item owns of the outputs */
+    int widest;        /* of these, of one output */
+    int outputs;
+    bool resident;
+};
+
+static struct part part_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+{
+    const int tx = config->simt.tx, ty = config->work_group_size / tx;
+    const bool keys_stay = kernel == CLA_DK_DV;
+    const int block = keys_stay ? config->b_c : config->b_r, stream = keys_stay ? config->b_r : config->b_c;
+    const int q_or_k = kernel == CLA_D_BIAS ? 0 : ceil_div(problem->d, 4 * tx);
+    const int v = keys_stay ? ceil_div(problem->d_v, 4 * tx) : 0;
+    return (struct part){.block = block,
+                         .stream = stream,
+                         .rows = block / ty,
+                         .columns = stream / tx,
+                         .vectors = q_or_k + v,
+                         .widest = q_or_k > v ? q_or_k : v,
+                         .outputs = kernel == CLA_D_BIAS ? 0 : keys_stay ? 2 : 1,
+                         .resident = config->simt.resident && kernel != CLA_D_BIAS};
+}
+
+/* To the byte what the kernel declares (SIMT_LOCAL_FLOATS). */
+static uint64_t local_bytes_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+{
+    const struct part part = part_of(problem, config, kernel);
+    const int64_t d = round_up(problem->d, 4) + round_up(problem->d_v, 4), block = part.block, stream = part.stream;
+    const int64_t columns = config->simt.d_slice * (stream + (part.resident ? 0 : block));
+    const int64_t rows = (int64_t)config->simt.row_slice * part.widest * config->simt.tx * 4;
+    const int64_t tile = (block * stream + 3) / 4 * 4;
+    return (uint64_t)((part.resident ? d * block : 0) + config->simt.buffers * largest(columns, rows) + tile + 4) *
+           sizeof(float);
+}
+
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    int64_t most = 0;
+    for (int kernel = CLA_DQ; kernel <= CLA_D_BIAS; kernel++)
+        most = largest(most, (int64_t)local_bytes_of(problem, config, kernel));
+    return (uint64_t)most;
+}
+
+/* 4-column blocks of the next slice that an item carries in registers. */
+static int carried(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+{
+    const struct part part = part_of(problem, config, kernel);
+    const int width = width_of(part.columns), items = config->work_group_size;
+    const int columns = ceil_div(part.stream / width * (config->simt.d_slice / 4), items) * width;
+    const int rows = ceil_div(config->simt.row_slice * part.widest * config->simt.tx, items);
+    return config->simt.prefetch ? (int)largest(columns, rows) : 1;
+}
+
+/* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of modified
+ * scores and what dropout took. */
+static int private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+{
+    const struct part part = part_of(problem, config, kernel);
+    const int pairs = part.rows * part.columns;
+    const int operands = 2 * (part.rows + (int)largest(part.columns, 4 * part.widest));
+    const bool slopes = (problem->features & CLATTN_SOFTCAP) || problem->score_mod;
+    const int dropped = problem->features & CLATTN_DROPOUT ? ceil_div(pairs, 32) : 0;
+    return (slopes ? 3 : 2) * pairs + 4 * part.rows * part.vectors +
+           2 * (kernel == CLA_DK_DV ? part.columns : part.rows) + dropped +
+           clattn_dtype_size(problem->dtype) * carried(problem, config, kernel) + operands + 40;
+}
+
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return 4 * (uint64_t)largest(private_words_of(problem, config, CLA_DQ),
+                                 private_words_of(problem, config, CLA_DK_DV));
+}
+
+/* Rows of a block that a sequence of so many has, on average; 0: unknown. */
+static double useful(int64_t expected, int block)
+{
+    return expected ? (double)expected / (double)cla_ceil_div(expected, block) : block;
+}
+
+/* Slots for one pair of row and key in one kernel. */
+static double cost_of(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                      const struct cla_config *config, int kernel)
+{
+    const struct part part = part_of(problem, config, kernel);
+    const double d = round_up(problem->d, 4) + round_up(problem->d_v, 4), stream = part.stream;
+    const double items = config->work_group_size, rows = part.rows, columns = part.columns;
+    const double row_reads = rows / width_of(part.rows), column_reads = columns / width_of(part.columns);
+    const int column_slices =
+        ceil_div(problem->d, config->simt.d_slice) + ceil_div(problem->d_v, config->simt.d_slice);
+    const int row_slices = part.outputs * (part.stream / config->simt.row_slice);
+    const int block_slices = part.resident ? 0 : column_slices;
+    const double copied = stream * column_slices * config->simt.d_slice / 4 + stream * part.vectors * config->simt.tx +
+                          (double)block_slices * part.block * config->simt.d_slice / 4;
+    const struct cla_simt_work work = {
+        .arithmetic = rows * (d * columns + 4 * stream * part.vectors),
+        .loads = d * (row_reads + column_reads) + stream * (part.outputs * row_reads + part.vectors),
+        .words = d * (rows + columns) + stream * (part.outputs * rows + 4 * part.vectors),
+        .pairs = rows * columns,
+        .written = part.outputs * rows * columns,
+        .copies = copied / items,
+        .other = 12,
+        .slices = column_slices + row_slices,
+        .exchanges = 0,
+        .block_slices = block_slices,
+        .bytes = stream * part.outputs * (problem->d + problem->d_v) * clattn_dtype_size(problem->dtype),
+        .private_words = private_words_of(problem, config, kernel),
+        .local_bytes = local_bytes_of(problem, config, kernel),
+    };
+    const double present = useful(kernel == CLA_DK_DV ? problem->expected_n_kv : problem->expected_n_q, part.block);
+    return cla_simt_slots(limits, config, &work) / (present * stream);
+}
+
+static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return (cost_of(limits, problem, config, CLA_DQ) + cost_of(limits, problem, config, CLA_DK_DV)) *
+           cla_simt_mask_factor(problem, config);
+}
+
+/* The best configuration found so far. */
+struct search {
+    const struct cla_simt_limits *limits;
+    const struct clattn_problem *problem;
+    struct cla_config best;
+    double cost; /* negative: none */
+};
+
+/* Tries every passage: the cheapest of all that fit, so that more local memory can only lower the estimate. */
+static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
+{
+    const struct clattn_problem *problem = search->problem;
+    struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
+    if (b_r % ty || b_r % tx || b_c % ty || b_c % tx || (int64_t)b_r * b_c > MOST_OWNED * (int64_t)tx * ty)
+        return;
+    const int d = (int)largest(problem->d, problem->d_v);
+    cla_simt_number_items(&config);
+    for (int i = 0; i < CLA_SIMT_PASSAGES; i++) {
+        int rows = b_r; /* a slice divides both sides */
+        for (int rest = b_c; rest;) {
+            const int next = rows % rest;
+            rows = rest;
+            rest = next;
+        }
+        cla_simt_take_passage(i, d, rows, &config);
+        config.simt.prefetch = 1;
+        config.simt.prefetch = largest(carried(problem, &config, CLA_DQ), carried(problem, &config, CLA_DK_DV)) <= 8;
+        if (local_bytes(problem, &config) > search->limits->local_bytes)
+            continue;
+        const double estimate = cost(search->limits, problem, &config);
+        if (search->cost < 0 || estimate < search->cost) {
+            search->best = config;
+            search->cost = estimate;
+        }
+    }
+}
+
+/* The least number that both divide. */
+static int common_multiple(int a, int b)
+{
+    int multiple = a;
+    while (multiple % b)
+        multiple += a;
+    return multiple;
+}
+
+static void consider_grid(struct search *search, int tx, int ty)
+{
+    const struct clattn_problem *problem = search->problem;
+    const int unit = common_multiple(tx, ty);
+    const int first_r = problem->b_r ? problem->b_r : unit, last_r = problem->b_r ? problem->b_r : MOST_SIDE;
+    const int first_c = problem->b_c ? problem->b_c : unit, last_c = problem->b_c ? problem->b_c : MOST_SIDE;
+    if ((int64_t)tx * ty > search->limits->items)
+        return;
+    for (int b_r = first_r; b_r <= last_r; b_r *= 2)
+        for (int b_c = first_c; b_c <= last_c; b_c *= 2)
+            consider(search, tx, ty, b_r, b_c);
+}
+
+static struct search find_best(const struct cla_simt_limits *limits, const struct clattn_problem *problem)
+{
+    struct search search = {.limits = limits, .problem = problem, .cost = -1};
+    const int forced = problem->work_group_size;
+    for (int i = 0; i < CLA_SIMT_WIDTHS; i++) {
+        const int tx = cla_simt_widths[i];
+        if (forced && forced % tx == 0)
+            consider_grid(&search, tx, forced / tx);
+        for (int ty = 32; ty >= 1 && !forced; ty /= 2)
+            if (tx * ty <= CLA_SIMT_MOST_ITEMS)
+                consider_grid(&search, tx, ty);
+    }
+    return search;
+}
+
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return true; /* it runs on every device */
+}
+
+static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                                  struct cla_error *error)
+{
+    if (problem->b_r || problem->b_c || problem->work_group_size)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit backward_simt with "
+            "d = %d, d_v = %d, %llu bytes of local memory and %lld work-items, of at most %d pairs each",
+            problem->b_r, problem->b_c, problem->work_group_size, problem->d, problem->d_v,
+            (unsigned long long)limits->local_bytes, (long long)limits->items, MOST_OWNED);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "backward_simt with d = %d, d_v = %d: not even the smallest tile fits %llu bytes of local memory and "
+                    "%lld work-items",
+                    problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    const struct search search = find_best(&limits, problem);
+    if (search.cost < 0)
+        return nothing_fits(&limits, problem, error);
+    *config = search.best;
+    info->estimate = search.cost;
+    const struct part dq = part_of(problem, config, CLA_DQ), dk_dv = part_of(problem, config, CLA_DK_DV);
+    cla_plan_step(info, "registers", config->b_r, config->b_c,
+                  "%d x %d items each own %d x %d pairs and %d outputs of dQ, or %d x %d pairs and %d outputs of dK and dV: "
+                  "%d of %d registers",
+                  config->simt.tx, config->work_group_size / config->simt.tx, dq.rows, dq.columns,
+                  4 * dq.rows * dq.vectors, dk_dv.rows, dk_dv.columns, 4 * dk_dv.rows * dk_dv.vectors,
+                  (int)(private_bytes(problem, config) / 4), cla_simt_words_of(&limits, config->work_group_size));
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "the blocks that others pass by %s, slices of %d columns and of %d rows, %d buffer%s: %llu of %llu bytes",
+                  config->simt.resident ? "stay" : "are read again with each slice", config->simt.d_slice,
+                  config->simt.row_slice, config->simt.buffers, config->simt.buffers == 1 ? "" : "s",
+                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
+    return CLATTN_SUCCESS;
+}
+
+/* The device refused: plan for half the items and less local memory than this one took. */
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    if (config->work_group_size > 1)
+        limits.items = config->work_group_size / 2;
+    limits.local_bytes = local_bytes(problem, config) - 1;
+    const struct search search = find_best(&limits, problem);
+    if (search.cost < 0)
+        return false;
+    *config = search.best;
+    return true;
+}
+
+/* As forward_simt: CPU drivers take long over this kernel, which runs there to be checked. */
+static bool unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    cla_simt_define(config, text);
+}
+
+static const char *const files[] = {"common/types.clh",      "common/score.clh", "common/philox.clh",
+                                    "common/simt_tiles.clh", "backward_simt.cl", NULL};
+
+static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
+
+const struct cla_skeleton cla_backward_simt = {
+    .name = "backward_simt",
+    .backward = true,
+    .files = files,
+    .entries = entries,
+    .tile_element_bytes = sizeof(float),
+    .prefers = prefers,
+    .choose = choose,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .unoptimised = unoptimised,
+    .define = define,
+};

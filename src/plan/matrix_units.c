@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    ADDED_BYTES = 128,  /* NVIDIA's driver adds them to the kernel's array */
+    TENSOR_CORES = 705, /* the first NVIDIA compute capability with ldmatrix, */
+    BF16_PRODUCTS = 800 /* and with bf16 products and asynchronous copies */
+};
+
+int cla_pieces(int elements)
+{
+    return (elements + CLA_PIECE - 1) / CLA_PIECE;
+}
+
+int cla_matrix_pitch(int columns)
+{
+    return (2 * cla_pieces(columns) | 1) * 16;
+}
+
+/* Beyond about 1e8 the kernels' bound of scores not seen, -1e30, times the scale is no longer a float. */
+static bool scale_is_moderate(const struct clattn_problem *problem)
+{
+    return fabs((double)problem->scale) * 1.4426950408889634 < 1e8;
+}
+
+clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
+{
+    const int widest = problem->d > problem->d_v ? problem->d : problem->d_v;
+    if (clattn_dtype_size(problem->dtype) != 2)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "
+                        "another skeleton",
+                        clattn_dtype_name(problem->dtype), name);
+    if (widest > CLA_MATRIX_LARGEST_D)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.%s is %d: %s takes head dimensions from 1 to %d: take another skeleton",
+                        problem->d > CLA_MATRIX_LARGEST_D ? "d" : "d_v", widest, name, CLA_MATRIX_LARGEST_D);
+    if (!scale_is_moderate(problem))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.scale is %g: %s takes scales between -6.9e7 and 6.9e7: take another skeleton",
+                        (double)problem->scale, name);
+    return CLATTN_SUCCESS;
+}
+
+static bool has_extension(const struct clattn_capabilities *capabilities, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = capabilities->extensions; (at = strstr(at, name)); at += length)
+        if ((at == capabilities->extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
+                                      const struct clattn_problem *problem, const char *name, struct cla_error *error)
+{
+    const int capability = (int)capabilities->nv_compute_capability;
+    if (!has_extension(capabilities, "cl_nv_device_attribute_query") || capability < TENSOR_CORES)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.skeleton is \"%s\", and the device %s has compute capability %d.%d (0.0: none): it "
+                        "runs on NVIDIA devices from 7.5 on, with cl_nv_device_attribute_query: take another skeleton",
+                        name, capabilities->device_name, capability / 100, capability % 100);
+    if (problem->dtype == CLATTN_BF16 && capability < BF16_PRODUCTS)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.dtype is bf16: %s takes it from compute capability 8.0 on, and the device %s has "
+                        "%d.%d: take CLATTN_FP16, or another skeleton",
+                        name, capabilities->device_name, capability / 100, capability % 100);
+    return CLATTN_SUCCESS;
+}
+
+int cla_matrix_capability(const struct clattn_capabilities *capabilities)
+{
+    const int capability = (int)capabilities->nv_compute_capability;
+    return capability / 100 * 10 + capability % 100;
+}
+
+struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities)
+{
+    const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
+    const uint64_t local = cla_usable_local_bytes(capabilities);
+    return (struct cla_matrix_limits){.local_bytes = local > ADDED_BYTES ? local - ADDED_BYTES : 0,
+                                      .items = first && first < items ? first : items};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_MATRIX_UNITS_H
+#define CLA_MATRIX_UNITS_H
+
+#include "plan/error.h"
+#include <clattn/device.h>
+#include <clattn/problem.h>
+#include <stdbool.h>
+
+/* What the skeletons on matrix units have in common: which problems and devices these take, and how their tiles lie. */
+enum {
+    CLA_PIECE = 16,           /* rows and columns of what a matrix instruction takes */
+    CLA_MATRIX_LARGEST_D = 256, /* beyond, a sub-group's results do not fit its registers */
+    CLA_NVIDIA_LANES = 32,    /* items of a sub-group, */
+    CLA_EMULATED_LANES = 1    /* and in the emulation */
+};
+
+/* The 16 x 16 pieces that so many rows or columns take. */
+int cla_pieces(int elements);
+
+/* Bytes of a tile's row: an odd number of 16-byte chunks. */
+int cla_matrix_pitch(int columns);
+
+/* What no device can make up for: the type, the head dimensions, the scale. `name` is the skeleton's. */
+clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error);
+
+/* Whether the device has tensor cores that take the problem's type. */
+clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
+                                      const struct clattn_problem *problem, const char *name, struct cla_error *error);
+
+/* Ten times the compute capability, as the kernels' constant has it. */
+int cla_matrix_capability(const struct clattn_capabilities *capabilities);
+
+/* What a device lets a configuration use. */
+struct cla_matrix_limits {
+    uint64_t local_bytes;
+    int64_t items;
+};
+struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/philox.h"
+
+void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high)
+{
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = UINT64_C(0xD2511F53) * counter[0], c = UINT64_C(0xCD9E8D57) * counter[2];
+        const uint32_t b = counter[1], d = counter[3];
+        counter[0] = (uint32_t)(c >> 32) ^ b ^ key_low;
+        counter[1] = (uint32_t)c;
+        counter[2] = (uint32_t)(a >> 32) ^ d ^ key_high;
+        counter[3] = (uint32_t)a;
+        key_low += 0x9E3779B9u;
+        key_high += 0xBB67AE85u;
+    }
+}
+
+uint32_t cla_dropout_threshold(float p)
+{
+    const uint32_t rounded = (uint32_t)(65536.0 * (double)p + 0.5);
+    return rounded < 65535 ? rounded : 65535;
+}
+
+/* The 8 pairs that one call of Philox serves: clattn_dropout_group and _slot of cl/common/philox.clh. */
+static uint32_t group_of(int64_t j)
+{
+    return (uint32_t)((j >> 5) * 4 + ((j >> 1) & 3));
+}
+
+static int slot_of(int64_t j)
+{
+    return (int)((j >> 3) & 3) * 2 + (int)(j & 1);
+}
+
+/* The numbers of 32 keys that start at a multiple of 32: four groups. */
+static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i, int64_t first_key,
+                 uint32_t words[4][4])
+{
+    for (uint32_t g = 0; g < 4; g++) {
+        words[g][0] = group_of(first_key) + g;
+        words[g][1] = i;
+        words[g][2] = head_number;
+        words[g][3] = offset;
+        cla_philox(words[g], (uint32_t)seed, (uint32_t)(seed >> 32));
+    }
+}
+
+void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i,
+                     int64_t first_key, int64_t key_count, uint8_t *mask)
+{
+    uint32_t words[4][4];
+    for (int64_t c = 0; c < key_count; c++) {
+        const int64_t j = first_key + c;
+        const int slot = slot_of(j);
+        if (c == 0 || (j & 31) == 0)
+            draw(seed, offset, head_number, i, j & ~INT64_C(31), words);
+        mask[c] = ((words[group_of(j) & 3][slot / 2] >> (16 * (slot & 1))) & 0xffff) >= threshold;
+    }
+}

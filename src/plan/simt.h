@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_SIMT_H
+#define CLA_SIMT_H
+
+#include "plan/planner.h"
+
+/* What the planners of forward_simt and backward_simt share: limits of devices, how slices pass (cl/common/simt_tiles.clh), and the
+ * model of time. */
+
+enum {
+    CLA_SIMT_MOST_ITEMS = 512, /* of a work-group: beyond, barriers cost more than reuse gains */
+    CLA_SIMT_WIDTHS = 21
+};
+
+/* Widths of a row of items, not only powers of two: 4 * TX should divide d_v, or nearly. */
+extern const int cla_simt_widths[CLA_SIMT_WIDTHS];
+
+/* What a device lets a configuration use. */
+struct cla_simt_limits {
+    uint64_t local_bytes;
+    int64_t items;
+    int words;     /* an item's registers */
+    int registers; /* a compute unit's */
+};
+
+struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capabilities);
+
+/* Registers that each of so many items may have: an item's own limit, or its part of the compute unit's. */
+int cla_simt_words_of(const struct cla_simt_limits *limits, int items);
+
+/* What one kernel does with one tile of pairs. */
+struct cla_simt_work {
+    double arithmetic; /* multiply-adds of an item */
+    double loads;      /* vector reads of an item from local memory */
+    double words;      /* these in words */
+    double pairs;      /* an item's */
+    double written;    /* words of weights that it writes */
+    double copies;     /* blocks of four elements that it carries */
+    double other;      /* slots for each pair beside products */
+    int slices;        /* barriers, but for `exchanges` */
+    int exchanges;
+    int block_slices;  /* slices of the block that are read again */
+    double bytes;      /* of device memory, that the work-group reads */
+    int private_words;
+    uint64_t local_bytes;
+};
+
+/* Slots for a tile of pairs; smaller is better. */
+double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config, const struct cla_simt_work *work);
+
+/* How slices pass through local memory: way `index` of CLA_SIMT_PASSAGES, for products over columns of at most d and rows of
+ * any divisor of `rows`. Sets all but prefetch. */
+enum { CLA_SIMT_PASSAGES = 13 };
+void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config);
+
+/* Sets the order in which items are numbered. */
+void cla_simt_number_items(struct cla_config *config);
+
+/* How much more a tile costs since a block mask's blocks do not coincide with it: 1 where tiles divide blocks. */
+double cla_simt_mask_factor(const struct clattn_problem *problem, const struct cla_config *config);
+
+/* The #define lines of config->simt. */
+void cla_simt_define(const struct cla_config *config, struct cla_text *text);
+
+#endif

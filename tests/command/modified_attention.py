@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Attention with every modification of its scores, and its gradients, in plain Python: what clattn(1) is compared with."""
+import math
+
+
+def philox(counter, key):
+    """Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011."""
+    a, b, c, d = counter
+    low, high = key
+    for _ in range(10):
+        p, q = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = q >> 32 ^ b ^ low, q & 0xffffffff, p >> 32 ^ d ^ high, p & 0xffffffff
+        low, high = low + 0x9E3779B9 & 0xffffffff, high + 0xBB67AE85 & 0xffffffff
+    return a, b, c, d
+
+
+def dropout(p, seed, offset, heads):
+    """What a weight is multiplied by: 0, or 1 over the share that is kept. 16 bits of a number decide about a pair."""
+    threshold = round(65536 * p)
+
+    def factor(b, h, i, j):
+        group, slot = (j >> 5) * 4 + (j >> 1 & 3), (j >> 3 & 3) * 2 + (j & 1)
+        words = philox((group, i, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
+        bits = words[slot // 2] >> 16 * (slot % 2) & 0xffff
+        return 0.0 if bits < threshold else 65536.0 / (65536 - threshold)
+    return factor
+
+
+class Modified:
+    """One problem. What a feature needs is a function of (b, h, i, j), a list, or None for none of it."""
+
+    def __init__(self, shape, d, d_v, causal="off", scale=None, window=None, softcap=None, slope=None, bias=None,
+                 shown=None, key_lengths=None, sinks=None, factor=None, score_mod=None, first_b=0):
+        self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = shape
+        self.d, self.d_v, self.causal, self.scale = d, d_v, causal, scale or 1.0 / math.sqrt(d)
+        self.window, self.softcap, self.slope, self.bias, self.shown = window, softcap, slope, bias, shown
+        self.key_lengths, self.sinks, self.factor, self.score_mod = key_lengths, sinks, factor, score_mod
+        self.first_b = first_b  # the number of the first batch element
+
+    def hidden(self, b, h, i, j, shift):
+        left, right = self.window or (-1, -1)
+        return (self.causal != "off" and j > i + shift or left >= 0 and j < i + shift - left or
+                right >= 0 and j > i + shift + right or self.shown and not self.shown(b, h, i, j))
+
+    def score(self, s, b, h, i, j, shift):
+        """The score, modified, and its derivative."""
+        slope = 1.0
+        if self.softcap:
+            t = math.tanh(s / self.softcap)
+            s, slope = self.softcap * t, 1.0 - t * t
+        if self.slope:
+            s -= self.slope(b, h) * abs(i + shift - j)
+        if self.bias:
+            s += self.bias(b, h, i, j)
+        if self.score_mod:
+            s, more = self.score_mod(s, b, h, i, j)
+            slope *= more
+        return s, slope
+
+    def row(self, q_row, k_row, b, h, i):
+        """The keys that row i sees: j, score, its derivative."""
+        keys = self.key_lengths[b] if self.key_lengths else self.n_kv
+        shift = 0 if self.causal == "top-left" else keys - self.n_q
+        cells = []
+        for j in range(keys):
+            if not self.hidden(b, h, i, j, shift):
+                s, slope = self.score(self.scale * sum(x * y for x, y in zip(q_row, k_row(j))), b, h, i, j, shift)
+                if s != -math.inf:
+                    cells.append((j, s, slope))
+        return cells
+
+    def compute(self, q, k, v, d_o=None):
+        """A dictionary of lists: o, lse, m and l; with d_o also dq, dk, dv and dsink, and ds, the gradient by the scores before
+        softmax (which is that by a bias of full size) as a dictionary of (b, h, i, j)."""
+        d, d_v = self.d, self.d_v
+        out = {"o": [], "lse": [], "m": [], "l": [], "dq": [0.0] * len(q), "dk": [0.0] * len(k), "dv": [0.0] * len(v),
+               "dsink": [0.0] * self.heads, "ds": {}}
+        for b in range(self.batch):
+            for h in range(self.heads):
+                first = (b * self.kv_heads + h // (self.heads // self.kv_heads)) * self.n_kv
+                for i in range(self.n_q):
+                    at = (b * self.heads + h) * self.n_q + i
+                    self.compute_row(q, k, v, d_o, out, b + self.first_b, h, i, at, first, d, d_v)
+        return out
+
+    def compute_row(self, q, k, v, d_o, out, b, h, i, at, first, d, d_v):
+        cells = self.row(q[at * d:][:d], lambda j: k[(first + j) * d:][:d], b, h, i)
+        sink = self.sinks[h] if self.sinks else -math.inf
+        m = max([s for _, s, _ in cells] + [sink])
+        l = sum(math.exp(s - m) for _, s, _ in cells) + (math.exp(sink - m) if sink != -math.inf else 0.0)
+        weights = [math.exp(s - m) / l for _, s, _ in cells]
+        kept = [self.factor(b, h, i, j) if self.factor else 1.0 for j, _, _ in cells]
+        o = [sum(p * f * v[(first + j) * d_v + c] for p, f, (j, _, _) in zip(weights, kept, cells)) for c in range(d_v)]
+        out["o"] += o
+        out["m"].append(m)
+        out["l"].append(l)
+        out["lse"].append(m + math.log(l) if l else -math.inf)
+        if d_o is None:
+            return
+        row = d_o[at * d_v:][:d_v]
+        delta = sum(x * y for x, y in zip(row, o))
+        if sink != -math.inf:
+            out["dsink"][h] -= math.exp(sink - m) / l * delta
+        for p, f, (j, _, slope) in zip(weights, kept, cells):
+            d_p = f * sum(row[c] * v[(first + j) * d_v + c] for c in range(d_v))
+            d_s = p * (d_p - delta)
+            # By the bias it is without what score_mod makes of it; the tests have one or the other.
+            out["ds"][b, h, i, j] = d_s
+            for c in range(d_v):
+                out["dv"][(first + j) * d_v + c] += p * f * row[c]
+            for c in range(d):
+                out["dq"][at * d + c] += self.scale * slope * d_s * k[(first + j) * d + c]
+                out["dk"][(first + j) * d + c] += self.scale * slope * d_s * q[at * d + c]

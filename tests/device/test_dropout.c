@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Dropout to the bit: what the kernels drop is what clattn_dropout_mask says, for every skeleton, tile size, chunking
+ * and in both directions.
+ *
+ * Q = 0 makes all weights equal. In the forward pass V is the unit matrix, so that O[i][j] is the weight of pair (i,
+ * j), and 0 where it is dropped. In the backward pass K and dO are unit matrices and V is 1: then dV[j][i] is that
+ * weight, and dQ[i][j] has a sign that tells whether the pair was kept. */
+#include "support/backward.h"
+#include "support/compare.h"
+#include "support/state.h"
+#include "support/unit.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct test_device device;
+
+enum { BATCH = 2, HEADS = 2, N_Q = 104, N_KV = 120 };
+
+static const int tiles[][2] = {{0, 0}, {16, 16}, {32, 64}, {64, 32}, {128, 16}};
+enum { TILES = sizeof tiles / sizeof tiles[0] };
+
+static struct forward_case case_of(const char *skeleton, int dtype, int d, int d_v)
+{
+    struct forward_case forward = {.problem = {.dtype = (enum clattn_dtype)dtype,
+                                               .d = d,
+                                               .d_v = d_v,
+                                               .features = CLATTN_DROPOUT,
+                                               .skeleton = skeleton},
+                                   .shape = {.batch = BATCH, .heads = HEADS, .n_q = N_Q, .n_kv = N_KV},
+                                   .score = score_typical(),
+                                   .seed = 5};
+    forward.score.dropout_p = 0.3f;
+    return forward;
+}
+
+/* What the host says about one head. */
+static void ask_host(const struct forward_case *forward, int64_t b, int64_t h, uint8_t *mask)
+{
+    const struct score_case *score = &forward->score;
+    assert_int_equal(clattn_dropout_mask(score->dropout_p, score->dropout_seed, score->dropout_offset, HEADS, b, h, 0,
+                                         N_Q, 0, N_KV, mask),
+                     CLATTN_SUCCESS);
+}
+
+static bool pair_agrees(bool kept, uint8_t mask, const char *what, int64_t i, int64_t j)
+{
+    if (kept != (mask != 0))
+        print_error("%s: pair (%lld, %lld) is %s, the host says otherwise\n", what, (long long)i, (long long)j,
+                    kept ? "kept" : "dropped");
+    return kept == (mask != 0);
+}
+
+/* weights[i * row + j * column] of each head is positive where the pair is kept, else 0 or less. */
+static bool agrees(const struct forward_case *forward, const char *what, const float *weights, int64_t row,
+                   int64_t column)
+{
+    bool right = true;
+    for (int64_t head = 0; head < BATCH * HEADS && right; head++) {
+        uint8_t mask[N_Q * N_KV];
+        ask_host(forward, head / HEADS, head % HEADS, mask);
+        for (int64_t i = 0; i < N_Q && right; i++)
+            for (int64_t j = 0; j < N_KV && right; j++) {
+                const float weight = weights[head * N_Q * N_KV + i * row + j * column];
+                right = pair_agrees(weight > 0.0f, mask[i * N_KV + j], what, i, j);
+            }
+    }
+    return right;
+}
+
+static void set_unit(float *matrices, size_t rows, size_t columns)
+{
+    memset(matrices, 0, BATCH * HEADS * rows * columns * sizeof *matrices);
+    for (size_t i = 0; i < BATCH * HEADS * rows; i++)
+        if (i % rows < columns)
+            matrices[i * columns + i % rows] = 1.0f;
+}
+
+static bool prepare_forward(const struct forward_case *forward, struct forward_arrays *arrays)
+{
+    if (!forward_arrays_make(forward, arrays))
+        return false;
+    memset(arrays->q, 0, (size_t)(BATCH * HEADS * N_Q * forward->problem.d) * sizeof(float));
+    set_unit(arrays->v, N_KV, N_KV);
+    return true;
+}
+
+/* True as well where the skeleton declines these sizes. */
+static bool forward_agrees(struct forward_case forward, const int tile[2])
+{
+    struct clattn_plan_info info;
+    struct forward_arrays arrays;
+    forward.problem.b_r = tile[0];
+    forward.problem.b_c = tile[1];
+    if (clattn_plan_preview(clattn_context_capabilities(device.clattn), &forward.problem, &info))
+        return tile[0] != 0;
+    const bool right = prepare_forward(&forward, &arrays) && forward_run(&device, NULL, &forward, &arrays) &&
+                       agrees(&forward, "forward", arrays.o, N_KV, 1);
+    forward_arrays_free(&arrays);
+    if (!right)
+        print_error("%s, b_r %d, b_c %d\n", forward.problem.skeleton, tile[0], tile[1]);
+    return right;
+}
+
+static void the_forward_pass_drops_what_the_host_says(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        for (int i = 0; i < TILES; i++) {
+            const struct forward_case forward = case_of((*skeleton)->name, CLATTN_FP16, 32, N_KV);
+            if (test_takes(&device, *skeleton, i, TILES - 1) && test_serves(&device, &forward.problem))
+                failures += !forward_agrees(forward, tiles[i]);
+        }
+    assert_int_equal(failures, 0);
+}
+
+static void chunks_drop_what_the_whole_drops(void **state)
+{
+    (void)state;
+    static const int64_t ends[] = {7, 40, 41, 96, N_KV};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
+        const struct forward_case forward = case_of((*skeleton)->name, CLATTN_FP16, 32, N_KV);
+        struct forward_arrays arrays;
+        if (!test_serves(&device, &forward.problem) || !prepare_forward(&forward, &arrays))
+            continue;
+        failures +=
+            !state_run(&device, &forward, ends, 5, &arrays) || !agrees(&forward, (*skeleton)->name, arrays.o, N_KV, 1);
+        forward_arrays_free(&arrays);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static bool backward_agrees(struct forward_case forward, const int tile[2])
+{
+    struct clattn_plan_info info;
+    struct backward_arrays arrays;
+    forward.problem.b_r = tile[0];
+    forward.problem.b_c = tile[1];
+    forward.problem.pass = CLATTN_BACKWARD;
+    if (clattn_plan_preview(clattn_context_capabilities(device.clattn), &forward.problem, &info))
+        return tile[0] != 0;
+    if (!backward_arrays_make(&forward, &arrays))
+        return false;
+    memset(arrays.forward.q, 0, BATCH * HEADS * N_Q * N_KV * sizeof(float));
+    set_unit(arrays.forward.k, N_KV, N_KV);
+    set_unit(arrays.d_o, N_Q, N_Q);
+    for (size_t i = 0; i < BATCH * HEADS * N_KV * N_Q; i++)
+        arrays.forward.v[i] = 1.0f;
+    const bool right = backward_arrays_refresh(&forward, &arrays) &&
+                       backward_run(&device, NULL, &forward, BACKWARD_ALL, &arrays) &&
+                       agrees(&forward, "dV", arrays.d_v, 1, N_Q) && agrees(&forward, "dQ", arrays.d_q, N_KV, 1);
+    backward_arrays_free(&arrays);
+    if (!right)
+        print_error("%s, b_r %d, b_c %d\n", forward.problem.skeleton, tile[0], tile[1]);
+    return right;
+}
+
+static void the_backward_pass_drops_the_same(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int i = 0; i < TILES; i++) {
+            struct forward_case forward = case_of((*skeleton)->name, CLATTN_FP16, N_KV, N_Q);
+            forward.problem.pass = CLATTN_BACKWARD;
+            if (test_takes(&device, *skeleton, i, TILES - 1) && test_serves(&device, &forward.problem))
+                failures += !backward_agrees(forward, tiles[i]);
+        }
+    assert_int_equal(failures, 0);
+}
+
+/* The host's answer is the judge's, wherever in the matrix it is asked. */
+static void any_part_of_the_mask(void **state)
+{
+    (void)state;
+    static const int64_t places[][2] = {{0, 0}, {3, 17}, {1000, 31}, {70000, 4095}, {1, INT64_C(1) << 20}};
+    struct forward_case forward = case_of(NULL, CLATTN_FP32, 32, 32);
+    struct score_arrays none = {0};
+    struct reference_problem problem = forward_reference(&forward);
+    problem.score = score_reference(&forward.problem, &forward.score, &none);
+    for (size_t n = 0; n < sizeof places / sizeof places[0]; n++) {
+        uint8_t mask[13 * 21];
+        assert_int_equal(clattn_dropout_mask(forward.score.dropout_p, forward.score.dropout_seed,
+                                             forward.score.dropout_offset, HEADS, 1, 1, places[n][0], 13, places[n][1],
+                                             21, mask),
+                         CLATTN_SUCCESS);
+        for (int64_t i = 0; i < 13; i++)
+            for (int64_t j = 0; j < 21; j++)
+                assert_int_equal(mask[i * 21 + j], reference_kept(&problem, 1, 1, places[n][0] + i, places[n][1] + j));
+    }
+}
+
+static void bad_requests_are_refused(void **state)
+{
+    (void)state;
+    uint8_t mask[4];
+    assert_int_equal(clattn_dropout_mask(1.0f, 0, 0, 1, 0, 0, 0, 2, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(-0.1f, 0, 0, 1, 0, 0, 0, 2, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(NAN, 0, 0, 1, 0, 0, 0, 2, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 1, 0, 2, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, -1, 2, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 2, 0, -2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 2, 0, 2, NULL), CLATTN_INVALID_ARGUMENT);
+    assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 0, 0, 2, mask), CLATTN_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_part_of_the_mask),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(the_forward_pass_drops_what_the_host_says),
+        cmocka_unit_test(chunks_drop_what_the_whole_drops),
+        cmocka_unit_test(the_backward_pass_drops_the_same),
+    };
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Every modification of the scores, alone and with others, in the forward pass, against the float64 reference. The
+ * argument names the skeleton. */
+#include "support/cases.h"
+#include "support/compare.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct test_device device;
+static const struct cla_skeleton *skeleton;
+static struct random chance;
+
+enum { EVERYTHING = (1 << CASE_FEATURES) - 1, MOST_WORK = 1 << 22 };
+
+/* On a device where the skeleton is at home each feature meets each type and each causal mask; elsewhere it is there
+ * to be right, and compiling costs seconds. */
+static bool at_home(void)
+{
+    return test_takes(&device, skeleton, 1, 2);
+}
+
+static bool check(struct forward_case forward)
+{
+    forward.problem.skeleton = skeleton->name;
+    return !test_serves(&device, &forward.problem) || forward_check(&device, &forward);
+}
+
+static int failures_alone(unsigned feature)
+{
+    int failures = 0;
+    const int first = (int)random_below(&chance, 9), count = at_home() ? 3 : 1;
+    for (int n = 0; n < count; n++) {
+        /* A diagonal of types and masks: three of the nine show each type and each mask once. */
+        const int dtype = (first + n) % 3, causal = (first / 3 + n * 2) % 3;
+        struct forward_case forward = case_random(&chance, feature, MOST_WORK);
+        forward.problem.dtype = (enum clattn_dtype)dtype;
+        forward.problem.causal = (enum clattn_causal)causal;
+        failures += !check(forward);
+    }
+    return failures;
+}
+
+static void every_feature_alone(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (unsigned feature = 1; feature < EVERYTHING; feature *= 2)
+        failures += failures_alone(feature);
+    assert_int_equal(failures, 0);
+}
+
+static int failures_of(int features, int count)
+{
+    int failures = 0;
+    for (int n = 0; n < count; n++)
+        failures += !check(case_random(&chance, case_random_features(&chance, features, EVERYTHING), MOST_WORK));
+    return failures;
+}
+
+static void pairs(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(2, at_home() ? 16 : 3), 0);
+}
+
+static void triples(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(3, at_home() ? 16 : 3), 0);
+}
+
+static void all_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(CASE_FEATURES, at_home() ? 3 : 1), 0);
+}
+
+/* A block mask as CSR says what the dense one says: the same bits. */
+static void csr_is_dense(void **state)
+{
+    (void)state;
+    struct forward_case forward = case_random(&chance, CLATTN_BLOCK_MASK, MOST_WORK);
+    struct forward_arrays dense, csr;
+    forward.problem.skeleton = skeleton->name;
+    forward.problem.dtype = CLATTN_FP16; /* which every skeleton takes */
+    if (forward.problem.d > 128)
+        forward.problem.d = forward.problem.d_v = 128,
+        forward.q = forward.k = forward.v = forward.o = (struct clattn_layout){0};
+    forward.score.csr = false;
+    assert_true(forward_arrays_make(&forward, &dense) && forward_run(&device, NULL, &forward, &dense));
+    forward.score.csr = true;
+    assert_true(forward_arrays_make(&forward, &csr) && forward_run(&device, NULL, &forward, &csr));
+    assert_true(compare_bits(&forward, &dense, &csr));
+    forward_arrays_free(&dense);
+    forward_arrays_free(&csr);
+}
+
+static void assert_build_fails(const char *field, const char *text, const char *line)
+{
+    struct clattn_problem problem = {.d = 64, .dtype = CLATTN_FP16, .skeleton = skeleton->name};
+    clattn_plan *plan = NULL;
+    if (!strcmp(field, "score_mod"))
+        problem.score_mod = text;
+    else
+        problem.mask_mod = text;
+    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_BUILD_FAILED);
+    assert_null(plan);
+    if (!strstr(clattn_error_message(), line))
+        fail_msg("'%s' is not in: %s", line, clattn_error_message());
+}
+
+/* The log counts the lines of the user's own text. */
+static void errors_have_the_users_line(void **state)
+{
+    (void)state;
+    assert_build_fails("score_mod",
+                       "float score_mod(float score, int b, int h, int i, int j, __global const float *data)\n{\n"
+                       "    const float half_of_it = 0.5f;\n    return score * haf_of_it;\n}\n",
+                       "score_mod:4");
+    assert_build_fails("mask_mod",
+                       "\n\nbool mask_mod(int b, int h, int i, int j, __global const float *data)\n{\n"
+                       "    return i >= jj;\n}\n",
+                       "mask_mod:5");
+}
+
+int main(int argc, char **argv)
+{
+    skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
+    if (!skeleton) {
+        fprintf(stderr, "usage: test_features SKELETON\n");
+        return 2;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_feature_alone),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(triples),
+        cmocka_unit_test(all_at_once),
+        cmocka_unit_test(csr_is_dense),
+        cmocka_unit_test(errors_have_the_users_line),
+    };
+    test_device_open(&device);
+    const struct clattn_problem common = {.dtype = CLATTN_FP16, .d = 64, .skeleton = skeleton->name};
+    if (!test_serves(&device, &common)) {
+        fprintf(stderr, "skipped: %s is not for this device\n", skeleton->name);
+        test_device_close(&device);
+        return 77; /* Meson's "skipped" */
+    }
+    chance.state = case_seed();
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}

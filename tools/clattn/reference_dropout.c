@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "reference_parts.h"
+#include <math.h>
+
+/* One of the ten rounds: two products of 64 bits, crossed. */
+static void philox_round(uint32_t x[4], const uint32_t key[2])
+{
+    const uint64_t even = (uint64_t)x[0] * UINT64_C(0xd2511f53), odd = (uint64_t)x[2] * UINT64_C(0xcd9e8d57);
+    const uint32_t next[4] = {(uint32_t)(odd >> 32) ^ x[1] ^ key[0], (uint32_t)odd,
+                              (uint32_t)(even >> 32) ^ x[3] ^ key[1], (uint32_t)even};
+    for (int i = 0; i < 4; i++)
+        x[i] = next[i];
+}
+
+void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4])
+{
+    for (int i = 0; i < 4; i++)
+        words[i] = counter[i];
+    for (uint32_t n = 0; n < 10; n++) {
+        const uint32_t bumped[2] = {key[0] + n * UINT32_C(0x9e3779b9), key[1] + n * UINT32_C(0xbb67ae85)};
+        philox_round(words, bumped);
+    }
+}
+
+static uint32_t threshold(double p)
+{
+    return (uint32_t)lround(65536.0 * p);
+}
+
+/* The counter says which 8 keys share a call: of 32 keys that begin at a multiple of 32, those whose places in a group
+ * of 8 are 2 g and 2 g + 1. They are numbered by eighths first, then by which of the two. */
+bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const struct reference_score *score = &problem->score;
+    const uint32_t block = (uint32_t)(j / 32), in_block = (uint32_t)(j % 32), eighth = in_block / 8, at = in_block % 8;
+    const uint32_t counter[4] = {block * 4 + at / 2, (uint32_t)i, (uint32_t)(b * problem->shape.heads + h),
+                                 score->dropout_offset};
+    const uint32_t key[2] = {(uint32_t)score->dropout_seed, (uint32_t)(score->dropout_seed >> 32)};
+    uint32_t words[4];
+    reference_philox(counter, key, words);
+    const uint32_t number = at % 2 ? words[eighth] >> 16 : words[eighth] & 0xffffu;
+    return number >= threshold(score->dropout_p);
+}
+
+double reference_keep(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
+{
+    if (!reference_has(problem, CLATTN_DROPOUT))
+        return 1.0;
+    if (!reference_kept(problem, head->b, head->h, i, j))
+        return 0.0;
+    return 65536.0 / (65536.0 - (double)threshold(problem->score.dropout_p));
+}

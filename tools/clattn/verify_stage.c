@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verify_stage.h"
+
+static struct clattn_layout layout_of(enum verify_layout kind, const int64_t sizes[4])
+{
+    struct clattn_layout layout;
+    const int64_t pitch = 2 * sizes[3] + 3;
+    if (kind == VERIFY_BHND)
+        layout = clattn_layout_bhnd(sizes[1], sizes[2], sizes[3]);
+    else if (kind == VERIFY_BNHD)
+        layout = clattn_layout_bnhd(sizes[1], sizes[2], sizes[3]);
+    else
+        layout = (struct clattn_layout){
+            .batch = sizes[1] * sizes[2] * pitch + 5, .head = sizes[2] * pitch, .row = pitch, .column = 2};
+    layout.offset = GUARD;
+    return layout;
+}
+
+/* Sizes of tensors of rows and of keys: with variable lengths all sequences are one batch element's rows. */
+static void place(const struct stage *stage, enum verify_layout kind, bool keys, int64_t d, struct guarded *guarded)
+{
+    const struct clattn_shape *s = &stage->problem->shape;
+    const struct reference_score *score = &stage->problem->score;
+    const bool packed = score->features & CLATTN_VARLEN;
+    guarded->dtype = stage->problem->dtype;
+    guarded->sizes[0] = packed ? 1 : s->batch;
+    guarded->sizes[1] = keys ? s->kv_heads : s->heads;
+    guarded->sizes[2] = packed ? (keys ? score->total_kv : score->total_q) : keys ? s->n_kv : s->n_q;
+    guarded->sizes[3] = d;
+    guarded->layout = layout_of(kind, guarded->sizes);
+}
+
+static struct guarded tensor(const struct stage *stage, const char *name, enum verify_layout kind, bool keys, int64_t d)
+{
+    struct guarded guarded = {.name = name};
+    place(stage, kind, keys, d, &guarded);
+    return guarded;
+}
+
+static struct guarded vector(const struct stage *stage, const char *name, float *output)
+{
+    struct guarded guarded = tensor(stage, name, VERIFY_BHND, false, 1);
+    guarded.dtype = CLATTN_FP32;
+    guarded.layout.column = 0;
+    guarded.output = output;
+    return guarded;
+}
+
+/* A dense array of the score modifications; the library is told where its elements are in stage_score(). */
+static struct guarded array(const char *name, enum clattn_dtype dtype, int raw_bytes, size_t count, const void *input)
+{
+    return (struct guarded){.name = input ? name : NULL,
+                            .dtype = dtype,
+                            .raw_bytes = raw_bytes,
+                            .sizes = {1, 1, 1, (int64_t)count},
+                            .layout = {.offset = GUARD, .batch = 1, .head = 1, .row = 1, .column = 1},
+                            .input = input};
+}
+
+static void describe_inputs(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+{
+    const struct reference_problem *problem = stage->problem;
+    struct guarded *t = stage->tensors;
+    t[STAGE_Q] = tensor(stage, "q", item->layout, false, problem->d);
+    t[STAGE_K] = tensor(stage, "k", item->layout, true, problem->d);
+    t[STAGE_V] = tensor(stage, "v", item->layout, true, problem->d_v);
+    t[STAGE_Q].input = data->q;
+    t[STAGE_K].input = data->k;
+    t[STAGE_V].input = data->v;
+}
+
+static void describe_forward(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+{
+    struct guarded *t = stage->tensors;
+    t[STAGE_O] = tensor(stage, "o", item->layout, false, stage->problem->d_v);
+    t[STAGE_O].output = data->o;
+    t[STAGE_LSE] = vector(stage, "lse", data->lse);
+    t[STAGE_M] = vector(stage, "m", data->m);
+    t[STAGE_L] = vector(stage, "l", data->l);
+}
+
+static void describe_d_bias(struct stage *stage, const struct verify_data *data)
+{
+    const struct clattn_shape *s = &stage->problem->shape;
+    const struct clattn_layout *bias = &stage->problem->score.bias_at;
+    struct guarded *d_bias = &stage->tensors[STAGE_D_BIAS];
+    *d_bias = (struct guarded){.name = "d_bias",
+                               .dtype = stage->problem->dtype,
+                               .sizes = {bias->batch ? s->batch : 1, bias->head ? s->heads : 1, s->n_q, s->n_kv},
+                               .output = data->d_bias};
+    d_bias->layout = layout_of(VERIFY_BHND, d_bias->sizes);
+}
+
+static void describe_backward(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+{
+    const struct reference_problem *problem = stage->problem;
+    struct guarded *t = stage->tensors;
+    t[STAGE_O] = tensor(stage, "o", item->layout, false, problem->d_v);
+    t[STAGE_O].input = data->o;
+    t[STAGE_LSE] = vector(stage, "lse", NULL);
+    t[STAGE_LSE].input = data->lse;
+    t[STAGE_D_O] = tensor(stage, "d_o", item->layout, false, problem->d_v);
+    t[STAGE_D_O].input = data->d_o;
+    t[STAGE_D_Q] = tensor(stage, "d_q", item->layout, false, problem->d);
+    t[STAGE_D_Q].output = data->d_q;
+    t[STAGE_D_K] = tensor(stage, "d_k", item->layout, true, problem->d);
+    t[STAGE_D_K].output = data->d_k;
+    t[STAGE_D_V] = tensor(stage, "d_v", item->layout, true, problem->d_v);
+    t[STAGE_D_V].output = data->d_v;
+    if (problem->score.features & CLATTN_BIAS)
+        describe_d_bias(stage, data);
+    if (problem->score.features & CLATTN_SINKS) {
+        t[STAGE_D_SINKS] = array("d_sinks", CLATTN_FP32, 0, (size_t)problem->shape.heads, data->d_sinks);
+        t[STAGE_D_SINKS].input = NULL;
+        t[STAGE_D_SINKS].output = data->d_sinks;
+    }
+}
+
+static void describe_score(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_score *score = &stage->problem->score;
+    const struct verify_counts *n = &data->counts;
+    struct guarded *t = stage->tensors;
+    t[STAGE_ALIBI] = array("alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
+    t[STAGE_BIAS] = array("bias", stage->problem->dtype, 0, n->bias, score->bias);
+    t[STAGE_MASK] = array("mask", CLATTN_FP32, 1, n->mask, score->mask);
+    t[STAGE_BLOCK_MASK] = array("block_mask", CLATTN_FP32, 1, n->block_mask, score->block_mask);
+    t[STAGE_KEY_LENGTHS] = array("key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
+    t[STAGE_CU_SEQLENS_Q] = array("cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
+    t[STAGE_CU_SEQLENS_KV] = array("cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
+    t[STAGE_SINKS] = array("sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
+    t[STAGE_DATA] = array("data", CLATTN_FP32, 4, n->data, score->data);
+    t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
+}
+
+bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
+                enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
+{
+    *stage = (struct stage){.problem = problem};
+    describe_inputs(stage, item, data);
+    if (pass == CLATTN_BACKWARD)
+        describe_backward(stage, item, data);
+    else
+        describe_forward(stage, item, data);
+    describe_score(stage, data);
+    bool good = true;
+    for (int i = 0; good && i < STAGE_TENSORS; i++)
+        good = !stage->tensors[i].name || guarded_upload(session, &stage->tensors[i], result);
+    return good;
+}
+
+bool stage_collect(const struct session *session, struct stage *stage, struct verify_result *result)
+{
+    bool good = true;
+    for (int i = 0; good && i < STAGE_TENSORS; i++)
+        good = !stage->tensors[i].name || guarded_download(session, &stage->tensors[i], result);
+    return good;
+}
+
+void stage_close(struct stage *stage)
+{
+    for (int i = 0; i < STAGE_TENSORS; i++)
+        guarded_free(&stage->tensors[i]);
+}
+
+struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor which)
+{
+    struct clattn_tensor tensor = {.buffer = stage->tensors[which].buffer, .layout = stage->tensors[which].layout};
+    const struct clattn_layout *bias = &stage->problem->score.bias_at;
+    if (which == STAGE_D_BIAS) { /* broadcast as the bias is */
+        tensor.layout.batch = bias->batch ? tensor.layout.batch : 0;
+        tensor.layout.head = bias->head ? tensor.layout.head : 0;
+    }
+    return tensor;
+}
+
+/* One with strides of its own. */
+static struct clattn_tensor strided(const struct stage *stage, enum stage_tensor which, struct clattn_layout layout)
+{
+    layout.offset += GUARD;
+    return (struct clattn_tensor){.buffer = stage->tensors[which].buffer, .layout = layout};
+}
+
+static struct clattn_tensor plain(const struct stage *stage, enum stage_tensor which)
+{
+    return strided(stage, which, (struct clattn_layout){.offset = 0});
+}
+
+struct clattn_score_args stage_score(const struct stage *stage)
+{
+    const struct reference_score *score = &stage->problem->score;
+    struct clattn_score_args args = {.data = NULL};
+    if (score->features & CLATTN_WINDOW) {
+        args.window_left = score->window_left;
+        args.window_right = score->window_right;
+    }
+    if (score->features & CLATTN_SOFTCAP)
+        args.softcap = (float)score->softcap;
+    if (score->features & CLATTN_ALIBI)
+        args.alibi = strided(stage, STAGE_ALIBI, score->alibi_at);
+    if (score->features & CLATTN_BIAS)
+        args.bias = strided(stage, STAGE_BIAS, score->bias_at);
+    if (score->features & CLATTN_MASK)
+        args.mask = strided(stage, STAGE_MASK, score->mask_at);
+    if (score->features & CLATTN_BLOCK_MASK)
+        args.block_mask = strided(stage, STAGE_BLOCK_MASK, score->block_mask_at);
+    if (score->features & CLATTN_KEY_LENGTHS)
+        args.key_lengths = plain(stage, STAGE_KEY_LENGTHS);
+    if (score->features & CLATTN_SINKS)
+        args.sinks = strided(stage, STAGE_SINKS, (struct clattn_layout){.head = 1});
+    if (score->features & CLATTN_VARLEN) {
+        args.cu_seqlens_q = plain(stage, STAGE_CU_SEQLENS_Q);
+        args.cu_seqlens_kv = plain(stage, STAGE_CU_SEQLENS_KV);
+        args.total_q = score->total_q;
+        args.total_kv = score->total_kv;
+    }
+    if (score->features & CLATTN_DROPOUT) {
+        args.dropout_p = (float)score->dropout_p;
+        args.dropout_seed = score->dropout_seed;
+        args.dropout_offset = score->dropout_offset;
+    }
+    args.data = stage->tensors[STAGE_DATA].buffer;
+    return args;
+}
