@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers, no atomics. Scores S and weights
- * P = exp(S - LSE) are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where that took P),
- *     dS = P (dP - delta) S',   dQ = scale dS K,   dK = scale dS^T Q,   dV = P^T dO,   dbias = the sum of P (dP - delta) S''
- * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without what dropout took.
+ * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers, no atomics. Scores S and
+ * weights P = exp(S - LSE) are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where that
+ * took P),
+ *     dS = P (dP - delta) S',  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dO,  dbias = sum of P (dP - delta) S''
+ * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without
+ * what dropout took.
  *
- * One text for all kernels: a block of one side is stationary, the other side streams past (common/cpu_tiles.clh). Each side has two
- * tensors, one of d columns, whose products are scores, and one of d_v columns, whose products are dP:
- *     kernel 0  stationary Q and dO, lanes are rows; K and V stream        S^T += K Q^T,  dP^T += V dO^T,  dQ^T += K^T dS^T
- *     kernel 1  stationary K and V, lanes are keys; Q and dO stream        S += Q K^T,    dP += dO V^T,    dK^T += Q^T dS,  dV^T += dO^T P
+ * One text for all kernels: a block of one side is stationary, the other side streams past (common/cpu_tiles.clh). Each
+ * side has two tensors, one of d columns, whose products are scores, and one of d_v columns, whose products are dP:
+ *     kernel 0  stationary Q and dO, lanes are rows; K and V stream
+ *               S^T += K Q^T,  dP^T += V dO^T,  dQ^T += K^T dS^T
+ *     kernel 1  stationary K and V, lanes are keys; Q and dO stream
+ *               S += Q K^T,  dP += dO V^T,  dK^T += Q^T dS,  dV^T += dO^T P
  *     kernel 2  as kernel 1, but a single tile of B_R x B_C; dS itself is the result
  *
  * Baked constants, besides those of types.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
- *   CLATTN_KERNEL    0 clattn_dq; 1 clattn_dk_dv, which loops over the query heads of its key/value head; 2 clattn_d_bias, which loops
- *                    over the batch elements and heads that share a bias: those along which d_bias has stride 0.
+ *   CLATTN_KERNEL    0 clattn_dq; 1 clattn_dk_dv, which loops over the query heads of its key/value head;
+ *                    2 clattn_d_bias, which loops over the batch elements and heads that share a bias: those along
+ *                    which d_bias has stride 0.
  *   CLATTN_B_R       a multiple of VECTOR_WIDTH * ROW_VECTORS: rows of a block.
  *   CLATTN_B_C       the same for keys.
  *   CLATTN_STREAM    a multiple of MICRO, at least VECTOR_WIDTH: rows or keys of a streamed tile.
  *
- * NDRange, work-groups of one work-item: 0: batch * heads * ceil(n_q / B_R); 1: batch * kv_heads * ceil(n_kv / B_C); 2: bias batch * bias
- * heads * ceil(n_q / B_R) * ceil(n_kv / B_C). Private arrays, in floats, with d' and d_v' as D_STRIDE and D_V_STRIDE, B the stationary block
- * and panel VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel, B d', B (d' + d_v') or B_R B_C. No
- * local memory.
+ * NDRange, work-groups of one work-item
+ *     0: batch * heads * ceil(n_q / B_R);  1: batch * kv_heads * ceil(n_kv / B_C);
+ *     2: bias batch * bias heads * ceil(n_q / B_R) * ceil(n_kv / B_C).
+ * Private arrays, in floats, with d' and d_v' as D_STRIDE and D_V_STRIDE, B the stationary block and panel
+ * VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel,
+ * B d', B (d' + d_v') or B_R B_C. No local memory.
  */
 #if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
 #error "CLATTN_KERNEL must be 0, 1 or 2"
@@ -57,17 +64,17 @@ typedef struct {
 
 /* The arrays of a work-item; vectors of panel after panel. */
 typedef struct {
-    vec *block, *block_v;        /* stationary, transposed: Q and dO, or K and V */
-    float *tile, *tile_v;        /* streamed, row-major */
-    vec *s, *dp;                 /* of one panel: S, then P for dV; dP, then dS */
-    vec *out, *out_v;            /* transposed: dQ; or dK and dV */
+    vec *block, *block_v; /* stationary, transposed: Q and dO, or K and V */
+    float *tile, *tile_v; /* streamed, row-major */
+    vec *s, *dp;          /* of one panel: S, then P for dV; dP, then dS */
+    vec *out, *out_v;     /* transposed: dQ; or dK and dV */
 #if LANES_ARE_KEYS
-    float *lse, *delta;          /* of the streamed rows */
+    float *lse, *delta; /* of the streamed rows */
 #if CLATTN_DROPOUT
-    uint *kept;                  /* of these: KEPT_WORDS of 32 keys each, from the 32 that hold the block's first */
+    uint *kept; /* of these: KEPT_WORDS of 32 keys each, from the 32 that hold the block's first */
 #endif
 #else
-    vec *lse, *delta;            /* of the stationary rows */
+    vec *lse, *delta; /* of the stationary rows */
 #endif
 } arrays;
 
@@ -95,13 +102,14 @@ CLATTN_INLINE void load_streamed(const arrays *a, const streamed *in, int first,
     const long row = first + at;
     load_rows(a->tile + at * D_STRIDE, MICRO, in->in + row * in->row, in->row, in->column, CLATTN_D, D_STRIDE, 0,
               in->count - first - at);
-    load_rows(a->tile_v + at * D_V_STRIDE, MICRO, in->in_v + row * in->row_v, in->row_v, in->column_v, CLATTN_D_V, D_V_STRIDE, 0,
-              in->count - first - at);
+    load_rows(a->tile_v + at * D_V_STRIDE, MICRO, in->in_v + row * in->row_v, in->row_v, in->column_v, CLATTN_D_V,
+              D_V_STRIDE, 0, in->count - first - at);
 }
 
 #if LANES_ARE_KEYS
 /* LSE and delta of the tile's rows, and what dropout keeps of them. */
-CLATTN_INLINE void load_row_statistics(const arrays *a, const streamed *in, int first, int first_key, const clattn_view *view)
+CLATTN_INLINE void load_row_statistics(const arrays *a, const streamed *in, int first, int first_key,
+                                       const clattn_view *view)
 {
     const int count = min(CLATTN_STREAM, in->count - first);
     for (int t = 0; t < count; ++t) {
@@ -120,7 +128,8 @@ CLATTN_INLINE void load_row_statistics(const arrays *a, const streamed *in, int 
 }
 #endif
 
-/* From S and dP of one vector of pairs to P without what dropout took (*s) and dS (*dp). kept: bits, 0 where dropout took a pair. */
+/* From S and dP of one vector of pairs to P without what dropout took (*s) and dS (*dp). kept: bits, 0 where dropout
+ * took a pair. */
 CLATTN_INLINE void differentiate(vec *s, vec *dp, ivec i, ivec j, vec lse, vec delta, uvec kept, float scale, bool some,
                                  const clattn_view *view)
 {
@@ -150,9 +159,10 @@ CLATTN_INLINE void differentiate(vec *s, vec *dp, ivec i, ivec j, vec lse, vec d
     *dp = select(gradient, (vec)(0.0f), weight == (vec)(0.0f)); /* whatever is not finite behind a hidden pair */
 }
 
-/* All pairs of a panel and the streamed rows (keys) first + from .. first + to - 1. lane: the panel's first row (key). */
-CLATTN_INLINE void differentiate_panel(const arrays *a, int panel, int lane, int first, int from, int to, float scale, bool some,
-                                       const clattn_view *view)
+/* All pairs of a panel and the streamed rows (keys) first + from .. first + to - 1. lane: the panel's first row (key).
+ */
+CLATTN_INLINE void differentiate_panel(const arrays *a, int panel, int lane, int first, int from, int to, float scale,
+                                       bool some, const clattn_view *view)
 {
 #if CLATTN_DROPOUT && !LANES_ARE_KEYS
     uvec words[KEPT_WORDS * RV];
@@ -172,14 +182,14 @@ CLATTN_INLINE void differentiate_panel(const arrays *a, int panel, int lane, int
             kept = (uvec)(a->kept[t * KEPT_WORDS + (key >> 5) - (block_first >> 5)]) &
                    ((uvec)(1u) << as_uvec(lanes & (ivec)(31)));
 #endif
-            differentiate(a->s + t * RV + r, a->dp + t * RV + r, other, lanes, (vec)(a->lse[t]), (vec)(a->delta[t]), kept, scale,
-                          some, view);
+            differentiate(a->s + t * RV + r, a->dp + t * RV + r, other, lanes, (vec)(a->lse[t]), (vec)(a->delta[t]),
+                          kept, scale, some, view);
 #else
 #if CLATTN_DROPOUT
             kept = words[(((first + t) >> 5) - (first >> 5)) * RV + r] & (1u << (uint)((first + t) & 31));
 #endif
-            differentiate(a->s + t * RV + r, a->dp + t * RV + r, lanes, other, a->lse[panel * RV + r], a->delta[panel * RV + r], kept,
-                          scale, some, view);
+            differentiate(a->s + t * RV + r, a->dp + t * RV + r, lanes, other, a->lse[panel * RV + r],
+                          a->delta[panel * RV + r], kept, scale, some, view);
 #endif
         }
     }
@@ -213,7 +223,8 @@ CLATTN_INLINE int tile_kind(int lane, int last, int first, int end, const clattn
 #endif
 }
 
-/* Scores and dP of a panel; the first panel to need a streamed row fetches it, so that the loads hide behind arithmetic. */
+/* Scores and dP of a panel; the first panel to need a streamed row fetches it, so that the loads hide behind
+ * arithmetic. */
 CLATTN_INLINE int score_panel(const arrays *a, const streamed *in, int panel, int first, int from, int to, int loaded)
 {
     for (int t = from / MICRO * MICRO; t < to; t += MICRO) {
@@ -222,7 +233,8 @@ CLATTN_INLINE int score_panel(const arrays *a, const streamed *in, int panel, in
             loaded = t + MICRO;
         }
         score_tile(a->s + t * RV, a->tile + t * D_STRIDE, CLATTN_D, D_STRIDE, a->block + panel * (D_STRIDE * RV));
-        score_tile(a->dp + t * RV, a->tile_v + t * D_V_STRIDE, CLATTN_D_V, D_V_STRIDE, a->block_v + panel * (D_V_STRIDE * RV));
+        score_tile(a->dp + t * RV, a->tile_v + t * D_V_STRIDE, CLATTN_D_V, D_V_STRIDE,
+                   a->block_v + panel * (D_V_STRIDE * RV));
     }
     return loaded;
 }
@@ -250,7 +262,8 @@ CLATTN_INLINE void add_panel(const arrays *a, int panel, int from, int count, bo
 #endif
 }
 
-/* One tile: the streamed rows (keys) first .. end - 1 and a block of `count` lanes from `lane` on. out_first: where a->out begins. */
+/* One tile: the streamed rows (keys) first .. end - 1 and a block of `count` lanes from `lane` on. out_first: where
+ * a->out begins. */
 CLATTN_INLINE void add_tile(const arrays *a, const streamed *in, int lane, int count, int first, int end, int out_first,
                             float scale, const clattn_view *view)
 {
@@ -261,7 +274,8 @@ CLATTN_INLINE void add_tile(const arrays *a, const streamed *in, int lane, int c
     for (int panel = 0; panel * PANEL < count; ++panel) {
         const int panel_first = lane + panel * PANEL;
 #if LANES_ARE_KEYS && (CLATTN_KEY_LENGTHS || CLATTN_VARLEN)
-        const int panel_last = panel_first + PANEL - 1; /* with padding, whose gradients are stored too: it has to be hidden */
+        const int panel_last =
+            panel_first + PANEL - 1; /* with padding, whose gradients are stored too: it has to be hidden */
 #else
         const int panel_last = min(panel_first + PANEL, lane + count) - 1;
 #endif
@@ -294,8 +308,9 @@ CLATTN_INLINE int block_of(int group, int blocks, int *head)
 
 #if LANES_ARE_KEYS
 /* Q and dO of a head as what streams. */
-CLATTN_INLINE streamed rows_of(__global const clattn_storage *q, __global const clattn_storage *d_o, __global const float *lse,
-                               __global const float *delta, const clattn_backward_params *p, const clattn_view *view)
+CLATTN_INLINE streamed rows_of(__global const clattn_storage *q, __global const clattn_storage *d_o,
+                               __global const float *lse, __global const float *delta, const clattn_backward_params *p,
+                               const clattn_view *view)
 {
     const streamed in = {.in = q + clattn_at(p->q, view->b, view->h, view->row_base),
                          .in_v = d_o + clattn_at(p->d_o, view->b, view->h, view->row_base),
@@ -316,10 +331,10 @@ CLATTN_INLINE void load_keys(const arrays *a, __global const clattn_storage *k, 
                              const clattn_backward_params *p, const clattn_view *view, int first, int count)
 {
     const int kv_head = view->h / (p->heads / p->kv_heads);
-    load_block(a->block, a->tile, k + clattn_at(p->k, view->b, kv_head, view->key_base + first), p->k.row, p->k.column, CLATTN_D,
-               D_STRIDE, count, 1.0f);
-    load_block(a->block_v, a->tile_v, v + clattn_at(p->v, view->b, kv_head, view->key_base + first), p->v.row, p->v.column,
-               CLATTN_D_V, D_V_STRIDE, count, 1.0f);
+    load_block(a->block, a->tile, k + clattn_at(p->k, view->b, kv_head, view->key_base + first), p->k.row, p->k.column,
+               CLATTN_D, D_STRIDE, count, 1.0f);
+    load_block(a->block_v, a->tile_v, v + clattn_at(p->v, view->b, kv_head, view->key_base + first), p->v.row,
+               p->v.column, CLATTN_D_V, D_V_STRIDE, count, 1.0f);
 }
 #endif
 
@@ -353,10 +368,10 @@ CLATTN_INLINE void load_keys(const arrays *a, __global const clattn_storage *k, 
 #endif
 
 #if CLATTN_KERNEL == 0
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dq(
-    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-    __global const clattn_storage *d_o, __global const float *lse, __global const float *delta, __global clattn_storage *d_q,
-    const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+          __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+          __global clattn_storage *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
     const int first = block_of((int)get_group_id(0), (p.n_q + BLOCK - 1) / BLOCK, &bh) * BLOCK;
@@ -367,12 +382,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dq(
     const int count = min(BLOCK, view.n_q - first);
     const long row = view.row_base + first;
 
-    DECLARE_ARRAYS(PANELS *D_STRIDE *RV, 1);
+    DECLARE_ARRAYS(PANELS * D_STRIDE * RV, 1);
     vec row_lse[PANELS * RV], row_delta[PANELS * RV];
     a.lse = row_lse;
     a.delta = row_delta;
     load_block(block, a.tile, q + clattn_at(p.q, b, h, row), p.q.row, p.q.column, CLATTN_D, D_STRIDE, count, 1.0f);
-    load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE, count, 1.0f);
+    load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE,
+               count, 1.0f);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
         ((float *)row_lse)[i] = i < count ? subtrahend(lse[clattn_at(p.lse, b, h, row + i)]) : INFINITY;
         ((float *)row_delta)[i] = i < count ? delta[clattn_at(p.delta, b, h, row + i)] : 0.0f;
@@ -389,14 +405,16 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dq(
                          .count = end};
     for (int j0 = clattn_key_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; j0 < end; j0 += CLATTN_STREAM)
         add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
-    store_block(d_q + clattn_at(p.d_q, b, h, row), p.d_q.row, p.d_q.column, CLATTN_D, a.tile, out, D_STRIDE, count, p.scale);
+    store_block(d_q + clattn_at(p.d_q, b, h, row), p.d_q.row, p.d_q.column, CLATTN_D, a.tile, out, D_STRIDE, count,
+                p.scale);
 }
 
 #elif CLATTN_KERNEL == 1
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dk_dv(
-    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-    __global const clattn_storage *d_o, __global const float *lse, __global const float *delta, __global clattn_storage *d_k,
-    __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+             __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+             __global clattn_storage *d_k, __global clattn_storage *d_v,
+             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
     const int first = block_of((int)get_group_id(0), (p.n_kv + BLOCK - 1) / BLOCK, &bh) * BLOCK;
@@ -407,7 +425,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dk_dv(
     const int count = min(BLOCK, any.keys - first); /* to be written: those that no row may see get 0 */
     const int seen = min(count, any.n_kv - first);
 
-    DECLARE_ARRAYS(PANELS *D_STRIDE *RV, PANELS *D_V_STRIDE *RV);
+    DECLARE_ARRAYS(PANELS * D_STRIDE * RV, PANELS * D_V_STRIDE * RV);
     DECLARE_ROW_ARRAYS;
     load_keys(&a, k, v, &p, &any, first, count);
     zero_vectors(out, PANELS * D_STRIDE * RV);
@@ -424,22 +442,23 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_dk_dv(
     }
     const long key = any.key_base + first;
     if (d_k)
-        store_block(d_k + clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D, a.tile, out, D_STRIDE, count,
-                    p.scale);
+        store_block(d_k + clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D, a.tile, out, D_STRIDE,
+                    count, p.scale);
     float factor = 1.0f;
 #if CLATTN_DROPOUT
     factor = any.dropout_scale;
 #endif
     if (d_v)
-        store_block(d_v + clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V, a.tile_v, out_v, D_V_STRIDE,
-                    count, factor);
+        store_block(d_v + clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V, a.tile_v, out_v,
+                    D_V_STRIDE, count, factor);
 }
 
 #else
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_d_bias(
-    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-    __global const clattn_storage *d_o, __global const float *lse, __global const float *delta, __global clattn_storage *d_bias,
-    const clattn_backward_params p, const clattn_layout at CLATTN_SCORE_PARAMETERS)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+              __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+              __global clattn_storage *d_bias, const clattn_backward_params p,
+              const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
     const int t_r = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, t_c = (p.n_kv + BLOCK - 1) / BLOCK;
     const int bias_heads = at.head ? p.heads : 1;
@@ -450,7 +469,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_d_bias(
     const int first_row = row_block * CLATTN_B_R, first_key = key_block * BLOCK;
     const int rows = min(CLATTN_B_R, p.n_q - first_row), keys = min(BLOCK, p.n_kv - first_key);
 
-    DECLARE_ARRAYS(CLATTN_B_R *PANELS *RV, 1);
+    DECLARE_ARRAYS(CLATTN_B_R * PANELS * RV, 1);
     DECLARE_ROW_ARRAYS;
     zero_vectors(out, CLATTN_B_R * PANELS * RV);
 

@@ -37,18 +37,31 @@
 #define SIMT_BLOCKS_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + SIMT_BLOCK_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCKS_FLOATS + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-/* LSE and delta of the rows of an item's pairs: by row where rows stay, by column where keys do. */
+/* LSE and delta of the rows of an item's pairs: of chunks of rows where rows stay, of single ones where keys do. */
 #if CLATTN_KERNEL == 1
+typedef float simt_statistic;
 #define SIMT_STATISTICS CS
-#define SIMT_STATISTIC(x, g, e, c) (x)[c]
+#define SIMT_STATISTIC(x, g, c) ((simt_rows)((x)[c]))
 #else
-#define SIMT_STATISTICS RS
-#define SIMT_STATISTIC(x, g, e, c) (x)[(g) * RW + (e)]
+typedef simt_rows simt_statistic;
+#define SIMT_STATISTICS RG
+#define SIMT_STATISTIC(x, g, c) (x)[g]
 #endif
 typedef struct {
-    float lse[SIMT_STATISTICS]; /* INFINITY where the row does not exist or sees no key: its weights are 0 */
-    float delta[SIMT_STATISTICS];
+    simt_statistic lse[SIMT_STATISTICS]; /* INFINITY where the row does not exist or sees no key: its weights are 0 */
+    simt_statistic delta[SIMT_STATISTICS];
 } simt_statistics;
+
+CLATTN_INLINE float simt_read_lse(__global const float *lse, clattn_layout at, int i, const clattn_view *view)
+{
+    const float x = i < view->n_q ? lse[clattn_at(at, view->b, view->h, view->row_base + i)] : -INFINITY;
+    return x == -INFINITY ? INFINITY : x;
+}
+
+CLATTN_INLINE float simt_read_delta(__global const float *delta, clattn_layout at, int i, const clattn_view *view)
+{
+    return i < view->n_q ? delta[clattn_at(at, view->b, view->h, view->row_base + i)] : 0.0f;
+}
 
 CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *lse, __global const float *delta,
                                                    clattn_layout lse_at, clattn_layout delta_at, int first, int start,
@@ -56,45 +69,57 @@ CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *lse, __
 {
     simt_statistics s;
     UNROLL for (int n = 0; n < SIMT_STATISTICS; ++n) {
-        const int i = SIMT_I(first, start, n / RW, n % RW, n);
-        s.lse[n] = INFINITY;
-        s.delta[n] = 0.0f;
-        if (i < view->n_q) {
-            const float x = lse[clattn_at(lse_at, view->b, view->h, view->row_base + i)];
-            s.lse[n] = x == -INFINITY ? INFINITY : x;
-            s.delta[n] = delta[clattn_at(delta_at, view->b, view->h, view->row_base + i)];
-        }
+#if CLATTN_KERNEL == 1
+        s.lse[n] = simt_read_lse(lse, lse_at, SIMT_COLUMN_OF(start, n), view);
+        s.delta[n] = simt_read_delta(delta, delta_at, SIMT_COLUMN_OF(start, n), view);
+#else
+#define SIMT_LSE(e) simt_read_lse(lse, lse_at, SIMT_ROW_OF(first, n, e), view)
+#define SIMT_DELTA(e) simt_read_delta(delta, delta_at, SIMT_ROW_OF(first, n, e), view)
+        s.lse[n] = SIMT_ROWS(SIMT_LSE);
+        s.delta[n] = SIMT_ROWS(SIMT_DELTA);
+#endif
     }
     return s;
 }
 
-/* Scaled scores become weights. slopes[g][c]: the derivative that the kernel wants, of the modified score. */
-CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, const simt_statistics *s,
-                              const clattn_view *view, simt_rows pairs[RG][CS], simt_rows slopes[RG][CS])
+/* Scaled scores become modified ones. slopes[g][c]: the derivative that the kernel wants. */
+CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, const clattn_view *view, simt_rows pairs[RG][CS],
+                               simt_rows slopes[RG][CS])
 {
+#if CLATTN_MODIFIES
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
-        float weight[RW], slope[RW];
+        float score[RW], slope[RW];
         UNROLL for (int e = 0; e < RW; ++e) {
             const int i = SIMT_I(first, start, g, e, c), j = SIMT_J(first, start, g, e, c);
-            const float lse = SIMT_STATISTIC(s->lse, g, e, c);
-            float score = ROW_LANE(pairs[g][c], e);
 #if CLATTN_KERNEL == 2
-            score = clattn_modified_grads(score, i, j, view, 0, &slope[e]);
-#elif SIMT_SLOPES
-            score = clattn_modified_grad(score, i, j, view, &slope[e]);
-#elif CLATTN_MODIFIES
-            score = clattn_modified(score, i, j, view);
+            score[e] = clattn_modified_grads(ROW_LANE(pairs[g][c], e), i, j, view, 0, &slope[e]);
+#else
+            score[e] = clattn_modified_grad(ROW_LANE(pairs[g][c], e), i, j, view, &slope[e]);
 #endif
-            if (lse == INFINITY || (some && clattn_hidden(i, j, view)))
-                score = -INFINITY;
-            weight[e] = lse == INFINITY ? 0.0f : native_exp2((score - lse) * SIMT_LOG2E);
         }
-#define SIMT_WEIGHT(e) weight[e]
-        pairs[g][c] = SIMT_ROWS(SIMT_WEIGHT);
+#define SIMT_SCORE(e) score[e]
+        pairs[g][c] = SIMT_ROWS(SIMT_SCORE);
 #if SIMT_SLOPES
 #define SIMT_SLOPE(e) slope[e]
         slopes[g][c] = SIMT_ROWS(SIMT_SLOPE);
 #endif
+    }
+#endif
+}
+
+/* Modified scores become weights. */
+CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, const simt_statistics *s,
+                              const clattn_view *view, simt_rows pairs[RG][CS])
+{
+    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
+        const simt_rows lse = SIMT_STATISTIC(s->lse, g, c);
+        if (some) {
+#define SIMT_MASKED(e) \
+    (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY : ROW_LANE(pairs[g][c], e))
+            pairs[g][c] = SIMT_ROWS(SIMT_MASKED);
+        }
+        const simt_rows weight = native_exp2((pairs[g][c] - lse) * SIMT_LOG2E);
+        pairs[g][c] = select(weight, (simt_rows)(0.0f), lse == (simt_rows)(INFINITY));
     }
 }
 
@@ -107,21 +132,16 @@ CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_vie
                                       simt_rows weights[RG][CS], simt_rows slopes[RG][CS], simt_rows pairs[RG][CS])
 {
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
-        float out[RW];
-        UNROLL for (int e = 0; e < RW; ++e) {
-            const float weight = ROW_LANE(weights[g][c], e);
-            float x = ROW_LANE(pairs[g][c], e);
+        simt_rows x = pairs[g][c];
 #if CLATTN_DROPOUT
-            x = SIMT_TAKEN(g, e, c) ? 0.0f : x * view->dropout_scale;
+#define SIMT_PASSED(e) (SIMT_TAKEN(g, e, c) ? 0.0f : ROW_LANE(x, e) * view->dropout_scale)
+        x = SIMT_ROWS(SIMT_PASSED);
 #endif
-            x = weight * (x - SIMT_STATISTIC(s->delta, g, e, c));
+        x = weights[g][c] * (x - SIMT_STATISTIC(s->delta, g, c));
 #if SIMT_SLOPES
-            x *= ROW_LANE(slopes[g][c], e);
+        x *= slopes[g][c];
 #endif
-            out[e] = weight == 0.0f ? 0.0f : x;
-        }
-#define SIMT_DIFFERENCE(e) out[e]
-        pairs[g][c] = SIMT_ROWS(SIMT_DIFFERENCE);
+        pairs[g][c] = select(x, (simt_rows)(0.0f), weights[g][c] == (simt_rows)(0.0f));
     }
 }
 
@@ -148,12 +168,13 @@ CLATTN_INLINE void simt_store(__global clattn_storage *to, clattn_layout at, int
         __global clattn_storage *const place = to + clattn_at(at, b, h, base + row);
         UNROLL for (int c = 0; c < vectors; ++c) {
             const int x = (c * TX + tx) * 4;
-#define SIMT_OUT(e) (ROW_LANE(out[(g * vectors + c) * 4 + (e)], r) * factor)
+            float y[4]; /* read back by vload: collecting lanes in vector literals crashes Oclgrind 21.10 */
+            UNROLL for (int e = 0; e < 4; ++e) y[e] = ROW_LANE(out[(g * vectors + c) * 4 + e], r) * factor;
             if (at.column == 1 && x + 4 <= columns) {
-                clattn_store4((float4)(SIMT_OUT(0), SIMT_OUT(1), SIMT_OUT(2), SIMT_OUT(3)), place + x);
+                clattn_store4(vload4(0, y), place + x);
             } else {
                 UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
-                    clattn_store(SIMT_OUT(e), place + (x + e) * at.column);
+                    clattn_store(y[e], place + (x + e) * at.column);
             }
         }
     }
@@ -224,7 +245,8 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_storage *d_q, const clattn_backward_pa
         SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                               simt_fetch_columns(v_rows, j0, 0, lid, carried));
         SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
-        simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight, slopes);
+        simt_modify(row0, j0, tx, ty, &view, weight, slopes);
+        simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
 
         simt_clear(change);
         SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
@@ -294,18 +316,18 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
             SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D,
                                   if (d_v) simt_fetch_rows(do_rows, i0, CV_V, lid, carried);
                                   else simt_fetch_columns(do_rows, i0, 0, lid, carried));
-            simt_weigh(key0, i0, tx, ty, some, &statistics, &view, weight, slopes);
+            simt_modify(key0, i0, tx, ty, &view, weight, slopes);
+            simt_weigh(key0, i0, tx, ty, some, &statistics, &view, weight);
 #if CLATTN_DROPOUT
             simt_drop(key0, i0, tx, ty, &view, dropped);
 #endif
             if (d_v) {
                 UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
-                    simt_rows kept = weight[g][c];
 #if CLATTN_DROPOUT
-#define SIMT_KEPT(e) (SIMT_TAKEN(g, e, c) ? 0.0f : ROW_LANE(weight[g][c], e))
-                    kept = SIMT_ROWS(SIMT_KEPT);
+                    simt_put_weight(weights, c, g, tx, ty, simt_kept(weight[g][c], g, c, dropped));
+#else
+                    simt_put_weight(weights, c, g, tx, ty, weight[g][c]);
 #endif
-                    simt_put_weight(weights, c, g, tx, ty, kept);
                 }
                 SIMT_TURN(SIMT_COMMIT_ROWS(do_rows, i0, CV_V));
                 SIMT_MULTIPLY_ROWS(out_v, CV_V, weights, do_rows, i0, tile_end,
@@ -374,7 +396,8 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_storage *d_bias, const clattn_back
             SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                                   simt_fetch_columns(v_rows, j0, 0, lid, carried));
             SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
-            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight, slopes);
+            simt_modify(row0, j0, tx, ty, &view, weight, slopes);
+            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight);
             simt_clear(change);
             SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, (void)0);
 #if CLATTN_DROPOUT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Forward attention for a CPU: one work-item per query block, explicit vectors, no barriers. The query rows of a block are
- * stationary, keys and values stream (common/cpu_tiles.clh), so that a row's maximum and sum are lane-wise.
+ * Forward attention for a CPU: one work-item per query block, explicit vectors, no barriers. The query rows of a block
+ * are stationary, keys and values stream (common/cpu_tiles.clh), so that a row's maximum and sum are lane-wise.
  *
  * Baked constants, besides those of types.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
  *   CLATTN_B_R   a multiple of VECTOR_WIDTH * ROW_VECTORS: query rows of the block. K and V are read and converted once
@@ -105,7 +105,8 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
 #if CLATTN_STATE
 /* The state of `count` rows, transposed. */
 CLATTN_INLINE void load_state(softmax_state state, float *scratch, __global const float *o, __global const float *m,
-                              __global const float *l, const clattn_forward_params *p, long o_at, long m_at, long l_at, int count)
+                              __global const float *l, const clattn_forward_params *p, long o_at, long m_at, long l_at,
+                              int count)
 {
     for (int i = 0; i < count; ++i) {
         ((float *)state.max)[i] = m[m_at + i * p->m.row];
@@ -140,10 +141,10 @@ CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
-    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-    __global clattn_output *o, __global float *lse, __global float *m, __global float *l,
-    const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+               __global clattn_output *o, __global float *lse, __global float *m, __global float *l,
+               const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     vec qt[PANELS * D_STRIDE * RV];
     vec ot[PANELS * D_V_STRIDE * RV];
@@ -182,7 +183,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
     const float scale = SCALED ? M_LOG2E_F : fabs(p.scale_log2e);
 
-    load_block(qt, kt, q + clattn_at(p.q, b, h, view.row_base + first), p.q.row, p.q.column, CLATTN_D, D_STRIDE, rows, sign);
+    load_block(qt, kt, q + clattn_at(p.q, b, h, view.row_base + first), p.q.row, p.q.column, CLATTN_D, D_STRIDE, rows,
+               sign);
     for (int i = 0; i < panels * RV; ++i) {
         row_max[i] = (vec)(-INFINITY);
         row_sum[i] = (vec)(0.0f);
@@ -214,8 +216,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
                 /* The first panel to need a key fetches it: between two products the loads hide behind arithmetic. */
                 if (j >= loaded) {
                     const long key = view.key_base + j0 + j;
-                    load_rows(kt + j * D_STRIDE, MICRO, k + clattn_at(p.k, b, kv_head, key), p.k.row, p.k.column, CLATTN_D,
-                              D_STRIDE, absent - j, keys - j);
+                    load_rows(kt + j * D_STRIDE, MICRO, k + clattn_at(p.k, b, kv_head, key), p.k.row, p.k.column,
+                              CLATTN_D, D_STRIDE, absent - j, keys - j);
                     load_rows(vt + j * D_V_STRIDE, MICRO, v + clattn_at(p.v, b, kv_head, key), p.v.row, p.v.column,
                               CLATTN_D_V, D_V_STRIDE, absent - j, keys - j);
                     loaded = j + MICRO;
@@ -235,8 +237,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void clattn_forward(
             if (CLATTN_ZEROES || tile == CLATTN_TILE_SOME)
                 leaks = !all_finite(vt + from * D_V_STRIDE, (to - from) * D_V_STRIDE);
 #endif
-            output_panel(ot + panel * (D_V_STRIDE * RV), vt + from * D_V_STRIDE, CLATTN_D_V, D_V_STRIDE, st + from * RV, alpha,
-                         to - from, leaks);
+            output_panel(ot + panel * (D_V_STRIDE * RV), vt + from * D_V_STRIDE, CLATTN_D_V, D_V_STRIDE, st + from * RV,
+                         alpha, to - from, leaks);
         }
     }
 

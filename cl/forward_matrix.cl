@@ -20,7 +20,7 @@
  *
  * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V would carry 0 * NaN
  * into a row that does not see it. So if an output is NaN after all, the work-group runs once more, carefully: those
- * values are then taken out of V and, by a product of their own, added to the rows that see them. Ordinary data pays one
+ * values are then taken out of the tiles, and added only to rows that see them. Ordinary data pays one
  * comparison per output for that. The careful run is a second copy of the code: as a branch within the first it cost
  * registers, and a tenth of the speed.
  *
@@ -96,6 +96,8 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 typedef struct {
     float bound[RT][MATRIX_SLOTS], top[RT][MATRIX_SLOTS], sum[RT][MATRIX_SLOTS];
 } matrix_softmax;
+
+#define MATRIX_MAY_SKIP ((CLATTN_WINDOW | CLATTN_BLOCK_MASK) != 0) /* keys before the last that some row sees */
 
 /* Where scores meet their rows and keys, from here to matrix_modify. What hides or changes a score belongs here, behind
  * conditions that are the same for a whole tile, so that most tiles pass unchanged. What works on scaled scores has
@@ -208,18 +210,86 @@ CLATTN_INLINE bool matrix_dropped(const matrix_random *random, int r, int e, boo
     return clattn_slot_dropped(random->words[r][MATRIX_SLOT(e)][x / 2 % 4 % MATRIX_GROUPS],
                                clattn_dropout_slot(x) + (second ? 4 : 0), view);
 }
-#define MATRIX_SECOND(c) ((CLATTN_KEYS % 32 ? key / 16 + (c) : (c)) % 2)
-#define MATRIX_RANDOM matrix_random random
-#define MATRIX_DRAW(c)                                                                                                 \
-    if ((c) == 0 || !MATRIX_SECOND(c))                                                                                 \
-    matrix_draw(&random, row, key + 16 * (c), lane, view)
-#define MATRIX_RANDOM_PARAMETERS , const matrix_random *random, bool second, int lane, const clattn_view *view
-#define MATRIX_RANDOM_ARGUMENTS(c) , &random, MATRIX_SECOND(c), lane, view
+#endif
+
+#define MATRIX_MAY_REPEAT (CLATTN_HIDES || CLATTN_ZEROES)
+#if MATRIX_MAY_REPEAT
+/* An element of V as it lies in memory, if it is infinite or NaN; else 0. */
+CLATTN_INLINE float matrix_not_finite(ushort x)
+{
+    const ushort mantissa = CLATTN_DTYPE == 1 ? 0x3ff : 0x7f;
+    if (matrix_is_finite(x))
+        return 0.0f;
+    return (x & mantissa) ? NAN : (x & 0x8000) ? -INFINITY : INFINITY;
+}
+
+#if CLATTN_SCORE_MOD
+CLATTN_INLINE float matrix_value(matrix_address at)
+{
+    const ushort x = matrix_get(at);
+#if CLATTN_DTYPE == 1
+    return vload_half(0, (const half *)&x);
 #else
-#define MATRIX_RANDOM
-#define MATRIX_DRAW(c)
-#define MATRIX_RANDOM_PARAMETERS
-#define MATRIX_RANDOM_ARGUMENTS(c)
+    return as_float((uint)x << 16);
+#endif
+}
+#endif
+
+/* Whether row i sees key j, with other weight than 0 but for rounding; their vectors are at q and k. */
+CLATTN_INLINE bool matrix_weighs(int i, int j, matrix_address q, matrix_address k, clattn_forward_params p,
+                                 const clattn_view *view)
+{
+    bool weighs = !clattn_hidden(i, j, view);
+#if CLATTN_BIAS || CLATTN_SCORE_MOD
+    float score = 0.0f; /* any one does, unless the user's function looks at it */
+#if CLATTN_SCORE_MOD
+#pragma unroll 1
+    for (int x = 0; x < CLATTN_D; ++x)
+        score = fma(matrix_value(q + 2 * x), matrix_value(k + 2 * x), score);
+#endif
+    weighs = weighs && clattn_modified(score * p.scale, i, j, view) != -INFINITY;
+#endif
+#if CLATTN_DROPOUT
+    weighs = weighs && !clattn_dropped(i, j, view);
+#endif
+    return weighs;
+}
+
+/* Adds the infinities and NaN of a tile of V to the rows that see them; my_q is where the sub-group's rows of Q are. */
+CLATTN_INLINE void matrix_add_not_finite(matrix_accumulator out[RT][VT], matrix_address my_q, matrix_address k,
+                                         matrix_address v, int row, int key, int lane, clattn_forward_params p,
+                                         const clattn_view *view)
+{
+#pragma unroll 1
+    for (int j = 0; j < CLATTN_B_C; ++j) {
+        const matrix_address v_row = v + j * V_PITCH;
+        bool finite = true;
+        UNROLL for (int c = 0; c < VT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+            finite = finite && matrix_is_finite(matrix_get(v_row + 2 * (16 * c + matrix_column(lane, e))));
+        if (finite)
+            continue;
+        bool weighs[RT][MATRIX_SLOTS];
+        FOR_ROWS weighs[r][i] =
+            matrix_weighs(row + 16 * r + matrix_row(lane, i), key + j, my_q + (16 * r + matrix_row(lane, i)) * D_PITCH,
+                          k + j * D_PITCH, p, view);
+        FOR_OUTPUTS if (weighs[r][MATRIX_SLOT(e)])
+            out[r][c].x[e] += matrix_not_finite(matrix_get(v_row + 2 * (16 * c + matrix_column(lane, e))));
+    }
+}
+
+/* Zeros them in the tile. */
+CLATTN_INLINE void matrix_drop_not_finite(matrix_address v, int lid)
+{
+    for (int n = lid; n < CLATTN_B_C * 2 * VT; n += WG) {
+        const int j = n / (2 * VT);
+        const matrix_address at = v + (j * V_PITCH + (n - j * (2 * VT)) * 16);
+        const uint4 x = matrix_get16(at);
+        /* An exponent of ones carries into the sign's place when 1 is added to it. */
+        const uint one = CLATTN_DTYPE == 1 ? 0x400 : 0x80;
+        const uint4 sign = ((x & 0x7fff7fffu) + (one << 16 | one)) & 0x80008000u;
+        matrix_put16(at, x & ~((sign >> 15) * 0xffffu));
+    }
+}
 #endif
 
 /* S = Q K^T, from where this lane's parts of Q and of the tile of K begin. */
@@ -266,15 +336,13 @@ CLATTN_INLINE void matrix_bound(matrix_accumulator s[RT][KT], float unit, float 
             rows->top[r][i] = matrix_row_max(rows->top[r][i]);
             const float higher = fmax(rows->bound[r][i], rows->top[r][i]);
             shrink[r][i] = matrix_exp2((rows->bound[r][i] - higher) * unit);
+            if (careful)
+                shrink[r][i] = fmax(shrink[r][i], FLT_MIN); /* O may be infinite: 0 times that would be NaN */
             rows->sum[r][i] *= shrink[r][i];
             rows->bound[r][i] = higher;
             offset[r][i] = higher * unit;
         }
-        FOR_OUTPUTS
-        {
-            if (!careful || !isinf(out[r][c].x[e])) /* 0 times infinity would be NaN */
-                out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-        }
+        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
     }
     FOR_ROWS large = large || fabs(offset[r][i]) > MATRIX_LARGE;
     if (large) {
@@ -283,97 +351,41 @@ CLATTN_INLINE void matrix_bound(matrix_accumulator s[RT][KT], float unit, float 
     }
 }
 
-/* The weights 2^(S unit - offset) of piece c, rounded, as a left operand. */
-CLATTN_INLINE void matrix_weights(matrix_operand a[RT], const matrix_accumulator s[RT][KT], int c, float unit,
-                                  const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows MATRIX_RANDOM_PARAMETERS)
-{
-    UNROLL for (int r = 0; r < RT; ++r)
-    {
-        matrix_accumulator w;
-        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
-        {
-            w.x[e] = matrix_exp2(fma(s[r][c].x[e], unit, -offset[r][MATRIX_SLOT(e)]));
-            rows->sum[r][MATRIX_SLOT(e)] += w.x[e];
-#if CLATTN_DROPOUT
-            if (matrix_dropped(random, r, e, second, lane, view))
-                w.x[e] = 0.0f;
-#endif
-        }
-        matrix_round(&a[r], &w);
-    }
-}
-
-/* O += P V, 16 keys at a time. */
+/* P = 2^(S unit - offset), then O += P V, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(const matrix_accumulator s[RT][KT], float unit, const float offset[RT][MATRIX_SLOTS],
                                  matrix_softmax *rows, matrix_address my_v, matrix_accumulator out[RT][VT], int row,
                                  int key, int lane, const clattn_view *view)
 {
-    MATRIX_RANDOM;
+#if CLATTN_DROPOUT
+    matrix_random random;
+#endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_operand a[RT];
-        MATRIX_DRAW(c);
-        matrix_weights(a, s, c, unit, offset, rows MATRIX_RANDOM_ARGUMENTS(c));
+#if CLATTN_DROPOUT
+        const bool second = (CLATTN_KEYS % 32 ? key / 16 + c : c) % 2;
+        if (c == 0 || !second)
+            matrix_draw(&random, row, key + 16 * c, lane, view);
+#endif
+        UNROLL for (int r = 0; r < RT; ++r)
+        {
+            matrix_accumulator w;
+            UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+            {
+                w.x[e] = matrix_exp2(fma(s[r][c].x[e], unit, -offset[r][MATRIX_SLOT(e)]));
+                rows->sum[r][MATRIX_SLOT(e)] += w.x[e];
+#if CLATTN_DROPOUT
+                if (matrix_dropped(&random, r, e, second, lane, view))
+                    w.x[e] = 0.0f;
+#endif
+            }
+            matrix_round(&a[r], &w);
+        }
         UNROLL for (int x = 0; x < VT; ++x)
         {
             matrix_operand y;
             matrix_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
             UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&out[r][x], &a[r], &y);
-        }
-    }
-}
-
-/* In a careful run, what is infinite or NaN in V is told by these marks, which are exact in either 16-bit type, as is the
- * sum of 16 of them in float. What a row's sum of marks stands for: */
-#define MATRIX_MARK_NAN 1.0f
-#define MATRIX_MARK_PLUS 32.0f
-#define MATRIX_MARK_MINUS 1024.0f
-CLATTN_INLINE float matrix_not_finite(float marks)
-{
-    const uint counts = (uint)marks, plus = counts >> 5 & 31, minus = counts >> 10;
-    const float infinities = (plus ? INFINITY : 0.0f) - (minus ? INFINITY : 0.0f);
-    return counts & 31 ? NAN : infinities;
-}
-
-/* The same, carefully. A function of its own, for as a branch within the other it keeps the loop there from being
- * unrolled. */
-CLATTN_INLINE void matrix_values_careful(const matrix_accumulator s[RT][KT], float unit,
-                                         const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows,
-                                         matrix_address my_v, matrix_accumulator out[RT][VT], int row, int key,
-                                         int lane, const clattn_view *view)
-{
-    MATRIX_RANDOM;
-#pragma unroll 1 /* scores may lie in memory here, but the other copy's registers must not suffer */
-    for (int c = 0; c < KT; ++c) {
-        matrix_operand a[RT], seen[RT];
-        MATRIX_DRAW(c);
-        matrix_weights(a, s, c, unit, offset, rows MATRIX_RANDOM_ARGUMENTS(c));
-        UNROLL for (int r = 0; r < RT; ++r)
-        {
-            matrix_accumulator sees;
-            UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
-            {
-                bool weighs = s[r][c].x[e] != -INFINITY;
-#if CLATTN_DROPOUT
-                weighs = weighs && !matrix_dropped(&random, r, e, MATRIX_SECOND(c), lane, view);
-#endif
-                sees.x[e] = weighs ? 1.0f : 0.0f;
-            }
-            matrix_round(&seen[r], &sees);
-        }
-        UNROLL for (int x = 0; x < VT; ++x)
-        {
-            matrix_operand y, marks;
-            matrix_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
-            matrix_mark(&marks, &y, MATRIX_MARK_NAN, MATRIX_MARK_PLUS, MATRIX_MARK_MINUS);
-            UNROLL for (int r = 0; r < RT; ++r)
-            {
-                matrix_accumulator z;
-                UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) z.x[e] = 0.0f;
-                matrix_multiply(&z, &seen[r], &marks);
-                UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) out[r][x].x[e] += matrix_not_finite(z.x[e]);
-                matrix_multiply(&out[r][x], &a[r], &y);
-            }
         }
     }
 }
@@ -446,27 +458,33 @@ CLATTN_INLINE void matrix_continue(matrix_results before, int row, int lane, con
 #define MATRIX_BEFORE
 #endif
 
-/* The group's first tile from `tile` on that any of its rows sees, or where there is none one not below key_end. */
-CLATTN_INLINE int matrix_next_tile(int tile, int key_end, int group_row, const clattn_view *view)
+/* The group's first tile from `tile` on that any of its rows sees, or where there is none one not below key_end. Each
+ * lane looks at a tile of its own, for the mask's blocks take long to arrive. */
+CLATTN_INLINE int matrix_next_tile(int tile, int key_end, int group_row, int lane, const clattn_view *view)
 {
 #if CLATTN_BLOCK_MASK
-    while (tile < key_end && clattn_tile(group_row, group_row + CLATTN_B_R - 1, tile, tile + CLATTN_B_C - 1, view) ==
-                                 CLATTN_TILE_SKIP)
-        tile += CLATTN_B_C;
+    while (tile < key_end) {
+        const int mine = tile + lane * CLATTN_B_C;
+        const int ahead = matrix_first(mine < key_end && clattn_tile(group_row, group_row + CLATTN_B_R - 1, mine,
+                                                                     mine + CLATTN_B_C - 1, view) != CLATTN_TILE_SKIP);
+        tile += ahead * CLATTN_B_C;
+        if (ahead < MATRIX_LANES)
+            break;
+    }
 #endif
     return tile;
 }
 
 /* Where the group's tiles begin: at a multiple of 32 keys, as dropout's groups do, or of a tile, as the blocks of a mask. */
-CLATTN_INLINE int matrix_first_tile(int key_end, int group_row, const clattn_view *view)
+CLATTN_INLINE int matrix_first_tile(int key_end, int group_row, int lane, const clattn_view *view)
 {
+    int begin = 0;
 #if CLATTN_WINDOW || CLATTN_STATE
     const int step = CLATTN_BLOCK_MASK ? CLATTN_B_C : 32;
-    const int begin = clattn_key_begin(group_row, view);
-    return matrix_next_tile(begin - begin % step, key_end, group_row, view);
-#else
-    return matrix_next_tile(0, key_end, group_row, view);
+    begin = clattn_key_begin(group_row, view);
+    begin -= begin % step;
 #endif
+    return matrix_next_tile(begin, key_end, group_row, lane, view);
 }
 
 /* Attention of the sub-group's rows to all keys. `careful`, a constant at each call, keeps what is infinite or NaN in
@@ -487,7 +505,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #else
     matrix_begin(rows, out);
 #endif
-    int tile = matrix_first_tile(key_end, group_row, view);
+    int tile = matrix_first_tile(key_end, group_row, lane, view);
     if (tile < key_end) {
         matrix_fill(q, group_row, CLATTN_B_R, CLATTN_D, q_tile, D_PITCH, lid);
         matrix_fill(k, tile, CLATTN_B_C, CLATTN_D, tiles, D_PITCH, lid);
@@ -505,7 +523,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
     int stage = 0; /* where this tile's K starts, in bytes from the first */
 #pragma unroll 1
     while (tile < key_end) {
-        const int next = matrix_next_tile(tile + CLATTN_B_C, key_end, group_row, view);
+        const int next = matrix_next_tile(tile + CLATTN_B_C, key_end, group_row, lane, view);
         const matrix_address k_tile = tiles + stage, v_tile = k_tile + K_TILE;
 
         matrix_copy_wait();
@@ -515,23 +533,28 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             matrix_fill(k, next, CLATTN_B_C, CLATTN_D, tiles + stage, D_PITCH, lid);
             matrix_fill(v, next, CLATTN_B_C, CLATTN_D_V, tiles + stage + K_TILE, V_PITCH, lid);
         }
+#if MATRIX_MAY_REPEAT
+        if (careful) {
+            matrix_add_not_finite(out, q_tile + (row - group_row) * D_PITCH, k_tile, v_tile, row, tile, lane, p, view);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            matrix_drop_not_finite(v_tile, lid);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+#endif
 
         const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH);
         const matrix_address my_v = v_tile + matrix_lane_b(lane, V_PITCH);
 #pragma unroll 1
         for (int key = 0; key < CLATTN_B_C && tile + key < my_key_end; key += CLATTN_KEYS) {
             const int kind = clattn_tile(row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
-            if ((CLATTN_WINDOW || CLATTN_BLOCK_MASK) && kind == CLATTN_TILE_SKIP)
+            if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
             matrix_accumulator s[RT][KT];
             float offset[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
             matrix_modify(s, row, tile + key, lane, p, kind, view);
             matrix_bound(s, unit, offset, rows, out, careful);
-            if (careful)
-                matrix_values_careful(s, unit, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, view);
-            else
-                matrix_values(s, unit, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, view);
+            matrix_values(s, unit, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, view);
         }
         tile = next;
     }
@@ -603,17 +626,15 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     matrix_source v_rows = matrix_open(v, p.v, b, kv_head, view.key_base, view.n_kv);
 #if CLATTN_STATE
     k_rows.before = v_rows.before = view.first_key;
-#endif
-#if CLATTN_STATE
     const matrix_results to = matrix_locate(o, lse, m, l, p, b, h, 0); /* each sequence's rows have a place of their own */
 #endif
     matrix_accumulator out[RT][VT];
     matrix_softmax rows;
     matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, MATRIX_BEFORE false, &rows, out);
-    if (CLATTN_HIDES || CLATTN_ZEROES) {
-        if (matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
-            matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, MATRIX_BEFORE true, &rows, out);
-    }
+#if MATRIX_MAY_REPEAT
+    if (matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
+        matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, MATRIX_BEFORE true, &rows, out);
+#endif
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 
     float factor[RT][MATRIX_SLOTS];

@@ -166,11 +166,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                               simt_fetch_rows(v_rows, j0, CV, lid, carried));
         simt_modify(row0, j0, tx, ty, some, &view, scores);
 
-        bool exceeded = false;
+        int exceeded = 0; /* no ||: it becomes a freeze, which Oclgrind lacks */
         UNROLL for (int g = 0; g < RG; ++g) {
             UNROLL for (int c = 0; c < CS; ++c) top[g] = fmax(top[g], scores[g][c]);
             UNROLL for (int e = 0; e < RW; ++e)
-                exceeded = exceeded || ROW_LANE(top[g], e) > ROW_LANE(bound[g], e) + SIMT_SLACK;
+                exceeded |= ROW_LANE(top[g], e) > ROW_LANE(bound[g], e) + SIMT_SLACK;
         }
         if (exceeded)
             atomic_or(exceeds + turn, 1);
@@ -199,8 +199,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                 simt_rows weight = native_exp2((scores[g][c] - base) * SIMT_LOG2E);
                 sum[g] += weight;
 #if CLATTN_DROPOUT
-#define SIMT_KEPT(e) (SIMT_DROPPED(dropped, g * RW + (e), c) ? 0.0f : ROW_LANE(weight, e))
-                weight = SIMT_ROWS(SIMT_KEPT);
+                weight = simt_kept(weight, g, c, dropped);
 #endif
                 simt_put_weight(p_tile, c, g, tx, ty, weight);
             }

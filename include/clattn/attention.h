@@ -55,7 +55,8 @@ struct clattn_tensor {
  * Rows and keys are aligned by shift = n_kv - n_q, with the lengths of the sequence itself (key_lengths[b], cu_seqlens), so that the last
  * row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0. */
 struct clattn_score_args {
-    /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. */
+    /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. CLATTN_TOO_LARGE where a reach and a length
+     * together come to 2^31 - 8192 or more; a reach longer than both lengths counts as the longer one. */
     int64_t window_left, window_right;
 
     float softcap;               /* CLATTN_SOFTCAP: greater than 0, finite */
@@ -75,8 +76,8 @@ struct clattn_score_args {
     struct clattn_tensor key_lengths; /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
 
     /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv): sequence b has rows
-     * (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed tensors have. Values out of range are
-     * clamped. */
+     * (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed tensors have, at most batch * n_q
+     * (batch * n_kv). Values out of range are clamped. */
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
 
@@ -89,7 +90,7 @@ struct clattn_score_args {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
 
-    cl_mem data; /* what score_mod and mask_mod get; NULL: none */
+    cl_mem data; /* what score_mod and mask_mod get; NULL: none. No output may lie in the same buffer */
 };
 
 /* The arguments of a forward pass; they need not outlive the call.
@@ -110,7 +111,7 @@ struct clattn_forward_args {
     struct clattn_tensor q, k, v, o;
     struct clattn_tensor lse, m, l;
     struct clattn_score_args score;
-    cl_mem workspace;       /* may be NULL where clattn_plan_workspace_bytes says 0 */
+    cl_mem workspace;       /* may be NULL where clattn_plan_workspace_bytes says 0, or the block mask comes as bytes */
     size_t workspace_bytes; /* the size of `workspace` */
 };
 
@@ -131,7 +132,7 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  *     q, k, v, o, lse   as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
  *     d_q, d_k, d_v     as q, k, v: outputs, of the problem's type; each may be left out (buffer NULL)
  *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over these. Optional; its
- *                       row and column strides are not 0
+ *                       row and column strides are not 0 where there is more than one row or column
  *     d_sinks           fp32 [heads]: the sum over batch and rows. Optional
  *
  * Scores and weights are computed again from Q, K and LSE, tile by tile (FlashAttention-2, Algorithm 2): neither is ever in device

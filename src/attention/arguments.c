@@ -55,8 +55,8 @@ static void set_tensor_sizes(struct cla_call *call)
     const struct {
         int which, element_bytes;
         struct cla_sizes sizes;
-    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},    {CLA_O, bytes, o},
-                   {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector},   {CLA_D_O, bytes, o},
+    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, bytes, o},
+                   {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector}, {CLA_D_O, bytes, o},
                    {CLA_D_Q, bytes, q},  {CLA_D_K, bytes, k}, {CLA_D_V, bytes, v}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         call->operands[tensors[i].which].sizes = tensors[i].sizes;
@@ -101,9 +101,8 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
     struct cla_operand *operand = &call->operands[which];
     if ((how & CLA_OPTIONAL) && !tensor->buffer)
         return CLATTN_SUCCESS;
-    const clattn_status status =
-        cla_layout_resolve(cla_operand_names[which], &tensor->layout, &operand->sizes, how & CLA_OUTPUT,
-                           &operand->layout, &operand->end, error);
+    const clattn_status status = cla_layout_resolve(cla_operand_names[which], &tensor->layout, &operand->sizes,
+                                                    how & CLA_OUTPUT, &operand->layout, &operand->end, error);
     if (status)
         return status;
     operand->buffer = tensor->buffer;

@@ -73,8 +73,7 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
                                      struct cla_error *error)
 {
     if (!args)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "args is NULL: it must point to a struct clattn_backward_args");
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_backward_args");
     clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     call->empty = false; /* without rows there are still gradients, of 0 */
     if (!status)
@@ -106,17 +105,17 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
     const int64_t key_blocks = cla_ceil_div(shape->n_kv, plan->info.b_c);
     clattn_status status = CLATTN_SUCCESS;
     if (operands[CLA_D_Q].end)
-        status = cla_plan_groups(plan, shape->batch, shape->heads, row_blocks, "n_q / B_r", &pass->groups[CLA_DQ],
-                                 error);
+        status =
+            cla_plan_groups(plan, shape->batch, shape->heads, row_blocks, "n_q / B_r", &pass->groups[CLA_DQ], error);
     if (!status && (operands[CLA_D_K].end || operands[CLA_D_V].end))
         status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c",
                                  &pass->groups[CLA_DK_DV], error);
     if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
-        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * key_blocks,
-                                 "n_q / B_r x n_kv / B_c", &pass->groups[CLA_D_BIAS], error);
+        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * key_blocks, "n_q / B_r x n_kv / B_c",
+                                 &pass->groups[CLA_D_BIAS], error);
     if (!status)
-        status = cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32,
-                                error);
+        status =
+            cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32, error);
     return status;
 }
 
@@ -167,7 +166,8 @@ static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *ch
     }
     arguments[count++] = (struct cla_argument){sizeof params, &params};
     if (number == CLA_D_BIAS)
-        arguments[count++] = (struct cla_argument){sizeof operands[CLA_BIAS_GRAD].layout, &operands[CLA_BIAS_GRAD].layout};
+        arguments[count++] =
+            (struct cla_argument){sizeof operands[CLA_BIAS_GRAD].layout, &operands[CLA_BIAS_GRAD].layout};
     count += cla_score_arguments(&pass->call, plan->features, false, arguments + count);
     return cla_chain_launch(chain, &plan->kernels->skeleton[number], arguments, count, pass->groups[number],
                             (size_t)plan->info.work_group_size, error);
@@ -199,8 +199,7 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
 {
     struct pass pass = {.groups = {0}};
     struct cla_chain chain;
-    clattn_status status =
-        cla_backward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &pass.call, error);
+    clattn_status status = cla_backward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &pass.call, error);
     if (!status)
         status = count_groups(plan, &pass, error);
     if (!status)

@@ -116,9 +116,9 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status && given->kv_chunk < 0)
-        status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                          "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys",
-                          (long long)given->kv_chunk);
+        status =
+            cla_fail(error, CLATTN_INVALID_ARGUMENT, "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys",
+                     (long long)given->kv_chunk);
     if (!status && given->kv_chunk && (problem->features & CLATTN_VARLEN))
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
                           "kv_chunk is %lld with CLATTN_VARLEN: packed sequences do not stream, so it must be 0",
@@ -184,8 +184,7 @@ static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_cou
                                               .score = cla_host_score_device(job, &given->score),
                                               .workspace = workspace->buffer,
                                               .workspace_bytes = workspace->bytes};
-    const clattn_status status =
-        cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
+    const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
     if (status)
         return status;
     return cla_backward_enqueue(job->plan, job->host->queue, &args, 1, &job->started, &job->computed, error);

@@ -13,7 +13,7 @@ struct stream {
     struct clattn_score_args score;
     cl_mem state;
     int64_t n_kv, chunk;
-    cl_event ready;              /* what the next accumulation waits for beside its keys; not owned */
+    cl_event ready; /* what the next accumulation waits for beside its keys; not owned */
     cl_event begun;
     cl_event copied[SLOTS][2];   /* the copies of K and V */
     cl_event accumulated[SLOTS]; /* NULL: the slot is free */

@@ -52,10 +52,10 @@ static clattn_status check_overlap(const struct cla_host_job *job, struct cla_er
             const uintptr_t at_a = (uintptr_t)a->buffer, at_b = (uintptr_t)b->buffer;
             if (!a->output || !b->output || !a->end || !b->end)
                 continue;
-            const bool overlap = at_a + (uintptr_t)(a->layout.offset * a->element_bytes) <
-                                     at_b + (uintptr_t)(b->end * b->element_bytes) &&
-                                 at_b + (uintptr_t)(b->layout.offset * b->element_bytes) <
-                                     at_a + (uintptr_t)(a->end * a->element_bytes);
+            const bool overlap =
+                at_a + (uintptr_t)(a->layout.offset * a->element_bytes) <
+                    at_b + (uintptr_t)(b->end * b->element_bytes) &&
+                at_b + (uintptr_t)(b->layout.offset * b->element_bytes) < at_a + (uintptr_t)(a->end * a->element_bytes);
             if (overlap)
                 return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                                 "%s at %p overlaps %s at %p: each output needs an array of its own",
@@ -106,8 +106,8 @@ static clattn_status make_room(struct cla_host_job *job, struct cla_error *error
             status = cla_host_block_grow(&host->staged[i], piece->bytes, error);
     }
     if (!status)
-        status = cla_device_block_grow(&host->blocks[CLA_WORKSPACE], host->context->context,
-                                       job->call.workspace_bytes, error);
+        status = cla_device_block_grow(&host->blocks[CLA_WORKSPACE], host->context->context, job->call.workspace_bytes,
+                                       error);
     return status;
 }
 

@@ -5,11 +5,11 @@
 #include "attention/plan.h"
 
 /* The plans that a clattn_host keeps: the few problems asked for last. Zero-initialised the table is empty. */
-#define CLA_HOST_PLANS 8
+#define CLA_HOST_PLANS      8
 #define CLA_HOST_PLAN_TEXTS 3
 
 struct cla_host_plan {
-    struct clattn_plan *plan; /* NULL: the entry is free */
+    struct clattn_plan *plan;      /* NULL: the entry is free */
     struct clattn_problem problem; /* its strings are NULL: they are the caller's, and copied below */
     char skeleton[sizeof((struct clattn_plan_info *)0)->skeleton];
     char *texts[CLA_HOST_PLAN_TEXTS]; /* score_mod, score_mod_grad, mask_mod; NULL for none */

@@ -105,8 +105,9 @@ static clattn_status check_blocks(const struct cla_host_job *job, const struct c
     for (int64_t b = 0; b < batch; b++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t row = 0; row + 1 < operand->sizes.rows && !status; row++)
-                status = check_row_of_blocks(args->block_offsets + layout->offset + b * layout->batch + h * layout->head,
-                                             row, args, job->call.operands[CLA_BLOCK_MASK].sizes.columns, error);
+                status =
+                    check_row_of_blocks(args->block_offsets + layout->offset + b * layout->batch + h * layout->head,
+                                        row, args, job->call.operands[CLA_BLOCK_MASK].sizes.columns, error);
     return status;
 }
 
@@ -116,8 +117,9 @@ static clattn_status measure_data(struct cla_host_job *job, const struct clattn_
 {
     struct cla_operand *operand = &job->call.operands[CLA_DATA];
     if (args->data_count < 0 || !args->data != !args->data_count)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.data_count is %lld with data %p: it counts data's floats",
-                        (long long)args->data_count, (const void *)args->data);
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.data_count is %lld with data %p: it counts data's floats", (long long)args->data_count,
+                        (const void *)args->data);
     if (args->data_count > INT64_MAX / 64)
         return cla_fail(error, CLATTN_TOO_LARGE, "score.data_count is %lld: it is at most %lld",
                         (long long)args->data_count, (long long)(INT64_MAX / 64));
@@ -138,7 +140,8 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
     if (!status && args->cu_seqlens_q)
         status = check_sequences("cu_seqlens_q", args->cu_seqlens_q, shape->batch, args->total_q, shape->n_q, error);
     if (!status && args->cu_seqlens_kv)
-        status = check_sequences("cu_seqlens_kv", args->cu_seqlens_kv, shape->batch, args->total_kv, shape->n_kv, error);
+        status =
+            check_sequences("cu_seqlens_kv", args->cu_seqlens_kv, shape->batch, args->total_kv, shape->n_kv, error);
     if (!status && args->block_offsets)
         status = check_blocks(job, args, error);
     return status;

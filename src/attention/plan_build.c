@@ -65,8 +65,8 @@ static const struct cla_skeleton *next_skeleton(const struct clattn_plan *plan, 
     return NULL;
 }
 
-/* Where a planned kernel does not compile, a slower one does not quietly take its place: the message says how to ask for it.
- * Not where text of the caller's is compiled too, which may well be the reason. */
+/* Where a planned kernel does not compile, a slower one does not quietly take its place: the message says how to ask
+ * for it. Not where text of the caller's is compiled too, which may well be the reason. */
 static void name_way_out(const struct clattn_plan *plan, const struct cla_skeleton *refused, struct cla_error *error)
 {
     const struct clattn_problem *problem = &plan->problem;
@@ -139,8 +139,7 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     clattn_status status = assemble(&plan->problem, choice, number, &text, error);
     if (status)
         goto done;
-    status =
-        cla_program_get(plan->context, name, text.data, build_options(plan, choice), &program, key, error);
+    status = cla_program_get(plan->context, name, text.data, build_options(plan, choice), &program, key, error);
     if (!status)
         status = cla_kernel_init(&plan->kernels->skeleton[number], program, skeleton->entries[number], error);
     if (status)

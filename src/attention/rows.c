@@ -130,7 +130,10 @@ static struct cla_argument buffer_argument(const struct cla_call *call, int whic
     return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
 }
 
-#define VALUE(x) {sizeof(x), &(x)}
+#define VALUE(x)                                                                                                       \
+    {                                                                                                                  \
+        sizeof(x), &(x)                                                                                                \
+    }
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

@@ -5,8 +5,8 @@
 #include "attention/arguments.h"
 #include "attention/chain.h"
 
-/* The kernels beside attention's own, whose work is small: delta and the sinks' gradient of the backward pass, what begins,
- * merges and finishes a state, and what expands a block mask. */
+/* The kernels beside attention's own, whose work is small: delta and the sinks' gradient of the backward pass, what
+ * begins, merges and finishes a state, and what expands a block mask. */
 struct cla_rows {
     struct cla_kernel delta, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
     int work_group_size;
@@ -25,7 +25,7 @@ struct cla_state_places {
 };
 
 /* The features that a state's results and the sinks' gradient depend on. */
-#define CLA_FINISH_FEATURES (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
+#define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
 #define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS)
 
 /* Whether the work-groups that a call of these kernels takes can be launched at once. */

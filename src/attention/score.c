@@ -117,15 +117,15 @@ static clattn_status place_pairs(struct cla_call *call, const struct clattn_scor
         int which;
         const struct clattn_tensor *tensor;
         struct clattn_layout *layout;
-    } tensors[] = {{CLATTN_BIAS, CLA_BIAS, &args->bias, &score->bias},
-                   {CLATTN_MASK, CLA_MASK, &args->mask, &score->mask},
-                   {args->block_offsets.buffer ? 0 : CLATTN_BLOCK_MASK, CLA_BLOCK_MASK, &args->block_mask,
-                    &score->block_mask}};
+    } tensors[] = {
+        {CLATTN_BIAS, CLA_BIAS, &args->bias, &score->bias},
+        {CLATTN_MASK, CLA_MASK, &args->mask, &score->mask},
+        {args->block_offsets.buffer ? 0 : CLATTN_BLOCK_MASK, CLA_BLOCK_MASK, &args->block_mask, &score->block_mask}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         if (!(call->features & tensors[i].feature))
             continue;
-        const clattn_status status = cla_call_place(call, tensors[i].which, tensors[i].tensor,
-                                                    call->empty ? CLA_OPTIONAL : CLA_INPUT, error);
+        const clattn_status status =
+            cla_call_place(call, tensors[i].which, tensors[i].tensor, call->empty ? CLA_OPTIONAL : CLA_INPUT, error);
         if (status)
             return status;
         *tensors[i].layout = call->operands[tensors[i].which].layout;

@@ -123,7 +123,8 @@ static clattn_status check_dropout(struct cla_call *call, const struct clattn_sc
     return CLATTN_SUCCESS;
 }
 
-/* More rows than batch * n_q would mean that a sequence is longer than n_q says, and its last rows were not computed. */
+/* More rows than batch * n_q would mean that a sequence is longer than n_q says, and its last rows were not computed.
+ */
 static clattn_status check_total(const char *name, int64_t total, int64_t batch, const char *length_name,
                                  int64_t length, int32_t *result, struct cla_error *error)
 {

@@ -98,8 +98,7 @@ clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue q
         status = place_state(&call, CLA_STATE, state, true, &places, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status
-                  : launch(plan, queue, cla_rows_begin, &call, &places, wait_count, wait_list, event, error);
+    return status ? status : launch(plan, queue, cla_rows_begin, &call, &places, wait_count, wait_list, event, error);
 }
 
 static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
@@ -121,8 +120,7 @@ static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queu
         status = place_state(&call, CLA_FROM, from, false, &places, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status
-                  : launch(plan, queue, cla_rows_merge, &call, &places, wait_count, wait_list, event, error);
+    return status ? status : launch(plan, queue, cla_rows_merge, &call, &places, wait_count, wait_list, event, error);
 }
 
 static clattn_status check_keys(const struct clattn_accumulate_args *args, struct cla_error *error)
@@ -246,8 +244,7 @@ clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue 
     clattn_status status = place_results(plan, args, &call, &places, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status
-                  : launch(plan, queue, cla_rows_results, &call, &places, wait_count, wait_list, event, error);
+    return status ? status : launch(plan, queue, cla_rows_results, &call, &places, wait_count, wait_list, event, error);
 }
 
 /* The public functions: the plan, then the report. */

@@ -9,20 +9,21 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The arrays of the kernel that has most: the streamed tiles with S and dP of a panel, two transposed tensors of a block, and the
- * outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. */
+/* The arrays of the kernel that has most: the streamed tiles with S and dP of a panel, two transposed tensors of a
+ * block, and the outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
     const int64_t b_r = config->b_r, b_c = config->b_c;
     const int64_t dq = b_r * (row + d + 2), dk_dv = b_c * 2 * row, d_bias = b_c * (row + b_r);
     const int64_t kept = config->cpu.stream * (2 + b_c / 32 + 2); /* LSE, delta, and dropout's bits */
-    return (uint64_t)(config->cpu.stream * (row + 2 * cla_cpu_panel(config)) + kept + larger(larger(dq, dk_dv), d_bias)) *
+    return (uint64_t)(config->cpu.stream * (row + 2 * cla_cpu_panel(config)) + kept +
+                      larger(larger(dq, dk_dv), d_bias)) *
            sizeof(float);
 }
 
-/* Lanes are rows in one kernel and keys in the others: a panel has to divide forced blocks of both, and should divide those of a
- * mask. */
+/* Lanes are rows in one kernel and keys in the others: a panel has to divide forced blocks of both, and should divide
+ * those of a mask. */
 static void take_register_tile(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                struct cla_config *config)
 {
@@ -36,7 +37,8 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
            cla_cpu_fit_lanes(problem->b_c, config);
 }
 
-/* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's cache. */
+/* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
+ * cache. */
 enum { MOST_LANES = 128, STREAM = 64 };
 
 static int greatest_common_divisor(int a, int b)
@@ -105,10 +107,11 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                   "vectors of %d floats; %d rows or keys x %d vectors of the others are %d accumulators in registers",
                   config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
                   config->cpu.micro * config->cpu.row_vectors);
-    cla_plan_step(info, "cache", config->b_r, config->b_c,
-                  "tiles are private: %d rows share each K and V that is read, %d keys each Q and dO, in up to %llu bytes "
-                  "of the thread's stack",
-                  config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config));
+    cla_plan_step(
+        info, "cache", config->b_r, config->b_c,
+        "tiles are private: %d rows share each K and V that is read, %d keys each Q and dO, in up to %llu bytes "
+        "of the thread's stack",
+        config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config));
     return CLATTN_SUCCESS;
 }
 
@@ -128,8 +131,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->cpu.micro, config->cpu.row_vectors, config->cpu.stream, config->cpu.vector_width);
 }
 
-static const char *const files[] = {"common/types.clh",  "common/lanes.clh",     "common/score.clh",
-                                    "common/philox.clh", "common/cpu_tiles.clh", "backward_cpu.cl",
+static const char *const files[] = {"common/types.clh",
+                                    "common/lanes.clh",
+                                    "common/score.clh",
+                                    "common/philox.clh",
+                                    "common/cpu_tiles.clh",
+                                    "backward_cpu.cl",
                                     NULL};
 
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};

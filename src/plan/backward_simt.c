@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The planner's side of cl/backward_simt.cl: what a configuration costs, and which one to take. One configuration serves all of
- * its kernels, whose blocks are rows in one and keys in another, so that TX and TY divide both B_R and B_C. */
+ * The planner's side of cl/backward_simt.cl: what a configuration costs, and which one to take. One configuration
+ * serves all of its kernels, whose blocks are rows in one and keys in another, so that TX and TY divide both B_R and
+ * B_C. */
 #include "plan/checked.h"
 #include "plan/simt.h"
 #include <stddef.h>
@@ -55,7 +56,9 @@ static struct part part_of(const struct clattn_problem *problem, const struct cl
                          .columns = stream / tx,
                          .vectors = q_or_k + v,
                          .widest = q_or_k > v ? q_or_k : v,
-                         .outputs = kernel == CLA_D_BIAS ? 0 : keys_stay ? 2 : 1,
+                         .outputs = kernel == CLA_D_BIAS ? 0
+                                    : keys_stay          ? 2
+                                                         : 1,
                          .resident = config->simt.resident && kernel != CLA_D_BIAS};
 }
 
@@ -89,8 +92,8 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
     return config->simt.prefetch ? (int)largest(columns, rows) : 1;
 }
 
-/* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of modified
- * scores and what dropout took. */
+/* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
+ * modified scores and what dropout took. */
 static int private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
@@ -105,8 +108,8 @@ static int private_words_of(const struct clattn_problem *problem, const struct c
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return 4 * (uint64_t)largest(private_words_of(problem, config, CLA_DQ),
-                                 private_words_of(problem, config, CLA_DK_DV));
+    return 4 *
+           (uint64_t)largest(private_words_of(problem, config, CLA_DQ), private_words_of(problem, config, CLA_DK_DV));
 }
 
 /* Rows of a block that a sequence of so many has, on average; 0: unknown. */
@@ -123,8 +126,7 @@ static double cost_of(const struct cla_simt_limits *limits, const struct clattn_
     const double d = round_up(problem->d, 4) + round_up(problem->d_v, 4), stream = part.stream;
     const double items = config->work_group_size, rows = part.rows, columns = part.columns;
     const double row_reads = rows / width_of(part.rows), column_reads = columns / width_of(part.columns);
-    const int column_slices =
-        ceil_div(problem->d, config->simt.d_slice) + ceil_div(problem->d_v, config->simt.d_slice);
+    const int column_slices = ceil_div(problem->d, config->simt.d_slice) + ceil_div(problem->d_v, config->simt.d_slice);
     const int row_slices = part.outputs * (part.stream / config->simt.row_slice);
     const int block_slices = part.resident ? 0 : column_slices;
     const double copied = stream * column_slices * config->simt.d_slice / 4 + stream * part.vectors * config->simt.tx +
@@ -148,7 +150,8 @@ static double cost_of(const struct cla_simt_limits *limits, const struct clattn_
     return cla_simt_slots(limits, config, &work) / (present * stream);
 }
 
-static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem, const struct cla_config *config)
+static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                   const struct cla_config *config)
 {
     return (cost_of(limits, problem, config, CLA_DQ) + cost_of(limits, problem, config, CLA_DK_DV)) *
            cla_simt_mask_factor(problem, config);
@@ -245,10 +248,11 @@ static clattn_status nothing_fits(const struct cla_simt_limits *limits, const st
             "d = %d, d_v = %d, %llu bytes of local memory and %lld work-items, of at most %d pairs each",
             problem->b_r, problem->b_c, problem->work_group_size, problem->d, problem->d_v,
             (unsigned long long)limits->local_bytes, (long long)limits->items, MOST_OWNED);
-    return cla_fail(error, CLATTN_NOTHING_FITS,
-                    "backward_simt with d = %d, d_v = %d: not even the smallest tile fits %llu bytes of local memory and "
-                    "%lld work-items",
-                    problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
+    return cla_fail(
+        error, CLATTN_NOTHING_FITS,
+        "backward_simt with d = %d, d_v = %d: not even the smallest tile fits %llu bytes of local memory and "
+        "%lld work-items",
+        problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -261,17 +265,19 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     *config = search.best;
     info->estimate = search.cost;
     const struct part dq = part_of(problem, config, CLA_DQ), dk_dv = part_of(problem, config, CLA_DK_DV);
-    cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "%d x %d items each own %d x %d pairs and %d outputs of dQ, or %d x %d pairs and %d outputs of dK and dV: "
-                  "%d of %d registers",
-                  config->simt.tx, config->work_group_size / config->simt.tx, dq.rows, dq.columns,
-                  4 * dq.rows * dq.vectors, dk_dv.rows, dk_dv.columns, 4 * dk_dv.rows * dk_dv.vectors,
-                  (int)(private_bytes(problem, config) / 4), cla_simt_words_of(&limits, config->work_group_size));
-    cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "the blocks that others pass by %s, slices of %d columns and of %d rows, %d buffer%s: %llu of %llu bytes",
-                  config->simt.resident ? "stay" : "are read again with each slice", config->simt.d_slice,
-                  config->simt.row_slice, config->simt.buffers, config->simt.buffers == 1 ? "" : "s",
-                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
+    cla_plan_step(
+        info, "registers", config->b_r, config->b_c,
+        "%d x %d items each own %d x %d pairs and %d outputs of dQ, or %d x %d pairs and %d outputs of dK and dV: "
+        "%d of %d registers",
+        config->simt.tx, config->work_group_size / config->simt.tx, dq.rows, dq.columns, 4 * dq.rows * dq.vectors,
+        dk_dv.rows, dk_dv.columns, 4 * dk_dv.rows * dk_dv.vectors, (int)(private_bytes(problem, config) / 4),
+        cla_simt_words_of(&limits, config->work_group_size));
+    cla_plan_step(
+        info, "local memory", config->b_r, config->b_c,
+        "the blocks that others pass by %s, slices of %d columns and of %d rows, %d buffer%s: %llu of %llu bytes",
+        config->simt.resident ? "stay" : "are read again with each slice", config->simt.d_slice, config->simt.row_slice,
+        config->simt.buffers, config->simt.buffers == 1 ? "" : "s", (unsigned long long)local_bytes(problem, config),
+        (unsigned long long)limits.local_bytes);
     return CLATTN_SUCCESS;
 }
 

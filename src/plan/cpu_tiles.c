@@ -14,9 +14,11 @@ int cla_cpu_vector_width(const struct clattn_capabilities *capabilities)
     return native >= 16 ? 16 : native >= 8 ? 8 : 4;
 }
 
-/* MICRO streamed rows by ROW_VECTORS vectors of lanes are as many accumulators, at least 8 to hide the latency of multiply-adds,
- * with registers left for operands: 16 of the 32 registers that come with 512-bit vectors, 8 of 16 before. */
-void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, int most_vectors, struct cla_config *config)
+/* MICRO streamed rows by ROW_VECTORS vectors of lanes are as many accumulators, at least 8 to hide the latency of
+ * multiply-adds, with registers left for operands: 16 of the 32 registers that come with 512-bit vectors, 8 of 16
+ * before. */
+void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, int most_vectors,
+                                struct cla_config *config)
 {
     config->cpu.vector_width = cla_cpu_vector_width(capabilities);
     config->cpu.row_vectors = most_vectors < 2 ? 1 : 2;

@@ -7,8 +7,8 @@
 /* What the planners of the CPU skeletons share, as their kernels share cl/common/cpu_tiles.clh. */
 
 /* A block's arrays lie on a thread's stack: what is planned, and what is accepted of forced sizes. */
-#define CLA_CPU_MOST_PRIVATE_BYTES   (UINT64_C(1) << 20)
-#define CLA_CPU_MOST_FORCED_BYTES    (4 * CLA_CPU_MOST_PRIVATE_BYTES)
+#define CLA_CPU_MOST_PRIVATE_BYTES (UINT64_C(1) << 20)
+#define CLA_CPU_MOST_FORCED_BYTES  (4 * CLA_CPU_MOST_PRIVATE_BYTES)
 
 bool cla_cpu_prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
 
@@ -21,7 +21,8 @@ static inline int cla_round_up(int value, int multiple)
 int cla_cpu_vector_width(const struct clattn_capabilities *capabilities);
 
 /* Sets config->cpu's vector width and register tile, with so many vectors of lanes at most. */
-void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, int most_vectors, struct cla_config *config);
+void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, int most_vectors,
+                                struct cla_config *config);
 
 /* Narrows the lanes until a panel of them divides `lanes` (0: anything); false where nothing does. */
 bool cla_cpu_fit_lanes(int lanes, struct cla_config *config);
@@ -30,8 +31,8 @@ bool cla_cpu_fit_lanes(int lanes, struct cla_config *config);
 int cla_cpu_panel(const struct cla_config *config);
 int cla_cpu_stride(int n, const struct cla_config *config);
 
-/* The length of streamed tiles: `planned`, or with a block mask one that divides its blocks of so many rows or keys, so that
- * no tile is half hidden. */
+/* The length of streamed tiles: `planned`, or with a block mask one that divides its blocks of so many rows or keys, so
+ * that no tile is half hidden. */
 int cla_cpu_streamed(int planned, int block);
 
 uint64_t cla_cpu_no_local_bytes(const struct clattn_problem *problem, const struct cla_config *config);

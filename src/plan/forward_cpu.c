@@ -13,8 +13,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
            sizeof(float);
 }
 
-/* A few rows (decoding) fill one vector; more keys then make up for it. So do the blocks of a mask that two vectors do not
- * divide. */
+/* A few rows (decoding) fill one vector; more keys then make up for it. So do the blocks of a mask that two vectors do
+ * not divide. */
 static void take_register_tile(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                struct cla_config *config)
 {
@@ -114,8 +114,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
 }
 
-static const char *const files[] = {"common/types.clh",  "common/lanes.clh",     "common/score.clh",
-                                    "common/philox.clh", "common/cpu_tiles.clh", "forward_cpu.cl",
+static const char *const files[] = {"common/types.clh",
+                                    "common/lanes.clh",
+                                    "common/score.clh",
+                                    "common/philox.clh",
+                                    "common/cpu_tiles.clh",
+                                    "forward_cpu.cl",
                                     NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};

@@ -187,6 +187,30 @@ static void suit_few_rows(const struct clattn_problem *problem, struct cla_confi
     config->matrix.q_registers = problem->d <= 128;
 }
 
+/* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
+ * `least`, for then tiles cost more than the pairs that a smaller one would pass over. */
+static int dividing(int block, int size, int step, int least)
+{
+    for (int x = size - size % step; x >= least; x -= step)
+        if (block % x == 0)
+            return x;
+    return size;
+}
+
+/* A tile that lies in one block of a mask is skipped whenever the block is hidden. */
+static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (!problem->block_q || !problem->block_kv)
+        return;
+    config->b_r = dividing(problem->block_q, config->b_r, PIECE * config->matrix.row_tiles, 64);
+    if (config->b_r <= 64)
+        config->matrix.row_tiles = 1; /* else there are but two sub-groups, or one */
+    config->b_c = dividing(problem->block_kv, config->b_c, PIECE, 32);
+    config->matrix.keys = smaller(config->matrix.keys, config->b_c);
+    while (config->b_c % config->matrix.keys)
+        config->matrix.keys -= PIECE;
+}
+
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int sub_groups = problem->work_group_size / config->matrix.lanes;
@@ -257,6 +281,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     take_timed(capabilities, problem, config);
     suit_turing(problem, config);
     suit_few_rows(problem, config);
+    suit_block_mask(problem, config);
     return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
 }
 
@@ -381,9 +406,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 }
 
 static const char *const nvidia_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/nvidia_mma.clh",
-                                           "forward_matrix.cl", NULL};
+                                           "common/matrix_tiles.clh", "forward_matrix.cl", NULL};
 static const char *const emulated_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/emulated.clh",
-                                             "forward_matrix.cl", NULL};
+                                             "common/matrix_tiles.clh", "forward_matrix.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -99,7 +99,8 @@ static double useful_rows(const struct clattn_problem *problem, const struct cla
 }
 
 /* Slots for one pair of row and key; smaller is better. */
-static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem, const struct cla_config *config)
+static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                   const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
     const int rows = share.rows, columns = share.columns, values = share.values;
@@ -276,8 +277,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "common/simt_tiles.clh",
-                                    "forward_simt.cl",  NULL};
+static const char *const files[] = {"common/types.clh",      "common/score.clh", "common/philox.clh",
+                                    "common/simt_tiles.clh", "forward_simt.cl",  NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -9,8 +9,8 @@ enum {
     DEFAULT_REGISTERS = 65536 /* of a compute unit */
 };
 
-const int cla_simt_widths[CLA_SIMT_WIDTHS] = {8,  16, 32, 4,  10, 12, 14, 20, 24, 28, 40,
-                                              48, 56, 64, 5,  6,  7,  3,  2,  1,  128};
+const int cla_simt_widths[CLA_SIMT_WIDTHS] = {8,  16, 32, 4, 10, 12, 14, 20, 24, 28, 40,
+                                              48, 56, 64, 5, 6,  7,  3,  2,  1,  128};
 
 static int round_up(int value, int multiple)
 {
@@ -22,7 +22,8 @@ struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capa
     const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
     const uint64_t local = cla_usable_local_bytes(capabilities);
     const uint32_t registers = capabilities->nv_registers_per_group;
-    return (struct cla_simt_limits){.local_bytes = local > 16 ? local - 16 : 0, /* drivers may align the kernel's array */
+    return (struct cla_simt_limits){.local_bytes =
+                                        local > 16 ? local - 16 : 0, /* drivers may align the kernel's array */
                                     .items = first && first < items ? first : items,
                                     .words = registers >= DEFAULT_REGISTERS ? MOST_WORDS : DEFAULT_WORDS,
                                     .registers = registers ? (int)registers : DEFAULT_REGISTERS};
@@ -34,9 +35,10 @@ int cla_simt_words_of(const struct cla_simt_limits *limits, int items)
     return part < limits->words ? part : limits->words;
 }
 
-/* The model of time, fitted to 49 configurations of the forward pass measured on an NVIDIA H200 (root mean square error 5.4
- * %); elsewhere only its order of things matters. Everything is in issue slots of a compute unit with four schedulers of 32
- * lanes. */
+/* The model of time, fitted to 49 configurations of the forward pass measured on an NVIDIA H200 (root mean square
+ * error 5.4
+ * %); elsewhere only its order of things matters. Everything is in issue slots of a compute unit with four schedulers
+ * of 32 lanes. */
 static const struct {
     double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */
     double loop;    /* further instructions for each multiply-add */
@@ -73,7 +75,8 @@ static double unevenness(int warps, int groups)
     return least;
 }
 
-double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config, const struct cla_simt_work *work)
+double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                      const struct cla_simt_work *work)
 {
     const int items = config->work_group_size, warps = (items + 31) / 32;
     const double issue = work->arithmetic * (1 + weight.loop) + work->loads + work->other * work->pairs +

@@ -4,8 +4,8 @@
 
 #include "plan/planner.h"
 
-/* What the planners of forward_simt and backward_simt share: limits of devices, how slices pass (cl/common/simt_tiles.clh), and the
- * model of time. */
+/* What the planners of forward_simt and backward_simt share: limits of devices, how slices pass
+ * (cl/common/simt_tiles.clh), and the model of time. */
 
 enum {
     CLA_SIMT_MOST_ITEMS = 512, /* of a work-group: beyond, barriers cost more than reuse gains */
@@ -39,17 +39,18 @@ struct cla_simt_work {
     double other;      /* slots for each pair beside products */
     int slices;        /* barriers, but for `exchanges` */
     int exchanges;
-    int block_slices;  /* slices of the block that are read again */
-    double bytes;      /* of device memory, that the work-group reads */
+    int block_slices; /* slices of the block that are read again */
+    double bytes;     /* of device memory, that the work-group reads */
     int private_words;
     uint64_t local_bytes;
 };
 
 /* Slots for a tile of pairs; smaller is better. */
-double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config, const struct cla_simt_work *work);
+double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                      const struct cla_simt_work *work);
 
-/* How slices pass through local memory: way `index` of CLA_SIMT_PASSAGES, for products over columns of at most d and rows of
- * any divisor of `rows`. Sets all but prefetch. */
+/* How slices pass through local memory: way `index` of CLA_SIMT_PASSAGES, for products over columns of at most d and
+ * rows of any divisor of `rows`. Sets all but prefetch. */
 enum { CLA_SIMT_PASSAGES = 13 };
 void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config);
 

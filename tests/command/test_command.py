@@ -789,6 +789,38 @@ class Bench(CommandTest):
             else:
                 self.assertGreaterEqual(row["standard_bytes"], 4 * 2 * row["n_q"] * row["n_kv"])
 
+    def test_passes(self):
+        rows = json.loads(self.run_it("bench", "--n", "64", "--heads", "2", "--pass", "both", "--repetitions", "2", "--json").stdout)
+        self.assertEqual([row["pass"] for row in rows], ["forward", "backward"])
+        forward, backward = rows
+        self.assertTrue(backward["path"].startswith("backward_"))
+        self.assertAlmostEqual(backward["tflops"], 2.5 * 4.0 * 2 * 64 * 64 * 64 / backward["median_ms"] * 1e-9,
+                               delta=1e-3 * backward["tflops"])
+        self.assertEqual((forward["extra_bytes"], backward["extra_bytes"]), (4 * 2 * 64, 2 * 4 * 2 * 64))
+        self.assertIn("forward pass", backward["standard_problem"])
+        self.refused(USAGE, "bench", "--n", "64", "--pass", "both", "--skeleton", "forward_cpu", says=["--pass"])
+
+    def test_modifications(self):
+        row, = json.loads(self.run_it("bench", "--n", "96", "--heads", "2", "--repetitions", "1", "--feature",
+                                      "softcap,alibi,bias,mask,key-lengths,varlen,sinks,dropout", "--window", "15,0", "--json").stdout)
+        self.assertEqual(row["features"], ["window", "softcap", "alibi", "bias", "mask", "key lengths", "varlen", "sinks",
+                                           "dropout"])
+        self.assertEqual(row["window"], [15, 0])
+        pairs = 96 * 16 - 15 * 16 // 2
+        self.assertAlmostEqual(row["tflops"], 4.0 * 2 * pairs * 64 / row["median_ms"] * 1e-9, delta=1e-3 * row["tflops"])
+        rows = json.loads(self.run_it("bench", "--n", "128", "--heads", "1", "--repetitions", "1", "--pass", "both",
+                                      "--block-density", "0.25", "--block-size", "16,16", "--json").stdout)
+        for row, factor in zip(rows, (1.0, 2.5)):
+            self.assertEqual((row["block_density"], row["block_size"], row["features"]), (0.25, [16, 16], ["block mask"]))
+            self.assertAlmostEqual(row["tflops"], factor * 4.0 * 128 * 128 * 0.25 * 64 / row["median_ms"] * 1e-9,
+                                   delta=1e-3 * row["tflops"])
+        self.assertIn("25 % of the blocks of 64 x 64",
+                      self.run_it("bench", "--n", "64", "--block-density", "0.25", "--repetitions", "1").stdout)
+        self.refused(USAGE, "bench", "--n", "64", "--block-size", "16,16", says=["--block-density"])
+        self.refused(USAGE, "bench", "--n", "64", "--block-density", "0.5", "--block-size", "16,20", says=["'20'", "16"])
+        self.refused(USAGE, "bench", "--n", "64", "--feature", "colour", says=["'colour'", "dropout"])
+        self.refused(USAGE, "bench", "--n", "64", "--window", "5", says=["--window", "L,R"])
+
     def test_table_and_file(self):
         result = self.run_it("bench", "--n-q", "1", "--n-kv", "100", "--no-standard", "--dtype", "fp16,bf16", "--repetitions",
                              "1", "--json", self.path("rows.json"))

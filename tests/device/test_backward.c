@@ -12,7 +12,7 @@
 static struct test_device device;
 static struct random chance;
 
-enum { MOST_WORK = 1 << 22, EVERYTHING = (1 << CASE_FEATURES) - 1 };
+enum { MOST_WORK = 1 << 20, EVERYTHING = (1 << CASE_FEATURES) - 1 };
 
 static bool check(struct forward_case forward, const struct cla_skeleton *skeleton, unsigned wanted)
 {
@@ -27,31 +27,42 @@ static bool at_home(const struct cla_skeleton *skeleton)
     return test_takes(&device, skeleton, 1, 2);
 }
 
-/* FlashAttention's lengths and head dimensions, each once, with types and masks in turn. */
+/* FlashAttention's lengths, through kernels of several head dimensions, types and masks: each costs seconds to compile.
+ */
 static void shapes(void **state)
 {
     (void)state;
-    static const int64_t lengths[][2] = {{113, 203},   {128, 217},   {113, 211},   {108, 256}, {256, 512}, {512, 256},
-                                         {1024, 1024}, {1023, 1024}, {1024, 1023}, {3, 799},   {799, 3},   {1, 1}};
-    static const int dimensions[] = {32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256};
+    static const int64_t lengths[][2] = {{113, 203}, {1024, 1024}, {128, 217}, {1023, 1024}, {113, 211}, {1024, 1023},
+                                         {108, 256}, {3, 799},     {256, 512}, {799, 3},     {512, 256}, {1, 1}};
+    static const int dimensions[] = {64, 111, 128, 59};
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (int i = 0; i < 12; i++) {
             const int64_t *pair = lengths[i];
             const bool large = pair[0] * pair[1] > 1 << 18;
-            const struct forward_case forward = {.problem = {.dtype = (enum clattn_dtype)((i + i / 3) % 3),
-                                                             .causal = (enum clattn_causal)(i % 3),
-                                                             .d = large ? 64 : dimensions[(i * 5) % 12]},
+            const struct forward_case forward = {.problem = {.dtype = (enum clattn_dtype)(i % 4 % 3),
+                                                             .causal = (enum clattn_causal)((i + 1) % 4 % 3),
+                                                             .d = dimensions[i % 4]},
                                                  .shape = {.batch = 1,
                                                            .heads = large ? 1 : 4,
                                                            .kv_heads = large ? 1 : 2,
                                                            .n_q = pair[0],
                                                            .n_kv = pair[1]},
                                                  .seed = (uint64_t)i + 1};
-            if (at_home(*skeleton) || i % 6 == 3)
+            if (at_home(*skeleton) || i % 4 == 0)
                 failures += !check(forward, *skeleton, BACKWARD_ALL);
         }
     assert_int_equal(failures, 0);
+}
+
+static bool check_shapes(struct forward_case forward, const struct cla_skeleton *skeleton)
+{
+    bool right = true;
+    for (int n = 0; n < 3; n++) {
+        right = check(forward, skeleton, BACKWARD_ALL) && right;
+        case_vary(&chance, MOST_WORK, &forward);
+    }
+    return right;
 }
 
 static int failures_of(int features, int count)
@@ -62,8 +73,8 @@ static int failures_of(int features, int count)
             const unsigned wanted =
                 features == 1 ? 1u << n % CASE_FEATURES : case_random_features(&chance, features, EVERYTHING);
             const struct forward_case forward = case_random(&chance, wanted, MOST_WORK);
-            if (at_home(*skeleton) || n % 5 == 3)
-                failures += !check(forward, *skeleton, BACKWARD_ALL);
+            if (at_home(*skeleton) || n % 6 == 3)
+                failures += !check_shapes(forward, *skeleton);
         }
     return failures;
 }
@@ -77,19 +88,19 @@ static void every_feature_alone(void **state)
 static void pairs(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(2, 8), 0);
+    assert_int_equal(failures_of(2, 4), 0);
 }
 
 static void triples(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(3, 8), 0);
+    assert_int_equal(failures_of(3, 4), 0);
 }
 
 static void all_at_once(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(CASE_FEATURES, 2), 0);
+    assert_int_equal(failures_of(CASE_FEATURES, 1), 0);
 }
 
 static struct forward_case small(unsigned features)

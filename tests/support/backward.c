@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "support/backward.h"
 #include "random.h"
-#include <math.h>
+#include "support/backward_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { D_Q, D_K, D_V, D_BIAS, D_SINKS, GRADIENTS };
-static const char *const names[GRADIENTS] = {"d_q", "d_k", "d_v", "d_bias", "d_sinks"};
+const char *const backward_names[GRADIENTS] = {"d_q", "d_k", "d_v", "d_bias", "d_sinks"};
 
-/* The gradients of a case, in order, and how many elements each has; 0: the case has none such. */
-struct gradients {
-    float *values[GRADIENTS];
-    size_t counts[GRADIENTS];
-};
-
-static struct gradients list(const struct forward_case *forward, const struct backward_arrays *arrays)
+struct gradients backward_gradients(const struct forward_case *forward, const struct backward_arrays *arrays)
 {
     const struct reference_problem problem = forward_reference_of(forward, &arrays->forward);
     const bool sinks = (forward->problem.features & CLATTN_SINKS) != 0;
@@ -40,7 +31,7 @@ bool backward_arrays_make(const struct forward_case *forward, struct backward_ar
         return false;
     const struct reference_problem problem = forward_reference_of(forward, &arrays->forward);
     const size_t outputs = reference_o_count(&problem);
-    const struct gradients gradients = list(forward, arrays);
+    const struct gradients gradients = backward_gradients(forward, arrays);
     float **const all[] = {&arrays->d_q, &arrays->d_k, &arrays->d_v, &arrays->d_bias, &arrays->d_sinks};
     bool made = (arrays->d_o = calloc(outputs + 1, sizeof(float))) != NULL;
     for (int i = 0; i < GRADIENTS; i++)
@@ -101,7 +92,7 @@ static void add_gradients(const struct forward_case *forward, const struct gradi
     for (int i = 0; i < GRADIENTS; i++) {
         run->at[i] = -1;
         if (wanted & 1u << i && (i < D_BIAS || gradients->counts[i]))
-            run->at[i] = stage_add(&run->stage, names[i], &views[i], NULL, gradients->values[i]);
+            run->at[i] = stage_add(&run->stage, backward_names[i], &views[i], NULL, gradients->values[i]);
     }
 }
 
@@ -114,7 +105,7 @@ static void lay_out(const struct forward_case *forward, unsigned wanted, struct 
                                                    &forward->o, &forward->o, &forward->rows};
     const enum forward_tensor kinds[] = {FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_O, FORWARD_ROWS};
     const float *const values[] = {in->q, in->k, in->v, in->o, arrays->d_o, in->lse};
-    const struct gradients gradients = list(forward, arrays);
+    const struct gradients gradients = backward_gradients(forward, arrays);
     *run = (struct run){0};
     for (int i = Q; i < FIRST_GRADIENT; i++) {
         const struct guard_view view = forward_view(forward, in, kinds[i], layouts[i]);
@@ -170,75 +161,71 @@ static bool run_planned(const struct test_device *device, const clattn_plan *pla
     return ran;
 }
 
+static void *array_of(const struct run *run, int which)
+{
+    return run->at[which] < 0 ? NULL : stage_array(&run->stage, run->at[which]);
+}
+
+static bool run_host(const struct test_device *device, const struct forward_case *forward,
+                     const struct forward_arrays *in, const struct run *run)
+{
+    const struct stage *stage = &run->stage;
+    struct clattn_problem problem = forward->problem;
+    void *bias = NULL;
+    float *sinks = array_of(run, D_SINKS);
+    problem.pass = CLATTN_BACKWARD;
+    const struct clattn_host_params params = {.context = device->clattn};
+    const struct clattn_host_backward_args args = {
+        .shape = forward->shape,
+        .q = stage_array(stage, Q),
+        .k = stage_array(stage, K),
+        .v = stage_array(stage, V),
+        .o = stage_array(stage, O),
+        .d_o = stage_array(stage, D_O),
+        .lse = (float *)stage_array(stage, LSE) + GUARD_BYTES / sizeof(float),
+        .d_q = array_of(run, D_Q),
+        .d_k = array_of(run, D_K),
+        .d_v = array_of(run, D_V),
+        .d_bias = array_of(run, D_BIAS),
+        .d_sinks = sinks ? sinks + GUARD_BYTES / sizeof(float) : NULL,
+        .q_layout = stage_at(stage, Q).layout,
+        .k_layout = stage_at(stage, K).layout,
+        .v_layout = stage_at(stage, V).layout,
+        .o_layout = stage_at(stage, O).layout,
+        .d_o_layout = stage_at(stage, D_O).layout,
+        .d_q_layout = gradient_at(run, D_Q).layout,
+        .d_k_layout = gradient_at(run, D_K).layout,
+        .d_v_layout = gradient_at(run, D_V).layout,
+        .d_bias_layout = gradient_at(run, D_BIAS).layout,
+        .score = score_host_args(&problem, &forward->score, &in->score, &bias)};
+    clattn_host *host = NULL;
+    const bool ran = test_succeeded(clattn_host_create(&host, &params), "clattn_host_create") &&
+                     test_succeeded(clattn_host_backward(host, &problem, &args), "clattn_host_backward");
+    clattn_host_destroy(&host);
+    free(bias);
+    return ran;
+}
+
+static bool run_device(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                       const struct forward_arrays *in, struct run *run)
+{
+    return stage_upload(&run->stage, device) && score_stage_make(device, &forward->problem, &in->score, &run->score) &&
+           run_planned(device, plan, forward, in, run) && score_stage_intact(device, &run->score);
+}
+
 bool backward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
                   unsigned wanted, struct backward_arrays *arrays)
 {
     struct run run;
+    const struct forward_arrays *in = &arrays->forward;
     lay_out(forward, wanted, arrays, &run);
-    const bool ran = stage_make(&run.stage) && stage_upload(&run.stage, device) &&
-                     score_stage_make(device, &forward->problem, &arrays->forward.score, &run.score) &&
-                     run_planned(device, plan, forward, &arrays->forward, &run) &&
-                     score_stage_intact(device, &run.score) && stage_collect(&run.stage, device);
+    const bool ran = stage_make(&run.stage) &&
+                     (forward->path == PATH_HOST ? run_host(device, forward, in, &run)
+                                                 : run_device(device, plan, forward, in, &run)) &&
+                     stage_collect(&run.stage, device);
     stage_free(&run.stage);
     score_stage_free(&run.score);
     return ran;
-}
-
-/* The verdict */
-
-static bool judge_one(const char *name, const float *out, const double *exact, const float *naive, size_t count,
-                      double floor)
-{
-    const struct reference_verdict verdict = reference_judge_gradient(out, exact, naive, count, floor);
-    if (!verdict.pass)
-        fprintf(stderr, "%s[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", name, verdict.at,
-                (double)out[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
-    return verdict.pass;
-}
-
-bool backward_judge(const struct forward_case *forward, unsigned wanted, const struct backward_arrays *arrays)
-{
-    const struct forward_arrays *in = &arrays->forward;
-    const struct reference_problem problem = forward_reference_of(forward, in);
-    const struct gradients out = list(forward, arrays);
-    double *exact[GRADIENTS];
-    float *naive[GRADIENTS];
-    struct reference_gradient_floor floor;
-    bool right = true;
-    for (int i = 0; i < GRADIENTS; i++) {
-        exact[i] = calloc(out.counts[i] + 1, sizeof(double));
-        naive[i] = calloc(out.counts[i] + 1, sizeof(float));
-        right = right && exact[i] && naive[i];
-    }
-    const struct reference_gradients gradients = {exact[D_Q], exact[D_K], exact[D_V], exact[D_BIAS], exact[D_SINKS]};
-    const struct reference_naive_gradients naive_ones = {naive[D_Q], naive[D_K], naive[D_V], naive[D_BIAS],
-                                                         naive[D_SINKS]};
-    right = right && reference_backward(&problem, in->q, in->k, in->v, arrays->d_o, &gradients, &floor) &&
-            reference_naive_backward(&problem, in->q, in->k, in->v, arrays->d_o, &naive_ones);
-    for (int i = 0; i < GRADIENTS && right; i++) {
-        const double floors[GRADIENTS] = {floor.d_q, floor.d_k, floor.d_v, floor.d_bias, floor.d_sinks};
-        if (wanted & 1u << i && out.counts[i])
-            right = judge_one(names[i], out.values[i], exact[i], naive[i], out.counts[i], floors[i]);
-    }
-    for (int i = 0; i < GRADIENTS; i++) {
-        free(exact[i]);
-        free(naive[i]);
-    }
-    return right;
-}
-
-bool backward_same(const struct forward_case *forward, unsigned wanted, const struct backward_arrays *a,
-                   const struct backward_arrays *b)
-{
-    const struct gradients one = list(forward, a), other = list(forward, b);
-    bool same = true;
-    for (int i = 0; i < GRADIENTS; i++)
-        if (wanted & 1u << i && one.counts[i] &&
-            memcmp(one.values[i], other.values[i], one.counts[i] * sizeof(float)) != 0) {
-            fprintf(stderr, "%s differs between two runs\n", names[i]);
-            same = false;
-        }
-    return same;
 }
 
 bool backward_check(const struct test_device *device, const struct forward_case *forward, unsigned wanted)

@@ -73,7 +73,6 @@ void case_set_features(struct forward_case *forward, unsigned features)
 static void pick_values(struct random *random, struct forward_case *forward)
 {
     static const int64_t windows[] = {CLATTN_UNLIMITED, 0, 1, 17, 40, 100, 5000};
-    static const int blocks[] = {16, 32, 48, 64, 128};
     forward->score = score_typical();
     forward->score.window_left = windows[random_below(random, 7)];
     forward->score.window_right = windows[random_below(random, 7)];
@@ -82,20 +81,29 @@ static void pick_values(struct random *random, struct forward_case *forward)
     forward->score.one_batch = coin(random);
     forward->score.one_head = coin(random);
     forward->score.csr = coin(random);
-    forward->problem.block_q = blocks[random_below(random, 5)];
-    forward->problem.block_kv = blocks[random_below(random, 5)];
+}
+
+void case_vary(struct random *random, int64_t most_work, struct forward_case *forward)
+{
+    const struct clattn_layout dense = {0};
+    forward->seed = random_next(random) >> 32;
+    forward->q = forward->k = forward->v = forward->o = dense;
+    pick_shape(random, most_work, forward);
+    pick_layouts(random, forward);
+    pick_values(random, forward);
 }
 
 struct forward_case case_random(struct random *random, unsigned features, int64_t most_work)
 {
-    struct forward_case forward = {.seed = random_next(random) >> 32};
+    static const int blocks[] = {16, 32, 48, 64, 128};
+    struct forward_case forward = {0};
     forward.problem.dtype = (enum clattn_dtype)random_below(random, 3);
     forward.problem.causal = (enum clattn_causal)random_below(random, 3);
     forward.problem.d = pick_dimension(random);
     forward.problem.d_v = random_below(random, 3) ? forward.problem.d : pick_dimension(random);
-    pick_shape(random, most_work, &forward);
-    pick_layouts(random, &forward);
-    pick_values(random, &forward);
+    forward.problem.block_q = blocks[random_below(random, 5)];
+    forward.problem.block_kv = blocks[random_below(random, 5)];
+    case_vary(random, most_work, &forward);
     case_set_features(&forward, features);
     return forward;
 }

@@ -14,6 +14,10 @@ uint64_t case_seed(void);
  * the values of the features are by chance. `most_work` bounds n_q * n_kv * (d + d_v) of one head. */
 struct forward_case case_random(struct random *random, unsigned features, int64_t most_work);
 
+/* Another case of the same kernel, which costs far less than one that is to be compiled: other lengths, heads, layouts
+ * and values. */
+void case_vary(struct random *random, int64_t most_work, struct forward_case *forward);
+
 /* `count` different bits of `of`. */
 unsigned case_random_features(struct random *random, int count, unsigned of);
 

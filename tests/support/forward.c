@@ -174,9 +174,11 @@ static bool run_standard(const struct test_device *device, const struct forward_
     return ran;
 }
 
-static bool run_host(const struct test_device *device, const struct forward_case *forward, const struct stage *stage)
+static bool run_host(const struct test_device *device, const struct forward_case *forward,
+                     const struct forward_arrays *arrays, const struct stage *stage)
 {
     const struct clattn_host_params params = {.context = device->clattn};
+    void *bias = NULL;
     const struct clattn_host_forward_args args = {
         .shape = forward->shape,
         .q = stage_array(stage, Q),
@@ -190,11 +192,14 @@ static bool run_host(const struct test_device *device, const struct forward_case
         .lse = (float *)stage_array(stage, LSE) + GUARD_BYTES / sizeof(float),
         .m = (float *)stage_array(stage, M) + GUARD_BYTES / sizeof(float),
         .l = (float *)stage_array(stage, L) + GUARD_BYTES / sizeof(float),
+        .score = score_host_args(&forward->problem, &forward->score, &arrays->score, &bias),
+        .kv_chunk = forward->kv_chunk,
     };
     clattn_host *host = NULL;
     const bool ran = test_succeeded(clattn_host_create(&host, &params), "clattn_host_create") &&
                      test_succeeded(clattn_host_forward(host, &forward->problem, &args), "clattn_host_forward");
     clattn_host_destroy(&host);
+    free(bias);
     return ran;
 }
 
@@ -202,7 +207,7 @@ static bool run_path(const struct test_device *device, const clattn_plan *plan, 
                      const struct forward_arrays *arrays, struct stage *stage)
 {
     if (forward->path == PATH_HOST)
-        return run_host(device, forward, stage);
+        return run_host(device, forward, arrays, stage);
     if (!stage_upload(stage, device))
         return false;
     if (forward->path == PATH_STANDARD)

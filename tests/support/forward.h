@@ -21,7 +21,8 @@ struct forward_case {
     struct clattn_layout rows;       /* of lse, m and l, each; on PATH_HOST they are dense */
     bool packed;                     /* q, k and v lie in one buffer */
     double spread;                   /* deviation of the scores; 0: 4 */
-    struct score_case score;         /* values of the problem's features; on PATH_DEVICE alone */
+    struct score_case score;         /* values of the problem's features; not on PATH_STANDARD */
+    int64_t kv_chunk;                /* on PATH_HOST: keys of a piece; 0: as a whole */
     uint64_t seed;
     enum forward_path path;
 };

@@ -85,12 +85,12 @@ static int32_t *lengths(struct random *random, int64_t count, int64_t most)
     return values;
 }
 
-/* The first sequence is the longest, the second is empty; the rest is chance. */
-static int32_t *ends(struct random *random, int64_t batch, int64_t longest, int64_t *total)
+/* The first sequence is the longest, the second is empty; the rest is chance. Or all are as given. */
+static int32_t *ends(struct random *random, const int32_t *given, int64_t batch, int64_t longest, int64_t *total)
 {
     int32_t *values = calloc((size_t)batch + 1, sizeof *values);
     for (int64_t b = 0; values && b < batch; b++) {
-        const int64_t length = b == 0 ? longest : b == 1 ? 0 : random_below(random, longest + 1);
+        const int64_t length = given ? given[b] : b == 0 ? longest : b == 1 ? 0 : random_below(random, longest + 1);
         values[b + 1] = (int32_t)(values[b] + length);
     }
     *total = values ? values[batch] : 0;
@@ -147,8 +147,9 @@ bool score_arrays_make(const struct clattn_problem *problem, const struct clattn
     if (has(problem, CLATTN_KEY_LENGTHS))
         made = (arrays->key_lengths = lengths(&random, shape->batch, shape->n_kv)) && made;
     if (has(problem, CLATTN_VARLEN)) {
-        made = (arrays->cu_q = ends(&random, shape->batch, shape->n_q, &arrays->total_q)) && made;
-        made = (arrays->cu_kv = ends(&random, shape->batch, shape->n_kv, &arrays->total_kv)) && made;
+        made = (arrays->cu_q = ends(&random, score->sequence_rows, shape->batch, shape->n_q, &arrays->total_q)) && made;
+        made =
+            (arrays->cu_kv = ends(&random, score->sequence_keys, shape->batch, shape->n_kv, &arrays->total_kv)) && made;
     }
     if (has(problem, CLATTN_SINKS))
         made = (arrays->sinks = floats(&random, (size_t)shape->heads, 2.0, CLATTN_FP32)) && made;

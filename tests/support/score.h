@@ -12,10 +12,11 @@ struct score_case {
     float softcap, dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;
-    double density; /* the share of ones in mask and block mask */
-    bool one_batch; /* alibi, bias, mask and block mask are broadcast over the batch */
-    bool one_head;  /* ... over the heads */
-    bool csr;       /* the block mask comes as compressed rows */
+    double density;                               /* the share of ones in mask and block mask */
+    bool one_batch;                               /* alibi, bias, mask and block mask are broadcast over the batch */
+    bool one_head;                                /* ... over the heads */
+    bool csr;                                     /* the block mask comes as compressed rows */
+    const int32_t *sequence_rows, *sequence_keys; /* lengths of the sequences; NULL: by chance */
 };
 
 /* Values under which each feature does something: a window of 40 and 8, half of the blocks, a quarter dropped, ... */
@@ -80,6 +81,10 @@ void score_stage_free(struct score_stage *stage);
 
 struct clattn_score_args score_args(const struct clattn_problem *problem, const struct score_case *score,
                                     const struct score_arrays *arrays, const struct score_stage *stage);
+
+/* The same for the host level. *bias becomes the bias in the problem's type, to be freed; NULL where there is none. */
+struct clattn_host_score_args score_host_args(const struct clattn_problem *problem, const struct score_case *score,
+                                              const struct score_arrays *arrays, void **bias);
 
 /* "window 40,8 softcap 4 ..." of what is there; answers its length. */
 int score_describe(const struct clattn_problem *problem, const struct score_case *score, char *text, size_t size);

@@ -46,15 +46,22 @@ static bool put(struct guarded *memory, const struct item *item, const struct te
     return guard_upload(memory, device);
 }
 
+/* The bias in the problem's type. */
+static void *store_bias(const struct clattn_problem *problem, const struct score_arrays *arrays)
+{
+    const struct clattn_layout dense = {0};
+    void *bias = arrays->bias ? calloc(count_of(arrays->pair_sizes) + 1, sizeof(float)) : NULL;
+    if (bias)
+        reference_scatter(problem->dtype, arrays->pair_sizes, &dense, arrays->bias, bias);
+    return bias;
+}
+
 bool score_stage_make(const struct test_device *device, const struct clattn_problem *problem,
                       const struct score_arrays *arrays, struct score_stage *stage)
 {
-    const struct clattn_layout dense = {0};
     struct item items[SCORE_BUFFERS];
-    void *bias = arrays->bias ? calloc(count_of(arrays->pair_sizes) + 1, sizeof(float)) : NULL;
+    void *bias = store_bias(problem, arrays);
     *stage = (struct score_stage){0};
-    if (bias)
-        reference_scatter(problem->dtype, arrays->pair_sizes, &dense, arrays->bias, bias);
     list(problem, arrays, bias, items);
     bool made = bias || !arrays->bias;
     for (int i = 0; i < SCORE_BUFFERS && made; i++)
@@ -119,4 +126,40 @@ struct clattn_score_args score_args(const struct clattn_problem *problem, const 
         args.dropout_offset = score->dropout_offset;
     }
     return args;
+}
+
+struct clattn_host_score_args score_host_args(const struct clattn_problem *problem, const struct score_case *score,
+                                              const struct score_arrays *arrays, void **bias)
+{
+    const struct clattn_layout none = {0};
+    const struct score_stage no_buffers = {0};
+    const struct clattn_score_args values = score_args(problem, score, arrays, &no_buffers);
+    *bias = store_bias(problem, arrays);
+    return (struct clattn_host_score_args){.window_left = values.window_left,
+                                           .window_right = values.window_right,
+                                           .softcap = values.softcap,
+                                           .alibi = arrays->alibi,
+                                           .alibi_layout = arrays->alibi ? arrays->row_at : none,
+                                           .bias = *bias,
+                                           .bias_layout = *bias ? arrays->pair_at : none,
+                                           .mask = arrays->mask,
+                                           .mask_layout = arrays->mask ? arrays->pair_at : none,
+                                           .block_mask = arrays->block_offsets ? NULL : arrays->block_mask,
+                                           .block_mask_layout =
+                                               arrays->block_mask && !arrays->block_offsets ? arrays->block_at : none,
+                                           .block_offsets = arrays->block_offsets,
+                                           .block_offsets_layout = arrays->block_offsets ? arrays->offset_at : none,
+                                           .block_columns = arrays->block_columns,
+                                           .block_count = arrays->block_count,
+                                           .key_lengths = arrays->key_lengths,
+                                           .cu_seqlens_q = arrays->cu_q,
+                                           .cu_seqlens_kv = arrays->cu_kv,
+                                           .total_q = arrays->total_q,
+                                           .total_kv = arrays->total_kv,
+                                           .sinks = arrays->sinks,
+                                           .dropout_p = values.dropout_p,
+                                           .dropout_seed = values.dropout_seed,
+                                           .dropout_offset = values.dropout_offset,
+                                           .data = arrays->data,
+                                           .data_count = arrays->data ? SCORE_MOST_DATA : 0};
 }

@@ -86,7 +86,8 @@ struct reference_floor {
 struct reference_floor reference_floor(const struct reference_problem *problem, const float *q, const float *k,
                                        const float *v, const double *o);
 
-/* The gradients of sum(O * d_o). Each may be NULL. d_sinks is [heads]. */
+/* The gradients of sum(O * d_o). Each may be NULL. d_sinks is [heads]; it and d_bias are not touched where the problem
+ * has none. */
 struct reference_gradients {
     double *d_q, *d_k, *d_v, *d_bias, *d_sinks;
 };

@@ -210,7 +210,7 @@ bool reference_backward(const struct reference_problem *problem, const float *q,
     clear(gradients->d_k, reference_k_count(problem));
     clear(gradients->d_v, reference_v_count(problem));
     clear(gradients->d_bias, reference_d_bias_count(problem));
-    clear(gradients->d_sinks, (size_t)problem->shape.heads);
+    clear(gradients->d_sinks, reference_has(problem, CLATTN_SINKS) ? (size_t)problem->shape.heads : 0);
     for (size_t n = 0; n < reference_head_count(problem) && made; n++) {
         const struct reference_head head = reference_head_at(problem, n);
         head_gradients(&b, &head, floor != NULL);

@@ -105,7 +105,7 @@ bool reference_naive_backward(const struct reference_problem *problem, const flo
                             reference_d_bias_count(problem)};
     for (int i = 0; i < 4; i++)
         clear(outputs[i], sizes[i]);
-    clear(gradients->d_sinks, (size_t)problem->shape.heads);
+    clear(gradients->d_sinks, reference_has(problem, CLATTN_SINKS) ? (size_t)problem->shape.heads : 0);
     for (size_t number = 0; number < reference_head_count(problem) && made; number++) {
         const struct reference_head head = reference_head_at(problem, number);
         head_gradients(&n, &head);
