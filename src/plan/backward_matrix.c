@@ -286,11 +286,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         const struct cla_backward_side *side = &config->backward_matrix.side[i];
         cla_text_printf(text,
                         "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
-                        "#define CLATTN_%s_STAGES %d\n",
+                        "#define CLATTN_%s_SPLIT %d\n#define CLATTN_%s_STAGES %d\n",
                         names[i], side->fixed_registers, names[i], side->moving, names[i], side->slice, names[i],
-                        side->stages);
+                        side->split, names[i], side->stages);
     }
-    cla_text_printf(text, "#define CLATTN_DK_DV_SPLIT %d\n", config->backward_matrix.side[DK_DV].split);
 }
 
 static bool unoptimised(const struct clattn_capabilities *capabilities)

@@ -98,19 +98,25 @@ static bool forward_agrees(const struct forward_case *forward)
 
 typedef bool (*agrees_function)(const struct forward_case *forward);
 
+/* Forces the tile on the case; false where the skeleton does not take it. */
+static bool takes_tile(struct forward_case *forward, const int tile[2])
+{
+    struct clattn_plan_info info;
+    forward->problem.b_r = tile[0];
+    forward->problem.b_c = tile[1];
+    return !clattn_plan_preview(clattn_context_capabilities(device.clattn), &forward->problem, &info);
+}
+
 /* With all tiles that the skeleton takes; where it is not at home, with the first of them. */
 static int failures_of_tiles(const struct cla_skeleton *skeleton, struct forward_case forward,
                              agrees_function drops_right)
 {
     int failures = 0;
-    struct clattn_plan_info info;
     const bool all = test_takes(&device, skeleton, 1, 2);
     bool tried = false;
     forward.problem.skeleton = skeleton->name;
     for (int i = 0; i < TILES && (all || !tried); i++) {
-        forward.problem.b_r = tiles[i][0];
-        forward.problem.b_c = tiles[i][1];
-        if (clattn_plan_preview(clattn_context_capabilities(device.clattn), &forward.problem, &info))
+        if (!takes_tile(&forward, tiles[i]))
             continue;
         tried = true;
         if (!drops_right(&forward)) {
@@ -130,20 +136,24 @@ static void the_forward_pass_drops_what_the_host_says(void **state)
     assert_int_equal(failures, 0);
 }
 
+static bool chunks_agree(const struct forward_case *forward)
+{
+    static const int64_t ends[] = {7, 40, 41, 96, N_KV};
+    struct forward_arrays arrays;
+    const bool right = prepare_forward(forward, &arrays) && state_run(&device, forward, ends, 5, &arrays) &&
+                       agrees(forward, "chunks", arrays.o, N_KV, 1);
+    forward_arrays_free(&arrays);
+    return right;
+}
+
 static void chunks_drop_what_the_whole_drops(void **state)
 {
     (void)state;
-    static const int64_t ends[] = {7, 40, 41, 96, N_KV};
     int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
-        const struct forward_case forward = case_of((*skeleton)->name, CLATTN_FP16, 32, N_KV);
-        struct forward_arrays arrays;
-        if (!test_serves(&device, &forward.problem) || !prepare_forward(&forward, &arrays))
-            continue;
-        failures +=
-            !state_run(&device, &forward, ends, 5, &arrays) || !agrees(&forward, (*skeleton)->name, arrays.o, N_KV, 1);
-        forward_arrays_free(&arrays);
-    }
+    struct forward_case forward = case_of(NULL, CLATTN_FP16, 32, N_KV);
+    forward.problem.pass = CLATTN_ACCUMULATE;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        failures += failures_of_tiles(*skeleton, forward, chunks_agree);
     assert_int_equal(failures, 0);
 }
 
