@@ -114,14 +114,14 @@ CLATTN_INLINE float matrix_unit(clattn_forward_params p)
 }
 
 #if CLATTN_SOFTCAP
-/* Most scores are far below the cap. There, with x = s / softcap, tanh(x) = x (1 + x^2 (a + x^2 (b + x^2 c))) within 2e-7
- * for |x| <= 1/2; powers of scale / softcap are in the coefficients, so that products are scaled and capped at once.
+/* Most scores are far below the cap. There tanh(x) is a polynomial, x (1 + c2 x^2 + c4 x^4 + c6 x^6) within 2e-7 for
+ * |x| <= 1/2; powers of scale / softcap are in its coefficients, so that products are scaled and capped at once.
  * Squares are compared, summed over a piece: that takes half as long as the largest would. */
 CLATTN_INLINE void matrix_cap(matrix_accumulator s[RT][KT], clattn_forward_params p, const clattn_view *view)
 {
     const float ratio = p.scale / view->softcap, ratio2 = ratio * ratio;
-    const float a = p.scale * ratio2 * -0.33326460638f, b = p.scale * ratio2 * ratio2 * 0.13185860322f;
-    const float c3 = p.scale * ratio2 * ratio2 * ratio2 * -0.04422924586f;
+    const float c2 = p.scale * ratio2 * -0.33326460638f, c4 = p.scale * ratio2 * ratio2 * 0.13185860322f;
+    const float c6 = p.scale * ratio2 * ratio2 * ratio2 * -0.04422924586f;
     const float most = 0.25f / ratio2;
     bool is_far = fabs(ratio) < 1e-5f; /* its powers would vanish */
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < KT; ++c)
@@ -136,7 +136,7 @@ CLATTN_INLINE void matrix_cap(matrix_accumulator s[RT][KT], clattn_forward_param
         FOR_SCORES
         {
             const float x = s[r][c].x[e], y = x * x;
-            s[r][c].x[e] = x * fma(y, fma(y, fma(y, c3, b), a), p.scale);
+            s[r][c].x[e] = x * fma(y, fma(y, fma(y, c6, c4), c2), p.scale);
         }
 }
 #endif

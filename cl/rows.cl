@@ -107,7 +107,9 @@ clattn_d_sinks(__global const float *lse, __global const float *delta, __global 
         const clattn_view view = clattn_open(b, h, heads, n_q, 0 CLATTN_SCORE_ARGUMENTS);
         for (int i = self; i < view.n_q; i += CLATTN_WORK_GROUP_SIZE) {
             const float row_lse = lse[clattn_at(lse_at, b, h, view.row_base + i)];
-            const float weight = row_lse == -INFINITY ? 0.0f : exp(view.sink - row_lse);
+            /* Not every device's exp(-inf) is 0. */
+            const bool none = row_lse == -INFINITY || view.sink == -INFINITY;
+            const float weight = none ? 0.0f : exp(view.sink - row_lse);
             const float x = -weight * delta[clattn_at(delta_at, b, h, view.row_base + i)] - lost;
             const float next = sum + x;
             lost = (next - sum) - x;

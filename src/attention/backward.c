@@ -156,6 +156,7 @@ static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *ch
     cl_uint count = 0;
     if (!pass->groups[number])
         return CLATTN_SUCCESS;
+    cla_chain_next(chain);
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const cl_mem *buffer = &operands[inputs[i]].buffer;
         arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
@@ -180,17 +181,17 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
     if (!status)
         status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, error);
-    cla_chain_next(chain);
-    /* The longest ones first. */
+    /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
     if (!status)
         status = launch(plan, chain, pass, CLA_DK_DV, error);
     if (!status)
         status = launch(plan, chain, pass, CLA_DQ, error);
     if (!status)
         status = launch(plan, chain, pass, CLA_D_BIAS, error);
-    if (!status && pass->call.operands[CLA_SINKS_GRAD].end)
-        status = cla_rows_d_sinks(rows, chain, &pass->call, &pass->delta, error);
-    return status;
+    if (status || !pass->call.operands[CLA_SINKS_GRAD].end)
+        return status;
+    cla_chain_next(chain);
+    return cla_rows_d_sinks(rows, chain, &pass->call, &pass->delta, error);
 }
 
 clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,

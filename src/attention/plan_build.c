@@ -3,7 +3,6 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "device/source.h"
-#include "plan/line_names.h"
 #include "plan/planner.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -147,8 +146,6 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
         judge_failure(status, error, refusal);
     else
         cla_text_printf(keys, "%s", key);
-    if (status == CLATTN_BUILD_FAILED)
-        cla_name_lines(text.data, error);
     if (status == CLATTN_BUILD_FAILED && !refusal->reason[0])
         name_way_out(plan, skeleton, error);
 done:

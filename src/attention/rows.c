@@ -14,8 +14,10 @@ static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities
     rows->row_items = 1;
     while (rows->row_items < d_v && rows->row_items < MOST_ROW_ITEMS && rows->row_items < rows->work_group_size)
         rows->row_items *= 2;
-    rows->b_r = ROWS;
-    if (rows->work_group_size > 1 && rows->work_group_size < ROWS)
+    /* Of short rows a group has more at a time: as many as share its items. */
+    const int at_a_time = rows->work_group_size / rows->row_items;
+    rows->b_r = at_a_time > ROWS ? at_a_time : ROWS;
+    if (rows->work_group_size > 1 && rows->work_group_size < rows->b_r)
         rows->b_r = rows->work_group_size;
 }
 
