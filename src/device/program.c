@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/query.h"
 #include "device/report.h"
+#include "plan/line_names.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,7 @@ static clattn_status make_from_source(const struct request *request, cl_program 
         status = cla_cl_build(made, context->device, request->options, &cause);
     if (status) {
         cla_cl_release_program(made);
+        cla_name_lines(request->text, &cause);
         return cla_fail(error, status, "building kernel %s for \"%s\": %s", request->name,
                         context->capabilities.device_name, cause.text);
     }
