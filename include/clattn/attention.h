@@ -13,13 +13,14 @@ CLATTN_BEGIN_DECLS
  * A plan is compiled once for a problem and serves any sizes and strides. Making it does everything that is slow or can
  * fail for want of resources; enqueueing allocates nothing, never blocks and never waits for the device.
  *
- * Threads: a plan does not change once made. Any number of threads may enqueue from one plan at the same time, on the same
- * queue or on different ones; destroying it must be the last use. Determinism: the same plan on the same device gives the same bits. */
+ * Threads: a plan does not change once made. Any number of threads may enqueue from one plan at the same time, on the
+ * same queue or on different ones; destroying it must be the last use. Determinism: the same plan on the same device
+ * gives the same bits. */
 typedef struct clattn_plan clattn_plan;
 
-/* Plans, compiles (or finds the compiled program in the context's caches) and proves that the kernel fits the device; where
- * the compiler's answer shows that it does not, the next smaller block sizes are taken and the plan's steps say so. *plan is set
- * on success alone. The context must outlive the plan.
+/* Plans, compiles (or finds the compiled program in the context's caches) and proves that the kernel fits the device;
+ * where the compiler's answer shows that it does not, the next smaller block sizes are taken and the plan's steps say
+ * so. *plan is set on success alone. The context must outlive the plan.
  *
  * Errors: those of clattn_plan_preview; CLATTN_BUILD_FAILED with the compiler's log; OpenCL's own. */
 CLATTN_API clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context,
@@ -32,10 +33,10 @@ CLATTN_API void clattn_plan_destroy(clattn_plan **plan);
 /* Errors: CLATTN_INVALID_ARGUMENT. */
 CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct clattn_plan_info *info);
 
-/* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, the backward pass one float
- * for each row; a block mask given as CSR one byte more for each block of each head (of what is counted in the problem's
- * block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK).
- * Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
+/* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, the backward
+ * pass one float for each row; a block mask given as CSR one byte more for each block of each head (of what is counted
+ * in the problem's block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has
+ * CLATTN_BLOCK_MASK). Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
                                                      size_t *bytes);
 
@@ -48,44 +49,46 @@ struct clattn_tensor {
 /* No limit, for struct clattn_score_args.window_left and window_right. */
 #define CLATTN_UNLIMITED INT64_C(-1)
 
-/* The values of the problem's features. Fields of features that the problem does not have must be zero. Layouts of all zero
- * strides are dense, as everywhere, where the sizes are greater than 1; a stride of 0 among others broadcasts, so one bias can
- * serve all heads or batch elements.
+/* The values of the problem's features. Fields of features that the problem does not have must be zero. Layouts of all
+ * zero strides are dense, as everywhere, where the sizes are greater than 1; a stride of 0 among others broadcasts, so
+ * one bias can serve all heads or batch elements.
  *
- * Rows and keys are aligned by shift = n_kv - n_q, with the lengths of the sequence itself (key_lengths[b], cu_seqlens), so that the last
- * row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0. */
+ * Rows and keys are aligned by shift = n_kv - n_q, with the lengths of the sequence itself (key_lengths[b],
+ * cu_seqlens), so that the last row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0. */
 struct clattn_score_args {
-    /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. CLATTN_TOO_LARGE where a reach and a length
-     * together come to 2^31 - 8192 or more; a reach longer than both lengths counts as the longer one. */
+    /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. CLATTN_TOO_LARGE where a
+     * reach and a length together come to 2^31 - 8192 or more; a reach longer than both lengths counts as the longer
+     * one. */
     int64_t window_left, window_right;
 
-    float softcap;               /* CLATTN_SOFTCAP: greater than 0, finite */
-    struct clattn_tensor alibi;  /* CLATTN_ALIBI: fp32 slopes [batch, heads]: s - slope * |i + shift - j| */
-    struct clattn_tensor bias;   /* CLATTN_BIAS: of the problem's type, [batch, heads, n_q, n_kv] */
-    struct clattn_tensor mask;   /* CLATTN_MASK: one byte each, [batch, heads, n_q, n_kv], 0 hides */
+    float softcap;              /* CLATTN_SOFTCAP: greater than 0, finite */
+    struct clattn_tensor alibi; /* CLATTN_ALIBI: fp32 slopes [batch, heads]: s - slope * |i + shift - j| */
+    struct clattn_tensor bias;  /* CLATTN_BIAS: of the problem's type, [batch, heads, n_q, n_kv] */
+    struct clattn_tensor mask;  /* CLATTN_MASK: one byte each, [batch, heads, n_q, n_kv], 0 hides */
 
     /* CLATTN_BLOCK_MASK: one byte each, [batch, heads, ceil(n_q / block_q), ceil(n_kv / block_kv)], 0 hides; or, with
-     * block_offsets.buffer not NULL, compressed rows (CSR): int32 block_offsets [batch, heads, block rows + 1] counts from the start of
-     * block_columns, which holds the int32 numbers of the blocks of each row that are kept, in any order. The layouts' row stride of
-     * block_offsets is 1; numbers out of range keep nothing. CSR takes workspace. */
+     * block_offsets.buffer not NULL, compressed rows (CSR): int32 block_offsets [batch, heads, block rows + 1] counts
+     * from the start of block_columns, which holds the int32 numbers of the blocks of each row that are kept, in any
+     * order. The layouts' row stride of block_offsets is 1; numbers out of range keep nothing. CSR takes workspace. */
     struct clattn_tensor block_mask;
     struct clattn_tensor block_offsets;
     cl_mem block_columns;
-    int64_t block_count;         /* int32 numbers in block_columns */
+    int64_t block_count; /* int32 numbers in block_columns */
 
-    struct clattn_tensor key_lengths; /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
+    struct clattn_tensor
+        key_lengths; /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
 
-    /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv): sequence b has rows
-     * (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed tensors have, at most batch * n_q
-     * (batch * n_kv). Values out of range are clamped. */
+    /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
+     * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
+     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped. */
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
 
-    struct clattn_tensor sinks;  /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
+    struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
 
-    /* CLATTN_DROPOUT: P is dropped where a random number of 16 bits is below round(65536 p), and divided by the share that is kept, so
-     * that its mean stays. l and LSE are those without dropout. The numbers depend on seed, offset, b, h, i and j alone: see
-     * clattn_dropout_mask. 0 <= p < 1. */
+    /* CLATTN_DROPOUT: P is dropped where a random number of 16 bits is below round(65536 p), and divided by the share
+     * that is kept, so that its mean stays. l and LSE are those without dropout. The numbers depend on seed, offset, b,
+     * h, i and j alone: see clattn_dropout_mask. 0 <= p < 1. */
     float dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;
@@ -98,14 +101,14 @@ struct clattn_score_args {
  *     q  [batch, heads, n_q, d]          k  [batch, kv_heads, n_kv, d]
  *     o  [batch, heads, n_q, d_v]        v  [batch, kv_heads, n_kv, d_v]
  *
- * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the row's
- * scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.
+ * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the
+ * row's scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.
  *
  * With CLATTN_VARLEN the tensors are [heads, total, d] (and [heads, total]): their layouts' batch stride is not used.
  *
- * An output must not share memory with another output or with an input. Within one cl_mem this is checked, by the span from
- * the first to the last byte of each tensor (so an O interleaved with an input in one buffer is refused); two sub-buffers of one
- * buffer are the caller's to keep apart. */
+ * An output must not share memory with another output or with an input. Within one cl_mem this is checked, by the span
+ * from the first to the last byte of each tensor (so an O interleaved with an input in one buffer is refused); two
+ * sub-buffers of one buffer are the caller's to keep apart. */
 struct clattn_forward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o;
@@ -116,10 +119,11 @@ struct clattn_forward_args {
 };
 
 /* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them; NULL and 0 for none); *event,
- * where `event` is not NULL, completes with it and is the caller's to release. The buffers are retained by OpenCL until then.
+ * where `event` is not NULL, completes with it and is the caller's to release. The buffers are retained by OpenCL until
+ * then.
  *
- * Everything is checked before anything is enqueued: on an error but an OpenCL one the outputs are untouched. Sizes that leave nothing
- * to do (batch, heads or n_q of 0) succeed and give an event that waits for wait_list.
+ * Everything is checked before anything is enqueued: on an error but an OpenCL one the outputs are untouched. Sizes
+ * that leave nothing to do (batch, heads or n_q of 0) succeed and give an event that waits for wait_list.
  *
  * Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_LAYOUT, CLATTN_BUFFER_TOO_SMALL,
  * CLATTN_WORKSPACE_TOO_SMALL, CLATTN_TOO_LARGE (a length of 2^31 - 4096 or more), OpenCL's own. */
@@ -131,12 +135,13 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  *
  *     q, k, v, o, lse   as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
  *     d_q, d_k, d_v     as q, k, v: outputs, of the problem's type; each may be left out (buffer NULL)
- *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over these. Optional; its
- *                       row and column strides are not 0 where there is more than one row or column
- *     d_sinks           fp32 [heads]: the sum over batch and rows. Optional
+ *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over
+ * these. Optional; its row and column strides are not 0 where there is more than one row or column d_sinks fp32
+ * [heads]: the sum over batch and rows. Optional
  *
- * Scores and weights are computed again from Q, K and LSE, tile by tile (FlashAttention-2, Algorithm 2): neither is ever in device
- * memory. Sums are made in a fixed order, without atomics: the same plan on the same device gives the same bits. */
+ * Scores and weights are computed again from Q, K and LSE, tile by tile (FlashAttention-2, Algorithm 2): neither is
+ * ever in device memory. Sums are made in a fixed order, without atomics: the same plan on the same device gives the
+ * same bits. */
 struct clattn_backward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o, d_o;
@@ -148,18 +153,18 @@ struct clattn_backward_args {
     size_t workspace_bytes;
 };
 
-/* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD. The commands depend on each other through the queue's order, or
- * through events where it has none. */
+/* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD. The commands depend on each other through the queue's
+ * order, or through events where it has none. */
 CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);
 
-/* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of batch element b
- * keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number of query heads.
- * Errors: CLATTN_INVALID_ARGUMENT. Any thread. */
-CLATTN_API clattn_status clattn_dropout_mask(float p, uint64_t seed, uint32_t offset, int64_t heads, int64_t b, int64_t h,
-                                             int64_t first_row, int64_t row_count, int64_t first_key, int64_t key_count,
-                                             uint8_t *mask);
+/* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of
+ * batch element b keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number
+ * of query heads. Errors: CLATTN_INVALID_ARGUMENT. Any thread. */
+CLATTN_API clattn_status clattn_dropout_mask(float p, uint64_t seed, uint32_t offset, int64_t heads, int64_t b,
+                                             int64_t h, int64_t first_row, int64_t row_count, int64_t first_key,
+                                             int64_t key_count, uint8_t *mask);
 
 CLATTN_END_DECLS
 

@@ -24,38 +24,38 @@ CLATTN_API clattn_status clattn_host_create(clattn_host **host, const struct cla
 /* Releases buffers, plans and queue. Sets *host to NULL; accepts NULL and a handle that is NULL. */
 CLATTN_API void clattn_host_destroy(clattn_host **host);
 
-/* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules. Fields
- * of features that the problem does not have must be zero. What the arrays hold is checked too, where the device level clamps.
- * A layout with a stride of 0 broadcasts, and the elements are copied to the device once. */
+/* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
+ * Fields of features that the problem does not have must be zero. What the arrays hold is checked too, where the device
+ * level clamps. A layout with a stride of 0 broadcasts, and the elements are copied to the device once. */
 struct clattn_host_score_args {
     int64_t window_left, window_right; /* CLATTN_WINDOW */
     float softcap;                     /* CLATTN_SOFTCAP */
     const float *alibi;                /* CLATTN_ALIBI: [batch, heads] */
     const void *bias;                  /* CLATTN_BIAS: [batch, heads, n_q, n_kv], of the problem's type */
     const uint8_t *mask;               /* CLATTN_MASK: [batch, heads, n_q, n_kv] */
-    const uint8_t *block_mask;         /* CLATTN_BLOCK_MASK: [batch, heads, blocks of rows, blocks of keys], or in its place */
-    const int32_t *block_offsets;      /*   [batch, heads, blocks of rows + 1], from 0 to block_count and not falling, and */
-    const int32_t *block_columns;      /*   [block_count], from 0 to the blocks of keys - 1 */
+    const uint8_t *block_mask; /* CLATTN_BLOCK_MASK: [batch, heads, blocks of rows, blocks of keys], or in its place */
+    const int32_t *block_offsets; /*   [batch, heads, blocks of rows + 1], from 0 to block_count and not falling, and */
+    const int32_t *block_columns; /*   [block_count], from 0 to the blocks of keys - 1 */
     int64_t block_count;
     struct clattn_layout alibi_layout, bias_layout, mask_layout, block_mask_layout, block_offsets_layout;
 
-    const int32_t *key_lengths;        /* CLATTN_KEY_LENGTHS: [batch], from 0 to n_kv */
+    const int32_t *key_lengths; /* CLATTN_KEY_LENGTHS: [batch], from 0 to n_kv */
 
     /* CLATTN_VARLEN: [batch + 1], from 0 to the total, not falling, each sequence of n_q rows (n_kv keys) or fewer. */
     const int32_t *cu_seqlens_q, *cu_seqlens_kv;
     int64_t total_q, total_kv;
 
-    const float *sinks;                /* CLATTN_SINKS: [heads] */
-    float dropout_p;                   /* CLATTN_DROPOUT */
+    const float *sinks; /* CLATTN_SINKS: [heads] */
+    float dropout_p;    /* CLATTN_DROPOUT */
     uint64_t dropout_seed;
     uint32_t dropout_offset;
-    const float *data;                 /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
+    const float *data; /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
     int64_t data_count;
 };
 
 /* The arrays of one forward pass, with their sizes as in struct clattn_forward_args. Layouts count elements from the
- * array's start, as on the device; all strides 0 is dense [batch, heads, n, d]. lse, m and l may be NULL. Elements of the
- * output arrays that the layout skips keep their values. */
+ * array's start, as on the device; all strides 0 is dense [batch, heads, n, d]. lse, m and l may be NULL. Elements of
+ * the output arrays that the layout skips keep their values. */
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;
@@ -64,43 +64,46 @@ struct clattn_host_forward_args {
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;
 
-    /* 0: K and V are on the device as a whole. Else they stream through it in pieces of so many keys (clattn/state.h), two
-     * pieces at a time, the copy of one beside the work on the other; so they may be larger than the device's memory or than
-     * what it allocates at once. The result is the same up to rounding. Not with CLATTN_VARLEN, whose sequences are packed.
-     * `progress`, where not NULL, is called from within the call as keys are done, the last time with all of them. */
+    /* 0: K and V are on the device as a whole. Else they stream through it in pieces of so many keys (clattn/state.h),
+     * two pieces at a time, the copy of one beside the work on the other; so they may be larger than the device's
+     * memory or than what it allocates at once. The result is the same up to rounding. Not with CLATTN_VARLEN, whose
+     * sequences are packed. `progress`, where not NULL, is called from within the call as keys are done, the last time
+     * with all of them. */
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
 };
 
-/* The arrays of one backward pass, as struct clattn_backward_args has them; d_q, d_k, d_v, d_bias and d_sinks may each be
- * NULL. problem.pass is CLATTN_BACKWARD. */
+/* The arrays of one backward pass, as struct clattn_backward_args has them; d_q, d_k, d_v, d_bias and d_sinks may each
+ * be NULL. problem.pass is CLATTN_BACKWARD. */
 struct clattn_host_backward_args {
     struct clattn_shape shape;
     const void *q, *k, *v, *o, *d_o;
-    const float *lse;    /* dense */
+    const float *lse; /* dense */
     void *d_q, *d_k, *d_v, *d_bias;
-    float *d_sinks;      /* [heads] */
+    float *d_sinks; /* [heads] */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;
     struct clattn_layout d_q_layout, d_k_layout, d_v_layout, d_bias_layout;
     struct clattn_host_score_args score;
 };
 
-/* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made without
- * CL_QUEUE_PROFILING_ENABLE. */
+/* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made
+ * without CL_QUEUE_PROFILING_ENABLE. */
 struct clattn_host_info {
     uint64_t device_bytes; /* device memory held for the arrays, for a workspace and for a state */
     double copy_in_ms;     /* host to device */
-    double compute_ms;     /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
+    double
+        compute_ms; /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
     double copy_out_ms;
 };
 
-/* Computes attention and returns when the outputs are in the arrays. Inputs are copied before anything is written, so they may
- * share memory with each other and with an output; outputs must not overlap each other.
+/* Computes attention and returns when the outputs are in the arrays. Inputs are copied before anything is written, so
+ * they may share memory with each other and with an output; outputs must not overlap each other.
  *
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *
- * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where an array exceeds what the device can allocate. */
+ * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where an array exceeds what the
+ * device can allocate. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,
                                              const struct clattn_host_forward_args *args);
 

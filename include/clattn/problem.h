@@ -24,25 +24,26 @@ enum clattn_causal {
 
 /* What a plan computes. */
 enum clattn_pass {
-    CLATTN_FORWARD = 0,    /* O and LSE: clattn_forward_enqueue */
-    CLATTN_BACKWARD = 1,   /* the gradients: clattn_backward_enqueue */
-    CLATTN_ACCUMULATE = 2  /* O, m and l in device memory, keys chunk by chunk: clattn/state.h */
+    CLATTN_FORWARD = 0,   /* O and LSE: clattn_forward_enqueue */
+    CLATTN_BACKWARD = 1,  /* the gradients: clattn_backward_enqueue */
+    CLATTN_ACCUMULATE = 2 /* O, m and l in device memory, keys chunk by chunk: clattn/state.h */
 };
 
-/* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its kernels; their
- * values come with each call, in struct clattn_score_args (clattn/attention.h), which says what each one is. Any combination is
- * allowed, in every pass. */
+/* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its
+ * kernels; their values come with each call, in struct clattn_score_args (clattn/attention.h), which says what each one
+ * is. Any combination is allowed, in every pass. */
 enum clattn_feature {
-    CLATTN_WINDOW = 1,        /* row i sees keys near its own place only */
-    CLATTN_SOFTCAP = 2,       /* softcap * tanh(s / softcap) */
-    CLATTN_ALIBI = 4,         /* - slope * distance (arXiv:2108.12409) */
-    CLATTN_BIAS = 8,          /* + bias[b][h][i][j] */
-    CLATTN_MASK = 16,         /* hidden where mask[b][h][i][j] is 0 */
-    CLATTN_BLOCK_MASK = 32,   /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention's Algorithm 5) */
-    CLATTN_KEY_LENGTHS = 64,  /* batch element b has only key_lengths[b] keys */
-    CLATTN_VARLEN = 128,      /* sequences of different lengths, packed end to end */
-    CLATTN_SINKS = 256,       /* each head has a logit without a value, that takes weight from the keys */
-    CLATTN_DROPOUT = 512      /* weights are dropped at random, the others scaled up */
+    CLATTN_WINDOW = 1,  /* row i sees keys near its own place only */
+    CLATTN_SOFTCAP = 2, /* softcap * tanh(s / softcap) */
+    CLATTN_ALIBI = 4,   /* - slope * distance (arXiv:2108.12409) */
+    CLATTN_BIAS = 8,    /* + bias[b][h][i][j] */
+    CLATTN_MASK = 16,   /* hidden where mask[b][h][i][j] is 0 */
+    CLATTN_BLOCK_MASK =
+        32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention's Algorithm 5) */
+    CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
+    CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
+    CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
+    CLATTN_DROPOUT = 512     /* weights are dropped at random, the others scaled up */
 };
 
 /* What attention is to be computed, apart from the sizes that may change from call to call:
@@ -56,17 +57,18 @@ struct clattn_problem {
     enum clattn_pass pass;
     enum clattn_dtype dtype;
     int d;
-    int d_v;                  /* 0: d */
+    int d_v; /* 0: d */
     enum clattn_causal causal;
-    float scale;              /* 0: 1 / sqrt(d); finite */
+    float scale; /* 0: 1 / sqrt(d); finite */
 
-    unsigned features;        /* enum clattn_feature, or-ed together */
+    unsigned features; /* enum clattn_feature, or-ed together */
 
     /* With CLATTN_BLOCK_MASK: rows and keys of a block, each a multiple of 16. */
     int block_q, block_kv;
 
-    /* The user's own modifications, as OpenCL C text that defines the function of the field's name (and whatever else it
-     * needs); NULL for none. They are compiled into the kernels and called for pairs of a row i and a key j that exist:
+    /* The user's own modifications, as OpenCL C text that defines the function of the field's name (and whatever else
+     * it needs); NULL for none. They are compiled into the kernels and called for pairs of a row i and a key j that
+     * exist:
      *
      *     float score_mod(float score, int b, int h, int i, int j, __global const float *data)
      *         the score after scale, softcap, alibi and bias -> the score to use; -INFINITY hides the pair
@@ -75,22 +77,23 @@ struct clattn_problem {
      *     bool mask_mod(int b, int h, int i, int j, __global const float *data)
      *         whether row i sees key j
      *
-     * b is the batch element (with CLATTN_VARLEN: the sequence), h the query head, `data` the buffer of struct clattn_score_args. The
-     * same (b, h, i, j) must always get the same answer. A name that starts with clattn, CLATTN, score_ or SCORE_ may clash. Text that
-     * does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text itself, under the field's name. The texts are
-     * copied: they need not outlive the call. */
+     * b is the batch element (with CLATTN_VARLEN: the sequence), h the query head, `data` the buffer of struct
+     * clattn_score_args. The same (b, h, i, j) must always get the same answer. A name that starts with clattn, CLATTN,
+     * score_ or SCORE_ may clash. Text that does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text
+     * itself, under the field's name. The texts are copied: they need not outlive the call. */
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;
 
-    /* The sizes that the calls will have, as far as they are known. They move the choice of block sizes and nothing else:
-     * a plan serves any length. 0: unknown, planned for long sequences. */
+    /* The sizes that the calls will have, as far as they are known. They move the choice of block sizes and nothing
+     * else: a plan serves any length. 0: unknown, planned for long sequences. */
     int64_t expected_n_q;
     int64_t expected_n_kv;
 
     /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
-     * "forward_cpu", "forward_matrix", "forward_matrix_emulated", "backward_simt", "backward_cpu"), block sizes, work-items per work-group. NULL and 0:
-     * planned. What does not fit the device is an error (CLATTN_NOTHING_FITS), never quietly replaced. */
+     * "forward_cpu", "forward_matrix", "forward_matrix_emulated", "backward_simt", "backward_cpu"), block sizes,
+     * work-items per work-group. NULL and 0: planned. What does not fit the device is an error (CLATTN_NOTHING_FITS),
+     * never quietly replaced. */
     const char *skeleton;
     int b_r;
     int b_c;
@@ -104,11 +107,11 @@ CLATTN_API int clattn_dtype_size(enum clattn_dtype dtype);
 CLATTN_API const char *clattn_dtype_name(enum clattn_dtype dtype);
 
 /* The sizes of one call. kv_heads divides heads: heads / kv_heads query heads share one head of K and V (grouped-query
- * attention; 1 is multi-query). Query head h reads key/value head h / (heads / kv_heads). Zero lengths are sizes like any
- * other: with n_q = 0, batch = 0 or heads = 0 nothing is written; with n_kv = 0 every row is one that sees no key.
+ * attention; 1 is multi-query). Query head h reads key/value head h / (heads / kv_heads). Zero lengths are sizes like
+ * any other: with n_q = 0, batch = 0 or heads = 0 nothing is written; with n_kv = 0 every row is one that sees no key.
  *
- * With CLATTN_VARLEN, `batch` counts sequences, which lie end to end in tensors of [heads, total, d], and n_q and n_kv are the longest
- * sequence's lengths, or any larger ones.
+ * With CLATTN_VARLEN, `batch` counts sequences, which lie end to end in tensors of [heads, total, d], and n_q and n_kv
+ * are the longest sequence's lengths, or any larger ones.
  *
  * A row that sees no key gets O = 0, LSE = -inf, m = -inf, l = 0 (with a sink: LSE and m the sink, l = 1). */
 struct clattn_shape {
@@ -119,10 +122,10 @@ struct clattn_shape {
     int64_t n_kv;
 };
 
-/* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row + c*column,
- * counted in elements of the tensor's type from the start of its buffer or array. Strides are not negative. All four
- * strides 0 is the default: dense [batch, heads, n, d], in that order. Strides of inputs may be 0 (broadcast) or overlap;
- * an output must have a place of its own for each element. */
+/* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row +
+ * c*column, counted in elements of the tensor's type from the start of its buffer or array. Strides are not negative.
+ * All four strides 0 is the default: dense [batch, heads, n, d], in that order. Strides of inputs may be 0 (broadcast)
+ * or overlap; an output must have a place of its own for each element. */
 struct clattn_layout {
     int64_t offset;
     int64_t batch;

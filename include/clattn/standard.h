@@ -6,28 +6,30 @@
 
 CLATTN_BEGIN_DECLS
 
-/* Standard attention: the three steps that FlashAttention fuses, one after the other, with the n_q x n_kv matrix in device
- * memory. Both matrix products are CLBlast's (SGEMM); P overwrites S. It is the baseline that clattn is measured against,
- * and a check that shares no kernel with it. 16-bit tensors, and layouts that a GEMM cannot take, are first copied to fp32.
+/* Standard attention: the three steps that FlashAttention fuses, one after the other, with the n_q x n_kv matrix in
+ * device memory. Both matrix products are CLBlast's (SGEMM); P overwrites S. It is the baseline that clattn is measured
+ * against, and a check that shares no kernel with it. 16-bit tensors, and layouts that a GEMM cannot take, are first
+ * copied to fp32.
  *
  * It has the forward pass alone, without score modifications: problem.features is 0. The results are those of
  * clattn_forward_enqueue up to rounding, where V is finite: a key that a row does not see has P = 0,
  * and 0 times the infinity or NaN of its value is NaN here.
  *
- * The workspace grows with n_q * n_kv: it holds that matrix for as many heads as follow each other at constant strides (all of them,
- * where the tensors are dense and heads are not grouped), up to what CLBlast can address, which counts in 32 bits.
- * CLBlast allocates copies of its own beside it while a call runs. */
+ * The workspace grows with n_q * n_kv: it holds that matrix for as many heads as follow each other at constant strides
+ * (all of them, where the tensors are dense and heads are not grouped), up to what CLBlast can address, which counts in
+ * 32 bits. CLBlast allocates copies of its own beside it while a call runs. */
 
-/* The exact workspace in bytes. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_TYPE, CLATTN_TOO_LARGE. */
+/* The exact workspace in bytes. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_TYPE,
+ * CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *context,
                                                          const struct clattn_problem *problem,
                                                          const struct clattn_forward_args *args, size_t *bytes);
 
-/* As clattn_forward_enqueue, with the workspace of that size in args. The first call for a type compiles: CLBlast keeps its
- * kernels, and the context its own. It may block meanwhile.
+/* As clattn_forward_enqueue, with the workspace of that size in args. The first call for a type compiles: CLBlast keeps
+ * its kernels, and the context its own. It may block meanwhile.
  *
- * CLBlast lets go of its kernels as soon as they are enqueued. OpenCL allows that, but NVIDIA's driver (580.159) crashes
- * when such a kernel's command was held back by a user event: there, complete the user event before the call.
+ * CLBlast lets go of its kernels as soon as they are enqueued. OpenCL allows that, but NVIDIA's driver (580.159)
+ * crashes when such a kernel's command was held back by a user event: there, complete the user event before the call.
  *
  * Threads: any. Calls take turns, through the whole process, since CLBlast 1.5 is not safe otherwise. */
 CLATTN_API clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,

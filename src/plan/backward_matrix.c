@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. The figures behind its
- * table are in tests/data/measured/h200-backward-matrix-notes.md. */
+ * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. The figures behind
+ * its table are in tests/data/measured/h200-backward-matrix-notes.md. */
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include <stddef.h>
@@ -30,7 +30,8 @@ static int fixed_rows(const struct cla_config *config, int side)
 static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
     const int64_t row = cla_matrix_pitch(problem->d) + cla_matrix_pitch(problem->d_v);
-    const int64_t moving = config->backward_matrix.side[side].moving, stages = config->backward_matrix.side[side].stages;
+    const int64_t moving = config->backward_matrix.side[side].moving,
+                  stages = config->backward_matrix.side[side].stages;
     return (uint64_t)(fixed_rows(config, side) * row + stages * moving * (row + 12) + 16);
 }
 
@@ -45,7 +46,8 @@ static int sub_groups(const struct cla_config *config)
     return config->work_group_size / config->backward_matrix.lanes;
 }
 
-/* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay. */
+/* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay.
+ */
 static int64_t side_words(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
     const int elements = CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes;
@@ -53,8 +55,10 @@ static int64_t side_words(const struct clattn_problem *problem, const struct cla
     const int split = config->backward_matrix.side[side].split;
     const int tiles = fixed_rows(config, side) * split / (CLA_PIECE * sub_groups(config));
     const int gradients = side == DQ ? pieces : (pieces + pieces_v) / split;
-    const int kept = config->backward_matrix.side[side].fixed_registers ? (pieces + pieces_v) * elements / 2 : elements / 2;
-    return (int64_t)tiles * (gradients * elements + 2 * config->backward_matrix.side[side].slice / CLA_PIECE * elements + kept) +
+    const int kept =
+        config->backward_matrix.side[side].fixed_registers ? (pieces + pieces_v) * elements / 2 : elements / 2;
+    return (int64_t)tiles *
+               (gradients * elements + 2 * config->backward_matrix.side[side].slice / CLA_PIECE * elements + kept) +
            elements / 2 + 24;
 }
 
@@ -211,12 +215,14 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 {
     if (!find(capabilities, problem, config))
         return nothing_fits(capabilities, problem, config, error);
-    const struct cla_backward_side *dq = &config->backward_matrix.side[DQ], *dk_dv = &config->backward_matrix.side[DK_DV];
+    const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
+                                   *dk_dv = &config->backward_matrix.side[DK_DV];
     info->estimate = estimate(problem, config);
-    cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
-                  "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
-                  "(dK, dV)",
-                  sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
+    cla_plan_step(
+        info, "sub-groups", config->b_r, config->b_c,
+        "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
+        "(dK, dV)",
+        sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "the fixed side, and the moving one %s (dQ) and %s (dK, dV): %llu of %llu bytes",
                   dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
@@ -247,7 +253,8 @@ static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const
     struct cla_error unused;
     struct cla_config config = nvidia_config(capabilities);
     return !cla_matrix_check_problem(problem, matrix_name, &unused) &&
-           !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) && find(capabilities, problem, &config);
+           !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
+           find(capabilities, problem, &config);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
@@ -284,11 +291,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
     for (int i = 0; i < SIDES; i++) {
         const struct cla_backward_side *side = &config->backward_matrix.side[i];
-        cla_text_printf(text,
-                        "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
-                        "#define CLATTN_%s_SPLIT %d\n#define CLATTN_%s_STAGES %d\n",
-                        names[i], side->fixed_registers, names[i], side->moving, names[i], side->slice, names[i],
-                        side->split, names[i], side->stages);
+        cla_text_printf(
+            text,
+            "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
+            "#define CLATTN_%s_SPLIT %d\n#define CLATTN_%s_STAGES %d\n",
+            names[i], side->fixed_registers, names[i], side->moving, names[i], side->slice, names[i], side->split,
+            names[i], side->stages);
     }
 }
 
@@ -297,12 +305,20 @@ static bool unoptimised(const struct clattn_capabilities *capabilities)
     return capabilities->type == CLATTN_DEVICE_CPU;
 }
 
-static const char *const nvidia_files[] = {"common/types.clh",         "common/score.clh", "common/philox.clh",
-                                           "matrix/nvidia_mma.clh",    "common/matrix_tiles.clh",
-                                           "backward_matrix.cl",       NULL};
-static const char *const emulated_files[] = {"common/types.clh",       "common/score.clh", "common/philox.clh",
-                                             "matrix/emulated.clh",    "common/matrix_tiles.clh",
-                                             "backward_matrix.cl",     NULL};
+static const char *const nvidia_files[] = {"common/types.clh",
+                                           "common/score.clh",
+                                           "common/philox.clh",
+                                           "matrix/nvidia_mma.clh",
+                                           "common/matrix_tiles.clh",
+                                           "backward_matrix.cl",
+                                           NULL};
+static const char *const emulated_files[] = {"common/types.clh",
+                                             "common/score.clh",
+                                             "common/philox.clh",
+                                             "matrix/emulated.clh",
+                                             "common/matrix_tiles.clh",
+                                             "backward_matrix.cl",
+                                             NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
 const struct cla_skeleton cla_backward_matrix = {

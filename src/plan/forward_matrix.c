@@ -3,20 +3,12 @@
  * The planner's side of cl/forward_matrix.cl, over NVIDIA's tensor cores and over the emulation: what a configuration
  * costs, and which one to take. The figures are in tests/data/measured/h200-forward-matrix-notes.md. */
 #include "plan/checked.h"
+#include "plan/matrix_units.h"
 #include "plan/planner.h"
-#include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 enum {
-    PIECE = 16,          /* rows and columns of what a matrix instruction takes */
-    LARGEST_D = 256,     /* beyond, a sub-group's outputs do not fit its registers */
-    MOST_ROW_TILES = 4,  /* that the kernel takes; planned are 1 and 2 */
-    ADDED_BYTES = 128,   /* NVIDIA's driver adds them to the kernel's array */
-    TENSOR_CORES = 705,  /* the first NVIDIA compute capability with ldmatrix, */
-    BF16_PRODUCTS = 800, /* and with bf16 products and asynchronous copies */
-    NVIDIA_LANES = 32,
-    EMULATED_LANES = 1
+    MOST_ROW_TILES = 4 /* that the kernel takes; planned are 1 and 2 */
 };
 
 static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_matrix_emulated";
@@ -24,17 +16,6 @@ static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_m
 static const char *name_of(const struct cla_config *config)
 {
     return config->matrix.compute_capability ? matrix_name : emulated_name;
-}
-
-static int pieces(int elements)
-{
-    return (elements + PIECE - 1) / PIECE;
-}
-
-/* Bytes of a tile's row: an odd number of 16-byte chunks. */
-static int pitch(int columns)
-{
-    return (2 * pieces(columns) | 1) * 16;
 }
 
 static int smaller(int a, int b)
@@ -50,7 +31,7 @@ static int widest(const struct clattn_problem *problem)
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t d = pitch(problem->d), d_v = pitch(problem->d_v);
+    const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
     return (uint64_t)(inputs > outputs ? inputs : outputs) + 16;
 }
@@ -60,82 +41,17 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const bool emulated = config->matrix.compute_capability == 0;
-    const int rows = config->matrix.row_tiles, elements = PIECE * PIECE / config->matrix.lanes;
+    const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->matrix.lanes;
     const int operand = emulated ? elements : elements / 2;
-    const int kept = config->matrix.q_registers ? rows * pieces(problem->d) : rows;
-    const int words = rows * (config->matrix.keys / PIECE + pieces(problem->d_v)) * elements + (kept + 1) * operand +
-                      4 * rows * (emulated ? PIECE : 2) + 24;
+    const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
+    const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
+                      (kept + 1) * operand + 4 * rows * (emulated ? CLA_PIECE : 2) + 24;
     return (uint64_t)words * 4;
 }
 
 static int group_size(const struct cla_config *config)
 {
-    return config->b_r / (PIECE * config->matrix.row_tiles) * config->matrix.lanes;
-}
-
-/* Beyond about 1e8 the kernel's bound of scores not seen, -1e30, times the scale is no longer a float. */
-static bool scale_is_moderate(const struct clattn_problem *problem)
-{
-    return fabs((double)problem->scale) * 1.4426950408889634 < 1e8;
-}
-
-/* What no device can make up for. */
-static clattn_status check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
-{
-    if (clattn_dtype_size(problem->dtype) != 2)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "
-                        "another skeleton",
-                        clattn_dtype_name(problem->dtype), name);
-    if (widest(problem) > LARGEST_D)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.%s is %d: %s takes head dimensions from 1 to %d: take another skeleton",
-                        problem->d > LARGEST_D ? "d" : "d_v", widest(problem), name, LARGEST_D);
-    if (!scale_is_moderate(problem))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.scale is %g: %s takes scales between -6.9e7 and 6.9e7: take another skeleton",
-                        (double)problem->scale, name);
-    return CLATTN_SUCCESS;
-}
-
-static bool has_extension(const struct clattn_capabilities *capabilities, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = capabilities->extensions; (at = strstr(at, name)); at += length)
-        if ((at == capabilities->extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
-static clattn_status check_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                                  struct cla_error *error)
-{
-    const int capability = (int)capabilities->nv_compute_capability;
-    if (!has_extension(capabilities, "cl_nv_device_attribute_query") || capability < TENSOR_CORES)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.skeleton is \"%s\", and the device %s has compute capability %d.%d (0.0: none): it "
-                        "runs on NVIDIA devices from 7.5 on, with cl_nv_device_attribute_query: take another skeleton",
-                        matrix_name, capabilities->device_name, capability / 100, capability % 100);
-    if (problem->dtype == CLATTN_BF16 && capability < BF16_PRODUCTS)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.dtype is bf16: %s takes it from compute capability 8.0 on, and the device %s has "
-                        "%d.%d: take CLATTN_FP16, or another skeleton",
-                        matrix_name, capabilities->device_name, capability / 100, capability % 100);
-    return CLATTN_SUCCESS;
-}
-
-/* What a device lets a configuration use. */
-struct limits {
-    uint64_t local_bytes;
-    int64_t items;
-};
-
-static struct limits limits_of(const struct clattn_capabilities *capabilities)
-{
-    const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
-    const uint64_t local = cla_usable_local_bytes(capabilities);
-    return (struct limits){.local_bytes = local > ADDED_BYTES ? local - ADDED_BYTES : 0,
-                           .items = first && first < items ? first : items};
+    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->matrix.lanes;
 }
 
 /* The fastest of those timed on an H200 with 512 rows and more, by the larger of d and d_v: the first row that applies.
@@ -150,14 +66,15 @@ static const struct {
 } timed[] = {
     {32, false, 0, 128, 128, 64, 2, 1}, {64, true, WHOLE_TILES, 128, 128, 128, 2, 0},
     {64, false, 0, 128, 64, 64, 2, 1},  {128, false, 0, 128, 64, 64, 2, 0},
-    {192, false, 0, 64, 32, 32, 1, 0},  {LARGEST_D, false, 0, 128, 64, 64, 1, 0},
+    {192, false, 0, 64, 32, 32, 1, 0},  {CLA_MATRIX_LARGEST_D, false, 0, 128, 64, 64, 1, 0},
 };
 
 static void take_timed(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_config *config)
 {
     size_t i = 0;
-    while (timed[i].most_d < widest(problem) || (timed[i].full_only && (problem->causal != CLATTN_FULL || problem->features)) ||
+    while (timed[i].most_d < widest(problem) ||
+           (timed[i].full_only && (problem->causal != CLATTN_FULL || problem->features)) ||
            timed[i].least_local_bytes > cla_usable_local_bytes(capabilities))
         i++;
     config->b_r = timed[i].b_r;
@@ -202,48 +119,48 @@ static void suit_block_mask(const struct clattn_problem *problem, struct cla_con
 {
     if (!problem->block_q || !problem->block_kv)
         return;
-    config->b_r = dividing(problem->block_q, config->b_r, PIECE * config->matrix.row_tiles, 64);
+    config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
     if (config->b_r <= 64 && widest(problem) > 64)
         config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
-    config->b_c = dividing(problem->block_kv, config->b_c, PIECE, 32);
+    config->b_c = dividing(problem->block_kv, config->b_c, CLA_PIECE, 32);
     config->matrix.keys = smaller(config->matrix.keys, config->b_c);
     while (config->b_c % config->matrix.keys)
-        config->matrix.keys -= PIECE;
+        config->matrix.keys -= CLA_PIECE;
 }
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int sub_groups = problem->work_group_size / config->matrix.lanes;
-    if (problem->b_r % PIECE || problem->work_group_size % config->matrix.lanes)
+    if (problem->b_r % CLA_PIECE || problem->work_group_size % config->matrix.lanes)
         return false;
     if (problem->b_r)
         config->b_r = problem->b_r;
     else if (sub_groups)
-        config->b_r = PIECE * config->matrix.row_tiles * sub_groups;
+        config->b_r = CLA_PIECE * config->matrix.row_tiles * sub_groups;
     if (sub_groups)
-        config->matrix.row_tiles = config->b_r / PIECE / sub_groups;
+        config->matrix.row_tiles = config->b_r / CLA_PIECE / sub_groups;
     else
-        while (config->b_r / PIECE % config->matrix.row_tiles)
+        while (config->b_r / CLA_PIECE % config->matrix.row_tiles)
             config->matrix.row_tiles--;
     return config->matrix.row_tiles >= 1 && config->matrix.row_tiles <= MOST_ROW_TILES &&
            (!sub_groups || group_size(config) == problem->work_group_size) &&
-           config->b_r % (PIECE * config->matrix.row_tiles) == 0;
+           config->b_r % (CLA_PIECE * config->matrix.row_tiles) == 0;
 }
 
 static bool take_forced_keys(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (problem->b_c % PIECE)
+    if (problem->b_c % CLA_PIECE)
         return false;
     if (problem->b_c)
         config->b_c = problem->b_c;
     while (config->b_c % config->matrix.keys)
-        config->matrix.keys -= PIECE;
+        config->matrix.keys -= CLA_PIECE;
     return true;
 }
 
 static bool halve_keys(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (problem->b_c || config->b_c <= PIECE)
+    if (problem->b_c || config->b_c <= CLA_PIECE)
         return false;
     config->b_c /= 2;
     config->matrix.keys = smaller(config->matrix.keys, config->b_c);
@@ -254,15 +171,15 @@ static bool halve_keys(const struct clattn_problem *problem, struct cla_config *
 static bool halve_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int row_tiles = config->matrix.row_tiles;
-    if (problem->b_r || config->b_r <= PIECE || (problem->work_group_size && row_tiles == 1))
+    if (problem->b_r || config->b_r <= CLA_PIECE || (problem->work_group_size && row_tiles == 1))
         return false;
     config->b_r /= 2;
-    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, config->b_r / PIECE);
+    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, config->b_r / CLA_PIECE);
     return true;
 }
 
 /* Keys before rows: each row that shares a tile saves reading it once more. */
-static bool fit(const struct limits *limits, const struct clattn_problem *problem, struct cla_config *config)
+static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, struct cla_config *config)
 {
     while (group_size(config) > limits->items)
         if (!halve_rows(problem, config))
@@ -277,7 +194,7 @@ static bool fit(const struct limits *limits, const struct clattn_problem *proble
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
-    const struct limits limits = limits_of(capabilities);
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     take_timed(capabilities, problem, config);
     suit_turing(problem, config);
     suit_few_rows(problem, config);
@@ -290,8 +207,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
  * costs whatever the rows that share it, and whatever its keys. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const double d = pieces(problem->d), d_v = pieces(problem->d_v), products = d + d_v;
-    const double q_loads = config->matrix.q_registers ? 0 : d * PIECE / config->matrix.keys;
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), products = d + d_v;
+    const double q_loads = config->matrix.q_registers ? 0 : d * CLA_PIECE / config->matrix.keys;
     const double loads = (products / config->matrix.row_tiles + q_loads) * 617 / 465;
     const double copies = 16 * products / config->b_r, barriers = 32.0 / config->b_c;
     return (products > loads ? products : loads) + 4 + copies + barriers;
@@ -300,7 +217,7 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   const struct cla_config *config, struct cla_error *error)
 {
-    const struct limits limits = limits_of(capabilities);
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     const int lanes = config->matrix.lanes;
     if (problem->b_r || problem->b_c || problem->work_group_size)
         return cla_fail(error, CLATTN_NOTHING_FITS,
@@ -324,12 +241,13 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "%d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, and "
                   "scores are held for %d keys at a time",
                   config->work_group_size / config->matrix.lanes, config->matrix.lanes,
-                  config->matrix.lanes == 1 ? "" : "s", PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
+                  config->matrix.lanes == 1 ? "" : "s", CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s",
+                  keys);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q %s, and K and V twice, so that a tile arrives while the one before is used: %llu of %llu bytes",
                   config->matrix.q_registers ? "passes through to registers" : "stays",
                   (unsigned long long)local_bytes(problem, config),
-                  (unsigned long long)limits_of(capabilities).local_bytes);
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
 static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -344,17 +262,16 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 
 static struct cla_config nvidia_config(const struct clattn_capabilities *capabilities)
 {
-    const int capability = (int)capabilities->nv_compute_capability;
     return (struct cla_config){
-        .matrix = {.lanes = NVIDIA_LANES, .compute_capability = capability / 100 * 10 + capability % 100}};
+        .matrix = {.lanes = CLA_NVIDIA_LANES, .compute_capability = cla_matrix_capability(capabilities)}};
 }
 
 static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    clattn_status status = check_problem(problem, matrix_name, error);
+    clattn_status status = cla_matrix_check_problem(problem, matrix_name, error);
     if (!status)
-        status = check_nvidia(capabilities, problem, error);
+        status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
     *config = nvidia_config(capabilities);
     return status ? status : take(capabilities, problem, config, info, error);
 }
@@ -365,7 +282,8 @@ static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const
 {
     struct cla_error unused;
     struct cla_config config = nvidia_config(capabilities);
-    return !check_problem(problem, matrix_name, &unused) && !check_nvidia(capabilities, problem, &unused) &&
+    return !cla_matrix_check_problem(problem, matrix_name, &unused) &&
+           !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
            find(capabilities, problem, &config);
 }
 
@@ -373,8 +291,8 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      const struct clattn_problem *problem, struct cla_config *config,
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = check_problem(problem, emulated_name, error);
-    *config = (struct cla_config){.matrix = {.lanes = EMULATED_LANES}};
+    const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
+    *config = (struct cla_config){.matrix = {.lanes = CLA_EMULATED_LANES}};
     return status ? status : take(capabilities, problem, config, info, error);
 }
 
@@ -405,10 +323,20 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles);
 }
 
-static const char *const nvidia_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/nvidia_mma.clh",
-                                           "common/matrix_tiles.clh", "forward_matrix.cl", NULL};
-static const char *const emulated_files[] = {"common/types.clh", "common/score.clh", "common/philox.clh", "matrix/emulated.clh",
-                                             "common/matrix_tiles.clh", "forward_matrix.cl", NULL};
+static const char *const nvidia_files[] = {"common/types.clh",
+                                           "common/score.clh",
+                                           "common/philox.clh",
+                                           "matrix/nvidia_mma.clh",
+                                           "common/matrix_tiles.clh",
+                                           "forward_matrix.cl",
+                                           NULL};
+static const char *const emulated_files[] = {"common/types.clh",
+                                             "common/score.clh",
+                                             "common/philox.clh",
+                                             "matrix/emulated.clh",
+                                             "common/matrix_tiles.clh",
+                                             "forward_matrix.cl",
+                                             NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

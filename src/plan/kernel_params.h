@@ -44,6 +44,6 @@ _Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 12 * 4, "the 
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
 #define CLA_FEATURE_SCORE_MOD 1024u
-#define CLA_FEATURE_MASK_MOD 2048u
+#define CLA_FEATURE_MASK_MOD  2048u
 
 #endif

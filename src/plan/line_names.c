@@ -7,7 +7,8 @@
 
 static const char whole[] = "<kernel>:";
 
-/* What a physical line, counted from 1, is called: the last directive before it says. name is "" where there is none. */
+/* What a physical line, counted from 1, is called: the last directive before it says. name is "" where there is none.
+ */
 struct place {
     char name[64];
     long line;
@@ -34,7 +35,7 @@ void cla_name_lines(const char *program, struct cla_error *error)
 {
     struct cla_text text = {0};
     const char *at = error->text;
-    for (const char *found; (found = strstr(at, whole)); ) {
+    for (const char *found; (found = strstr(at, whole));) {
         char *end;
         const long number = strtol(found + strlen(whole), &end, 10);
         const struct place place = find_place(program, number);

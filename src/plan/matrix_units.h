@@ -9,10 +9,10 @@
 
 /* What the skeletons on matrix units have in common: which problems and devices these take, and how their tiles lie. */
 enum {
-    CLA_PIECE = 16,           /* rows and columns of what a matrix instruction takes */
+    CLA_PIECE = 16,             /* rows and columns of what a matrix instruction takes */
     CLA_MATRIX_LARGEST_D = 256, /* beyond, a sub-group's results do not fit its registers */
-    CLA_NVIDIA_LANES = 32,    /* items of a sub-group, */
-    CLA_EMULATED_LANES = 1    /* and in the emulation */
+    CLA_NVIDIA_LANES = 32,      /* items of a sub-group, */
+    CLA_EMULATED_LANES = 1      /* and in the emulation */
 };
 
 /* The 16 x 16 pieces that so many rows or columns take. */

@@ -66,7 +66,8 @@ static clattn_status pick_skeleton(const struct clattn_capabilities *capabilitie
     char names[256];
     list_skeletons(problem->pass, names, sizeof names);
     if (problem->skeleton)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"%s\": it is NULL (planned) or, for this pass, one of %s",
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.skeleton is \"%s\": it is NULL (planned) or, for this pass, one of %s",
                         problem->skeleton, names);
     return cla_fail(error, CLATTN_NOTHING_FITS, "no skeleton (%s) runs on the device %s", names,
                     capabilities->device_name);

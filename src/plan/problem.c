@@ -59,7 +59,8 @@ static clattn_status check_block(const char *name, int value, bool wanted, struc
                         name, value);
     if (wanted && (value < 16 || value % 16 || value > 65536))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.%s is %d: with CLATTN_BLOCK_MASK it is a multiple of 16 from 16 to 65536", name, value);
+                        "problem.%s is %d: with CLATTN_BLOCK_MASK it is a multiple of 16 from 16 to 65536", name,
+                        value);
     return CLATTN_SUCCESS;
 }
 
@@ -108,8 +109,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
                         (int)problem->causal);
     /* The kernels multiply it by log2(e), so that must stay finite too. */
     if (!isfinite(problem->scale) || !isfinite(problem->scale * 1.44269504f))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
     if (problem->expected_n_q < 0 || problem->expected_n_kv < 0)
         return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a length",
                         problem->expected_n_q < 0 ? "expected_n_q" : "expected_n_kv",

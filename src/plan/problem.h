@@ -6,10 +6,12 @@
 #include <clattn/problem.h>
 #include <stdbool.h>
 
-/* Lengths stay below this, so that a kernel's 32-bit row and key numbers cannot overflow, rounded up to a block included. */
+/* Lengths stay below this, so that a kernel's 32-bit row and key numbers cannot overflow, rounded up to a block
+ * included. */
 #define CLA_MAX_LENGTH (INT64_C(0x7fffffff) - 4096)
 
-/* Checks a problem and puts its defaults in place: d_v and scale are then never 0. The skeleton's name is checked by the planner. */
+/* Checks a problem and puts its defaults in place: d_v and scale are then never 0. The skeleton's name is checked by
+ * the planner. */
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
@@ -17,15 +19,17 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
 /* The same for the sizes of a call: kv_heads is then never 0 unless heads is. */
-clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved, struct cla_error *error);
+clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
+                                struct cla_error *error);
 
 /* A tensor's logical sizes, outermost first. */
 struct cla_sizes {
     int64_t batch, heads, rows, columns;
 };
 
-/* Checks the layout of the tensor called `name` and puts the default (dense BHND) in place. *end gets one past the last element that is
- * touched, counted from the start of the buffer; 0 where the tensor is empty. For an output, no two elements may share a place. */
+/* Checks the layout of the tensor called `name` and puts the default (dense BHND) in place. *end gets one past the last
+ * element that is touched, counted from the start of the buffer; 0 where the tensor is empty. For an output, no two
+ * elements may share a place. */
 clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
                                  bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error);
 

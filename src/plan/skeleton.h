@@ -11,8 +11,8 @@ struct cla_backward_side {
     int moving, slice, fixed_registers, stages, split;
 };
 
-/* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the head of
- * its .cl file says. */
+/* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the
+ * head of its .cl file says. */
 struct cla_config {
     int b_r, b_c, work_group_size;
     union {
@@ -22,7 +22,7 @@ struct cla_config {
         struct {
             int vector_width, row_vectors, micro;
             int stream; /* backward_cpu */
-        } cpu; /* forward_cpu and backward_cpu */
+        } cpu;          /* forward_cpu and backward_cpu */
         struct {
             int row_tiles, keys, q_registers;
             int lanes;              /* items of a sub-group */
@@ -35,12 +35,13 @@ struct cla_config {
     };
 };
 
-/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is a program of its
- * own, CLATTN_KERNEL its number. A forward skeleton has one, which CLATTN_STATE turns into accumulate. */
+/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is
+ * a program of its own, CLATTN_KERNEL its number. A forward skeleton has one, which CLATTN_STATE turns into accumulate.
+ */
 enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
 
-/* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The planner
- * loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.
+/* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The
+ * planner loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.
  *
  * The functions are pure. `problem` is resolved (see problem.h). */
 struct cla_skeleton {
@@ -48,17 +49,18 @@ struct cla_skeleton {
     bool backward;              /* it serves CLATTN_BACKWARD; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
     const char *const *files;   /* program text: files under cl/, in order, ended by NULL */
     const char *const *entries; /* the kernel functions, ended by NULL */
-    int tile_element_bytes;   /* of what its tiles of Q, K and V hold: the paper's M counts these */
+    int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
 
-    /* Chooses a configuration that fits, honouring the choices forced by `problem`; adds its steps to `info` with cla_plan_step().
-     * CLATTN_NOTHING_FITS with the numbers where there is none. */
+    /* Chooses a configuration that fits, honouring the choices forced by `problem`; adds its steps to `info` with
+     * cla_plan_step(). CLATTN_NOTHING_FITS with the numbers where there is none. */
     clattn_status (*choose)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
 
-    /* Makes *config the next smaller one, for when the device's compiler shows that it does not fit after all. False: none. */
+    /* Makes *config the next smaller one, for when the device's compiler shows that it does not fit after all. False:
+     * none. */
     bool (*step_down)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config);
 
@@ -68,7 +70,8 @@ struct cla_skeleton {
     /* Whether the device's compiler should leave this text unoptimised (NULL: no). */
     bool (*unoptimised)(const struct clattn_capabilities *capabilities);
 
-    /* Writes the skeleton's own #define lines; those every kernel has (type, d, d_v, b_r, b_c, causal) are written for it. */
+    /* Writes the skeleton's own #define lines; those every kernel has (type, d, d_v, b_r, b_c, causal) are written for
+     * it. */
     void (*define)(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An OpenCL layer (OPENCL_LAYERS=/path/of/this.so) that makes a chosen call fail or a chosen read lie, and counts references. It knows the
- * entry points of OpenCL 1.2 that work on buffers, which are all that clattn and CLBlast use; others pass unseen.
+ * An OpenCL layer (OPENCL_LAYERS=/path/of/this.so) that makes a chosen call fail or a chosen read lie, and counts
+ * references. It knows the entry points of OpenCL 1.2 that work on buffers, which are all that clattn and CLBlast use;
+ * others pass unseen.
  *
  * Calls that make, build, set, enqueue, retain or ask fail before anything happens. Waiting calls fail late: the work
  * is done and the answer is an error, since otherwise no program could know when its memory is its own again. Releases
@@ -170,12 +171,13 @@ ENQUEUE(clEnqueueNDRangeKernel,
          const size_t *local, cl_uint number, const cl_event *wait_list, cl_event *event),
         (queue, kernel, dimensions, offset, global, local, number, wait_list, event))
 
-/* Inverts two bytes in the middle of what was read, which hold the sign and the exponent of one element of any type. Only
- * blocking reads can lie: the data of others is not there yet. */
+/* Inverts two bytes in the middle of what was read, which hold the sign and the exponent of one element of any type.
+ * Only blocking reads can lie: the data of others is not there yet. */
 static cl_int read_and_lie(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
                            void *data, cl_uint number, const cl_event *wait_list, cl_event *event)
 {
-    const cl_int code = target.clEnqueueReadBuffer(queue, buffer, blocking, offset, size, data, number, wait_list, event);
+    const cl_int code =
+        target.clEnqueueReadBuffer(queue, buffer, blocking, offset, size, data, number, wait_list, event);
     const size_t middle = size / 8 * 4 + 2;
     unsigned char *bytes = data;
     if (!code && blocking && atomic_fetch_sub(&reads_until_lie, 1) == 1)

@@ -32,7 +32,8 @@ struct fault_control {
     void (*corrupt_read)(long nth);
 };
 
-/* The same from the start of a program that does not know the layer: an environment variable, the number of the read. */
+/* The same from the start of a program that does not know the layer: an environment variable, the number of the read.
+ */
 #define FAULT_CORRUPT_READ "CLATTN_FAULT_CORRUPT_READ"
 
 #endif

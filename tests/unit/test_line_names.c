@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Lines that a compiler counts through the whole program get back the names that #line gave them. */
-#include "plan/line_names.h"
 #include "plan/error.h"
 #include "plan/hash.h"
+#include "plan/line_names.h"
 #include "support/unit.h"
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +44,7 @@ static void other_text_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_follow_the_directives), cmocka_unit_test(other_text_stays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_follow_the_directives),
+                                       cmocka_unit_test(other_text_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

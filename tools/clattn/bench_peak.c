@@ -104,7 +104,8 @@ static cl_int time_once(const struct bench_peak *peak, cl_int iterations, double
 
 double bench_peak_sample(const struct bench_peak *peak, double ms)
 {
-    const double seconds = fmin(fmax(ms, 1.0), 100.0) * 1e-3, iterations = peak->best * seconds * 1e12 / flops_of(peak, 1);
+    const double seconds = fmin(fmax(ms, 1.0), 100.0) * 1e-3,
+                 iterations = peak->best * seconds * 1e12 / flops_of(peak, 1);
     const cl_int rounded = (cl_int)fmin(fmax(iterations, 1.0), MAX_ITERATIONS);
     double best = 0.0, taken, total = 0.0;
     for (int i = 0; i < 4 && total < 0.02 && !time_once(peak, rounded, &taken); i++) {

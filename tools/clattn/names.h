@@ -13,9 +13,10 @@ const char *local_memory_name(enum clattn_local_memory_type type); /* "local" */
 const char *causal_name(enum clattn_causal causal);                /* "off", "bottom-right", "top-left" */
 const char *pass_name(enum clattn_pass pass);                      /* "forward", "backward", "accumulate" */
 
-/* The score modifications of a problem, without causal: "window, alibi"; "" for none. A bit's name alone, of one bit. */
+/* The score modifications of a problem, without causal: "window, alibi"; "" for none. A bit's name alone, of one bit.
+ */
 void features_text(unsigned features, char *text, size_t size);
 const char *feature_name(unsigned feature);
-void bytes_text(uint64_t bytes, char *text, size_t size);          /* "226 KiB", "139.8 GiB" */
+void bytes_text(uint64_t bytes, char *text, size_t size); /* "226 KiB", "139.8 GiB" */
 
 #endif

@@ -45,7 +45,7 @@ struct option_spec {
     const char *name;
     const char *argument; /* as help calls it; NULL for a flag */
     enum option_kind kind;
-    size_t field; /* offset in the subcommand's struct of values */
+    size_t field;     /* offset in the subcommand's struct of values */
     const char *help; /* further lines behind a line feed */
     int64_t minimum, maximum;
     const struct option_word *words;
