@@ -79,11 +79,11 @@ static int failures_of_direction(struct forward_case forward, spoil_function spo
     const struct cla_skeleton *const *skeleton = backward ? test_backward_skeletons() : test_skeletons();
     const unsigned features = forward.problem.features;
     for (int n = 0; skeleton[n]; n++) {
-        const int variant = (int)(features % 7) + n;
+        const int variant = (int)(features % 13) + n;
         forward.problem.skeleton = skeleton[n]->name;
         forward.problem.pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
         forward.problem.dtype = (enum clattn_dtype)(variant % 3);
-        if (!test_takes(&device, skeleton[n], variant, 7) || !test_serves(&device, &forward.problem))
+        if (!test_takes(&device, skeleton[n], variant, 13) || !test_serves(&device, &forward.problem))
             continue;
         if (backward) {
             failures += count_failure(&forward, "backward", backward_holds(&forward, spoil));
