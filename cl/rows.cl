@@ -36,7 +36,8 @@ CLATTN_INLINE float sum_of(float16 x)
 }
 #endif
 
-/* This item's share of the product of two rows. */
+/* This item's share of the product of two rows. Where `a` (O) is 0 it counts for nothing: a row that sees no key must not
+ * bring in what dO holds there. */
 CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_step, __global const clattn_storage *c,
                                     long c_step, int lane)
 {
@@ -45,13 +46,17 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
 #if CLATTN_WORK_GROUP_SIZE == 1
     if (a_step == 1 && c_step == 1) {
         float16 sums = (float16)(0.0f);
-        for (; x + 16 <= CLATTN_D_V; x += 16)
-            sums += clattn_load16(a + x) * clattn_load16(c + x);
+        for (; x + 16 <= CLATTN_D_V; x += 16) {
+            const float16 factor = clattn_load16(a + x);
+            sums += select(factor * clattn_load16(c + x), (float16)(0.0f), factor == (float16)(0.0f));
+        }
         sum = sum_of(sums);
     }
 #endif
-    for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS)
-        sum += clattn_load(a + x * a_step) * clattn_load(c + x * c_step);
+    for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS) {
+        const float factor = clattn_load(a + x * a_step);
+        sum += factor == 0.0f ? 0.0f : factor * clattn_load(c + x * c_step);
+    }
     return sum;
 }
 
@@ -107,10 +112,10 @@ clattn_d_sinks(__global const float *lse, __global const float *delta, __global 
         const clattn_view view = clattn_open(b, h, heads, n_q, 0 CLATTN_SCORE_ARGUMENTS);
         for (int i = self; i < view.n_q; i += CLATTN_WORK_GROUP_SIZE) {
             const float row_lse = lse[clattn_at(lse_at, b, h, view.row_base + i)];
-            /* Not every device's exp(-inf) is 0. */
-            const bool none = row_lse == -INFINITY || view.sink == -INFINITY;
-            const float weight = none ? 0.0f : exp(view.sink - row_lse);
-            const float x = -weight * delta[clattn_at(delta_at, b, h, view.row_base + i)] - lost;
+            /* What has no weight counts for nothing, whatever dO holds there. */
+            const float weight = row_lse == -INFINITY ? 0.0f : exp(view.sink - row_lse);
+            const float part = weight * delta[clattn_at(delta_at, b, h, view.row_base + i)];
+            const float x = (weight == 0.0f ? 0.0f : -part) - lost;
             const float next = sum + x;
             lost = (next - sum) - x;
             sum = next;

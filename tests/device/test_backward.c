@@ -10,9 +10,6 @@
 #include <string.h>
 
 static struct test_device device;
-static struct random chance;
-
-enum { MOST_WORK = 1 << 20, EVERYTHING = (1 << CASE_FEATURES) - 1 };
 
 static bool check(struct forward_case forward, const struct cla_skeleton *skeleton, unsigned wanted)
 {
@@ -53,60 +50,6 @@ static void shapes(void **state)
                 failures += !check(forward, *skeleton, BACKWARD_ALL);
         }
     assert_int_equal(failures, 0);
-}
-
-static bool check_shapes(struct forward_case forward, const struct cla_skeleton *skeleton)
-{
-    bool right = true;
-    for (int n = 0; n < 3; n++) {
-        right = check(forward, skeleton, BACKWARD_ALL) && right;
-        case_vary(&chance, MOST_WORK, &forward);
-    }
-    return right;
-}
-
-/* Where a skeleton is not at home its compilation is the price: one set of three features, with small head dimensions.
- */
-static int failures_of(int features, int count)
-{
-    int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
-        for (int n = 0; n < count; n++) {
-            const unsigned wanted =
-                features == 1 ? 1u << n % CASE_FEATURES : case_random_features(&chance, features, EVERYTHING);
-            struct forward_case forward = case_random(&chance, wanted, MOST_WORK);
-            if (!at_home(*skeleton)) {
-                forward.problem.d = forward.problem.d_v = 32;
-                case_vary(&chance, MOST_WORK, &forward);
-            }
-            if (at_home(*skeleton) || (features == 3 && n == 0))
-                failures += !check_shapes(forward, *skeleton);
-        }
-    return failures;
-}
-
-static void every_feature_alone(void **state)
-{
-    (void)state;
-    assert_int_equal(failures_of(1, CASE_FEATURES), 0);
-}
-
-static void pairs(void **state)
-{
-    (void)state;
-    assert_int_equal(failures_of(2, 4), 0);
-}
-
-static void triples(void **state)
-{
-    (void)state;
-    assert_int_equal(failures_of(3, 4), 0);
-}
-
-static void all_at_once(void **state)
-{
-    (void)state;
-    assert_int_equal(failures_of(CASE_FEATURES, 1), 0);
 }
 
 static struct forward_case small(unsigned features)
@@ -285,14 +228,9 @@ int main(void)
         cmocka_unit_test(gradients_alone),
         cmocka_unit_test(grouped_heads_are_summed),
         cmocka_unit_test(shapes),
-        cmocka_unit_test(every_feature_alone),
-        cmocka_unit_test(pairs),
-        cmocka_unit_test(triples),
-        cmocka_unit_test(all_at_once),
         cmocka_unit_test(the_same_bits_every_time),
     };
     test_device_open(&device);
-    chance.state = case_seed();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
     return failures;
