@@ -9,11 +9,12 @@
 
 CLATTN_BEGIN_DECLS
 
-/* Compiled programs are kept twice: in the context, where each program is built once however many threads ask for it, and
- * on disk, one file a program, so that the next run need not compile.
+/* Compiled programs are kept twice: in the context, where each program is built once however many threads ask for it,
+ * and on disk, one file a program, so that the next run need not compile.
  *
  * The directory is the one given to the context; by default $CLATTN_CACHE_DIR, else $XDG_CACHE_HOME/clattn, else
- * $HOME/.cache/clattn. CLATTN_CACHE_DIR set to the empty string keeps nothing. In a set-user-ID program the variables are ignored.
+ * $HOME/.cache/clattn. CLATTN_CACHE_DIR set to the empty string keeps nothing. In a set-user-ID program the variables
+ * are ignored.
  *
  * A file's name is a 128-bit hash of the program's text, its build options, the platform's, device's and driver's names
  * and versions and the library's version, so that a changed driver or library never meets an old file. The file repeats
@@ -26,8 +27,8 @@ CLATTN_BEGIN_DECLS
  * Errors: CLATTN_INVALID_ARGUMENT where path is NULL or too small. Any thread. */
 CLATTN_API clattn_status clattn_cache_default_directory(char *path, size_t size);
 
-/* Removes the library's files, and no others, from `directory` (NULL: the default). *removed, where not NULL, gets their
- * number. A directory that does not exist is empty. Any thread; other processes may be using the directory. */
+/* Removes the library's files, and no others, from `directory` (NULL: the default). *removed, where not NULL, gets
+ * their number. A directory that does not exist is empty. Any thread; other processes may be using the directory. */
 CLATTN_API clattn_status clattn_cache_clear(const char *directory, int64_t *removed);
 
 CLATTN_END_DECLS

@@ -25,14 +25,15 @@ enum clattn_local_memory_type {
     CLATTN_LOCAL_MEMORY_GLOBAL = 2 /* ordinary device memory, behind the device's caches */
 };
 
-/* What is known of a device: everything planning depends on, and nothing else. A plain struct, so that a plan can be made
- * from what clinfo said of a device that is not here. 0, false or "" means that the device has it not, or does not say. */
+/* What is known of a device: everything planning depends on, and nothing else. A plain struct, so that a plan can be
+ * made from what clinfo said of a device that is not here. 0, false or "" means that the device has it not, or does not
+ * say. */
 struct clattn_capabilities {
     char platform_name[64];
     char platform_version[128];
     char device_name[128];
     char vendor[64];
-    char device_version[128];  /* CL_DEVICE_VERSION, "OpenCL 3.0 ..." */
+    char device_version[128]; /* CL_DEVICE_VERSION, "OpenCL 3.0 ..." */
     char driver_version[64];
     char opencl_c_version[64]; /* CL_DEVICE_OPENCL_C_VERSION, "OpenCL C 1.2 ..." */
     char extensions[4096];     /* space-separated, cut at a space where longer */
@@ -40,13 +41,13 @@ struct clattn_capabilities {
     enum clattn_device_type type;
     bool available;
     bool compiler_available;
-    bool unified_memory;       /* device and host share memory */
+    bool unified_memory; /* device and host share memory */
     uint32_t address_bits;
 
     uint32_t compute_units;
     uint32_t clock_mhz;
     uint64_t max_work_group_size;
-    uint64_t max_work_item_size;        /* in the first dimension */
+    uint64_t max_work_item_size; /* in the first dimension */
     uint32_t preferred_work_group_multiple;
     uint32_t native_vector_width_float; /* 16 where a compute unit has 512-bit vectors; 1 on most GPUs */
     uint32_t max_sub_groups;            /* per work-group */
@@ -58,17 +59,17 @@ struct clattn_capabilities {
     uint32_t cache_line_bytes;
     uint32_t base_address_align_bits;
     enum clattn_local_memory_type local_memory_type;
-    uint64_t local_memory_bytes;        /* what the device says a work-group may use */
+    uint64_t local_memory_bytes; /* what the device says a work-group may use */
 
     /* Vendor attributes. */
-    uint32_t nv_compute_capability;     /* 100 * major + minor: 900 on Hopper */
-    uint32_t nv_registers_per_group;    /* 32-bit registers that one work-group may hold */
+    uint32_t nv_compute_capability;  /* 100 * major + minor: 900 on Hopper */
+    uint32_t nv_registers_per_group; /* 32-bit registers that one work-group may hold */
     uint32_t amd_simd_per_compute_unit;
     uint64_t amd_local_memory_per_compute_unit;
 
-    /* What the device gives beyond what it says. Found by building and running tiny kernels, once per context's device and
-     * driver; from a table of known devices where the struct was filled from a dump. 0 / false: not known, plan with what
-     * the device says. */
+    /* What the device gives beyond what it says. Found by building and running tiny kernels, once per context's device
+     * and driver; from a table of known devices where the struct was filled from a dump. 0 / false: not known, plan
+     * with what the device says. */
     uint64_t static_local_memory_bytes; /* the largest __local array that a kernel may declare */
     bool half_loads;                    /* vload_half and vstore_half give the right numbers */
 };
@@ -85,7 +86,7 @@ typedef struct clattn_context clattn_context;
 /* The caller owns `context` and `device`; the library retains them for as long as the clattn_context lives. */
 struct clattn_context_params {
     cl_context context;
-    cl_device_id device;          /* one of the devices of `context` */
+    cl_device_id device; /* one of the devices of `context` */
     struct clattn_log log;
 
     /* Where compiled programs are kept from one run to the next. NULL: the default directory, see <clattn/cache.h>. "":
@@ -99,8 +100,8 @@ struct clattn_context_params {
  * OpenCL's own. */
 CLATTN_API clattn_status clattn_context_create(clattn_context **context, const struct clattn_context_params *params);
 
-/* Waits for nothing: plans made from the context must have been destroyed, their commands may still run. Sets *context to
- * NULL; accepts NULL and a handle that is NULL. */
+/* Waits for nothing: plans made from the context must have been destroyed, their commands may still run. Sets *context
+ * to NULL; accepts NULL and a handle that is NULL. */
 CLATTN_API void clattn_context_destroy(clattn_context **context);
 
 /* The capabilities of the context's device. They live as long as the context and never change; NULL for NULL. */

@@ -9,20 +9,21 @@ CLATTN_BEGIN_DECLS
 
 /* Planning: from a problem and a device's capabilities to the kernel and its block sizes.
  *
- * FlashAttention cuts Q into T_r blocks of B_r rows and K and V into T_c blocks of B_c rows. The paper (arXiv:2205.14135,
- * Algorithm 1) takes them from M, the on-chip memory counted in elements:
+ * FlashAttention cuts Q into T_r blocks of B_r rows and K and V into T_c blocks of B_c rows. The paper
+ * (arXiv:2205.14135, Algorithm 1) takes them from M, the on-chip memory counted in elements:
  *
  *     B_c = floor(M / 4d),  B_r = min(B_c, d)          (each at least 1)
  *
- * with d the larger of d and d_v. That says what fits. What is fast also depends on registers and on the limits of a work-group, so the plan starts there
- * and takes a few further steps, each with its reason. M is static_local_memory_bytes (or, where that is unknown,
- * local_memory_bytes) over the size of the type that the tiles hold. */
+ * with d the larger of d and d_v. That says what fits. What is fast also depends on registers and on the limits of a
+ * work-group, so the plan starts there and takes a few further steps, each with its reason. M is
+ * static_local_memory_bytes (or, where that is unknown, local_memory_bytes) over the size of the type that the tiles
+ * hold. */
 
 #define CLATTN_MAX_PLAN_STEPS 8
 
 /* One step of the way from the paper's block sizes to the chosen ones. */
 struct clattn_plan_step {
-    char name[24];    /* "paper", "registers", "work-group", "rows", ... */
+    char name[24]; /* "paper", "registers", "work-group", "rows", ... */
     int b_r;
     int b_c;
     char reason[232]; /* one sentence, with its numbers */
@@ -30,29 +31,30 @@ struct clattn_plan_step {
 
 /* What was planned. */
 struct clattn_plan_info {
-    char skeleton[32];           /* the structure of the kernel: "forward_matrix", "forward_simt", ... */
-    int b_r;                     /* rows of a query block */
-    int b_c;                     /* keys of a key block */
-    int work_group_size;         /* work-items that share a query block */
-    uint64_t m_elements;         /* M */
+    char skeleton[32];   /* the structure of the kernel: "forward_matrix", "forward_simt", ... */
+    int b_r;             /* rows of a query block */
+    int b_c;             /* keys of a key block */
+    int work_group_size; /* work-items that share a query block */
+    uint64_t m_elements; /* M */
     int paper_b_r;
     int paper_b_c;
-    int64_t t_r;                 /* blocks at expected_n_q and expected_n_kv; 0 where these are unknown */
+    int64_t t_r; /* blocks at expected_n_q and expected_n_kv; 0 where these are unknown */
     int64_t t_c;
-    uint64_t local_bytes;        /* local memory that one work-group uses */
-    uint64_t local_bytes_limit;  /* and what it may use */
-    uint64_t private_bytes;      /* the model's estimate of private memory per work-item: registers, if they suffice */
-    double estimate;             /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
+    uint64_t local_bytes;       /* local memory that one work-group uses */
+    uint64_t local_bytes_limit; /* and what it may use */
+    uint64_t private_bytes;     /* the model's estimate of private memory per work-item: registers, if they suffice */
+    double estimate; /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
-    char program_key[40];        /* hash of program text, options and device; "" where no program was made */
-    char constants[1024];        /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
+    char program_key[40]; /* hash of program text, options and device; "" where no program was made */
+    char constants[1024]; /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
 };
 
-/* Plans without a device: the answer that clattn_plan_create would plan on a device of these capabilities. Pure: touches no
- * OpenCL, no file, no global. Any thread.
+/* Plans without a device: the answer that clattn_plan_create would plan on a device of these capabilities. Pure:
+ * touches no OpenCL, no file, no global. Any thread.
  *
- * Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE (d or d_v out of range), CLATTN_INVALID_TYPE, CLATTN_NOTHING_FITS. */
+ * Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE (d or d_v out of range), CLATTN_INVALID_TYPE,
+ * CLATTN_NOTHING_FITS. */
 CLATTN_API clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities,
                                              const struct clattn_problem *problem, struct clattn_plan_info *info);
 

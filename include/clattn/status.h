@@ -9,7 +9,8 @@ CLATTN_BEGIN_DECLS
 /* What a call answers: 0 is success, everything else is negative.
  *
  * OpenCL's own codes keep their numbers (-5 is CL_OUT_OF_RESOURCES, -1001 is CL_PLATFORM_NOT_FOUND_KHR), and so do
- * CLBlast's (-2050 to -1003), which only the standard attention returns. The library's own stand apart, from -20001 down. */
+ * CLBlast's (-2050 to -1003), which only the standard attention returns. The library's own stand apart, from -20001
+ * down. */
 typedef int clattn_status;
 
 enum {

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The format of a file in the program cache, pure so that it can be tested byte by byte. All integers are little-endian.
+/* The format of a file in the program cache, pure so that it can be tested byte by byte. All integers are
+ * little-endian.
  *
  *     8 bytes   magic "clattn\x1a\n"
  *     4         format version (CLA_BINARY_VERSION)
@@ -14,8 +15,8 @@
  *     16        checksum: XXH3-128 of the hashes of what stands before and after these 16 bytes
  *     identity, payload
  *
- * The identity is the text whose hash names the file; a file is taken only if it is the same to the byte. OpenCL drivers
- * crash on damaged binaries, so nothing is handed to one that has not passed the checksum. */
+ * The identity is the text whose hash names the file; a file is taken only if it is the same to the byte. OpenCL
+ * drivers crash on damaged binaries, so nothing is handed to one that has not passed the checksum. */
 #define CLA_BINARY_VERSION 1
 
 /* Encodes into a malloc'ed block of *size bytes; NULL where memory is short. */

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sizes and strides come from callers and files: each product and sum of them is checked. True if the result is right. */
+/* Sizes and strides come from callers and files: each product and sum of them is checked. True if the result is right.
+ */
 static inline bool cla_multiply(int64_t a, int64_t b, int64_t *result)
 {
     return !__builtin_mul_overflow(a, b, result);

@@ -4,8 +4,8 @@
 
 #include <clattn/status.h>
 
-/* An error on its way out: what failed and the sentence that names the argument, its value and what would be right. Pure code
- * fills it; the public entry point that the caller came through reports it once (src/device/report.h). */
+/* An error on its way out: what failed and the sentence that names the argument, its value and what would be right.
+ * Pure code fills it; the public entry point that the caller came through reports it once (src/device/report.h). */
 struct cla_error {
     clattn_status status;
     char text[4096];

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 128 bits of XXH3, for keys and checksums. Not cryptographic: it guards against damage and mix-ups, not against malice. */
+/* 128 bits of XXH3, for keys and checksums. Not cryptographic: it guards against damage and mix-ups, not against
+ * malice. */
 struct cla_hash {
     uint64_t low, high;
 };

@@ -24,8 +24,8 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
 void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text);
 
 /* Adds a step to info; where all CLATTN_MAX_PLAN_STEPS are taken, replaces the last. */
-__attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int b_c,
-                                                         const char *format, ...);
+__attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r,
+                                                         int b_c, const char *format, ...);
 
 /* Local memory that a work-group may use: what was probed or is known, else what the device says. */
 uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities);

@@ -223,12 +223,9 @@ static void memory_is_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_linear),
-        cmocka_unit_test(finite_differences),
-        cmocka_unit_test(gradients_alone),
-        cmocka_unit_test(grouped_heads_are_summed),
-        cmocka_unit_test(shapes),
-        cmocka_unit_test(the_same_bits_every_time),
+        cmocka_unit_test(memory_is_linear), cmocka_unit_test(finite_differences),
+        cmocka_unit_test(gradients_alone),  cmocka_unit_test(grouped_heads_are_summed),
+        cmocka_unit_test(shapes),           cmocka_unit_test(the_same_bits_every_time),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
