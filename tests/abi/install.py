@@ -64,6 +64,10 @@ def main():
             environment = dict(os.environ, LD_LIBRARY_PATH=libdir)
             print('command:', run(command, '--version', env=environment).strip())
             run(command, 'devices', env=environment)
+            for name in ('man/man1/clattn.1', 'man/man1/clattn-run.1', 'bash-completion/completions/clattn',
+                         'zsh/site-functions/_clattn'):
+                if os.path.getsize(os.path.join(root, 'share', name)) < 100:
+                    sys.exit(f'{name}: hardly anything was installed')
     return 0
 
 

@@ -6,26 +6,28 @@
 #include <signal.h>
 #include <string.h>
 
-static const struct {
-    const struct command_spec *spec;
-    command_function run;
-} commands[] = {
-    {&devices_command, devices_main}, {&plan_command, plan_main},   {&run_command, run_main},
-    {&verify_command, verify_main},   {&bench_command, bench_main},
+const struct command commands[] = {
+    {&devices_command, devices_main},
+    {&plan_command, plan_main},
+    {&run_command, run_main},
+    {&verify_command, verify_main},
+    {&bench_command, bench_main},
+    {&completion_command, completion_main},
+    {NULL, NULL},
 };
 
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] - 1 };
 
 static void print_help(FILE *stream)
 {
     fprintf(stream,
             "Exact attention (FlashAttention) on any OpenCL device.\n\n"
-            "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn SUBCOMMAND --help\n  clattn --version\n\nSubcommands:\n");
+            "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn help SUBCOMMAND\n  clattn --version\n\nSubcommands:\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(stream, "  %-9s %s\n", commands[i].spec->name, commands[i].spec->summary);
+        fprintf(stream, "  %-10s %s\n", commands[i].spec->name, commands[i].spec->summary);
     fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
                     "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.\n"
-                    "The manual is clattn(1).\n");
+                    "The manual is clattn(1); each subcommand has its own page, such as clattn-run(1).\n");
 }
 
 static int find_command(const char *name)
