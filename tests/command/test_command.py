@@ -515,6 +515,28 @@ class Modifications(CommandTest):
         self.check(["--block-mask", file, "--block-size", "16,32"], shape=shape,
                    shown=lambda b, h, i, j: values[((b * 2 + h) * rows + i // 16) * columns + j // 32])
 
+    def compressed(self, kind, shape, kept):
+        """CSR files of kept[head][row] = columns, [2, 2, rows + 1] or [rows + 1]; the options that name them."""
+        pointers, numbers = [], []
+        for head in kept:
+            for columns in head:
+                pointers.append(len(numbers))
+                numbers += columns
+            pointers.append(len(numbers))
+        return ["--block-indptr", self.write("indptr", kind, shape, pointers), "--block-indices",
+                self.write("indices", kind, (len(numbers),), numbers), "--block-size", "16,32"]
+
+    def test_compressed_block_mask(self):
+        shape = (2, 2, 1, 40, 70)
+        heads = [[[2, 0], [], [1]], [[0], [0, 1, 2], [2]], [[], [], []], [[1], [2], [0, 1]]]  # in any order within a row
+        self.check(self.compressed("<i4", (2, 2, 4), heads), shape=shape,
+                   shown=lambda b, h, i, j: j // 32 in heads[b * 2 + h][i // 16])
+        self.check(self.compressed("<i8", (2, 4), heads[:2]), shape=shape,
+                   shown=lambda b, h, i, j: j // 32 in heads[h][i // 16])
+        self.check(self.compressed("<i4", (4,), heads[:1]) + ["--kv-chunk", "33"], shape=shape,
+                   shown=lambda b, h, i, j: j // 32 in heads[0][i // 16])
+        self.check(self.compressed("<i4", (4,), heads[2:3]), shape=shape, shown=lambda b, h, i, j: False)
+
     def test_key_lengths(self):
         for kind in ("<i4", "<i8"):
             file = self.write("lengths", kind, (2,), [4, 0])
@@ -677,6 +699,11 @@ class Modifications(CommandTest):
                 (["--dropout", "1", "--seed", "1"], ["--dropout '1'", "less than 1"]),
                 (["--dropout", "0.5"], ["--dropout", "--seed"]), (["--seed", "5"], ["--seed", "--dropout"]),
                 (["--block-mask", some], ["--block-mask", "--block-size"]), (["--block-size", "16,16"], ["--block-mask"]),
+                (["--block-indptr", some, "--block-size", "16,16"], ["--block-indptr", "--block-indices"]),
+                (["--block-indices", some], ["--block-indices", "--block-indptr"]),
+                (["--block-indptr", some, "--block-indices", some], ["--block-indptr", "--block-size"]),
+                (["--block-mask", some, "--block-indptr", some, "--block-indices", some, "--block-size", "16,16"],
+                 ["--block-mask", "--block-indptr", "one"]),
                 (["--block-mask", some, "--block-size", "16,24"], ["--block-size '24'", "16"]),
                 (["--block-mask", some, "--block-size", "16"], ["--block-size", "two"]),
                 (["--cu-seqlens-q", some], ["--cu-seqlens-kv"]), (["--cu-seqlens-kv", some], ["--cu-seqlens-q"]),
@@ -707,6 +734,13 @@ class Modifications(CommandTest):
         self.refused_run(FILE, "--key-lengths", file("<i4", 3), says=["--key-lengths", "(3,)", "(2,)"])
         self.refused_run(FILE, "--key-lengths", file("<f4", 2), says=["--key-lengths", "int32"])
         self.refused_run(FILE, "--key-lengths", self.write("wrong", "<i8", (2,), [1, 10]), says=["number 1 is 10", "0 to 9"])
+        def blocks(pointers, numbers, shape=None):
+            return ["--block-indptr", self.write("indptr", "<i4", shape or (len(pointers),), pointers), "--block-indices",
+                    self.write("indices", "<i4", (len(numbers),), numbers), "--block-size", "16,16"]
+        self.refused_run(FILE, *blocks([0, 1, 1], [0]), says=["--block-indptr", "(3,)", "(2,)"])
+        self.refused_run(FILE, *blocks([0, 2], [0]), says=["--block-indptr", "number 1 is 2", "from 0 to 1"])
+        self.refused_run(FILE, *blocks([1, 0], [0]), says=["--block-indptr", "number 1 is 0", "less than the 1"])
+        self.refused_run(FILE, *blocks([0, 1], [1]), says=["--block-indices", "number 0 is 1", "from 0 to 0"])
         self.refused_run(FILE, "--block-mask", file("|b1", 2, 2), "--block-size", "16,16",
                          says=["--block-mask", "(2, 2)", "(1, 1)"])
         self.refused_run(FILE, "--score-mod", self.path("absent.cl"), says=["absent.cl"])

@@ -24,7 +24,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .expected_n_kv = arrays->shape.n_kv,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
-    if (score->block_mask) {
+    if (score->block_mask || score->block_indptr) {
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
@@ -39,6 +39,10 @@ static struct clattn_host_score_args score_args(const struct run *run)
                                           .bias = score->values[SCORE_BIAS],
                                           .mask = score->values[SCORE_MASK],
                                           .block_mask = score->values[SCORE_BLOCK_MASK],
+                                          .block_offsets = score->values[SCORE_BLOCK_INDPTR],
+                                          .block_columns = score->values[SCORE_BLOCK_INDICES],
+                                          .block_count = score->block_count,
+                                          .block_offsets_layout = score->layouts[SCORE_BLOCK_INDPTR],
                                           .alibi_layout = score->layouts[SCORE_ALIBI],
                                           .bias_layout = score->layouts[SCORE_BIAS],
                                           .mask_layout = score->layouts[SCORE_MASK],

@@ -38,6 +38,11 @@ static const struct option_spec options[] = {
     TEXT("block-mask", "FILE", score.block_mask,
          "[batch or 1, heads or 1, blocks of rows, blocks of keys] or fewer, of\n"
          "bool or uint8: blocks of 0 are skipped"),
+    TEXT("block-indptr", "FILE", score.block_indptr,
+         "the same as compressed rows (CSR): where each row of blocks begins in\n"
+         "--block-indices, and the end at last; [blocks of rows + 1], with heads\n"
+         "and batch before it or not; int32 or int64"),
+    TEXT("block-indices", "FILE", score.block_indices, "the numbers of the blocks of keys that are kept"),
     {.name = "block-size",
      .argument = "BQ,BKV",
      .kind = OPTION_INTEGERS,
@@ -80,6 +85,7 @@ const struct command_spec run_command = {
                 "           [--dtype TYPE] [--layout ORDER] [--causal[=CORNER]] [--scale X] [--device P:D]\n"
                 "           [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE] [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
+                "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
                 "           [--cu-seqlens-q FILE --cu-seqlens-kv FILE] [--score-mod FILE] [--mask-mod FILE]\n"
                 "           [--kv-chunk N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]",
     .details = "The outputs appear together when all have been computed and written, or not at all. A summary of one\n"
@@ -132,7 +138,11 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"seed", score->seed >= 0, "dropout P", score->dropout >= 0.0},
         {"dropout-offset", score->dropout_offset >= 0, "dropout P", score->dropout >= 0.0},
         {"block-mask", score->block_mask, "block-size BQ,BKV", score->block_size.count},
-        {"block-size", score->block_size.count, "block-mask FILE", score->block_mask},
+        {"block-indptr", score->block_indptr, "block-indices FILE", score->block_indices},
+        {"block-indices", score->block_indices, "block-indptr FILE", score->block_indptr},
+        {"block-indptr", score->block_indptr, "block-size BQ,BKV", score->block_size.count},
+        {"block-size", score->block_size.count, "block-mask FILE or --block-indptr FILE",
+         score->block_mask || score->block_indptr},
         {"cu-seqlens-q", score->cu_seqlens_q, "cu-seqlens-kv FILE", score->cu_seqlens_kv},
         {"cu-seqlens-kv", score->cu_seqlens_kv, "cu-seqlens-q FILE", score->cu_seqlens_q},
         {"score-mod-grad", score->score_mod_grad, "score-mod FILE", score->score_mod},
@@ -144,6 +154,8 @@ static int check_pairs(const struct values *values, struct failure *failure)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i].given && !pairs[i].there)
             return fail(failure, STATUS_USAGE, "--%s needs --%s", pairs[i].name, pairs[i].needed);
+    if (score->block_mask && score->block_indptr)
+        return fail(failure, STATUS_USAGE, "--block-mask and --block-indptr say the same thing: give one of them");
     return STATUS_OK;
 }
 

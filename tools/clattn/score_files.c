@@ -1,59 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "score_files.h"
+#include "score_entry.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const option_names[SCORE_FILES] = {"cu-seqlens-q", "cu-seqlens-kv", "key-lengths", "alibi", "bias",
-                                                      "mask",         "block-mask",    "sink",        "data"};
+static const char *const option_names[SCORE_FILES] = {"cu-seqlens-q", "cu-seqlens-kv", "key-lengths", "alibi",
+                                                      "bias",         "mask",          "block-mask",  "block-indices",
+                                                      "block-indptr", "sink",          "data"};
 
-/* One file being looked at, and what it is to fit. */
-struct entry {
-    struct score_files *score;
-    const struct arrays *arrays;
-    enum score_file which;
-    const char *path;
-    const struct npy_header *header;
-    struct failure *failure;
-};
+const char *score_option(const struct score_entry *entry)
+{
+    return option_names[entry->which];
+}
 
-static int wrong_shape(const struct entry *entry, const char *right)
+int score_wrong_shape(const struct score_entry *entry, const char *right)
 {
     char shape[128];
     npy_shape_text(entry->header, shape, sizeof shape);
     return fail(entry->failure, STATUS_FILE, "%s: --%s has shape %s, but must have %s", entry->path,
-                option_names[entry->which], shape, right);
+                score_option(entry), shape, right);
 }
 
-static int wrong_type(const struct entry *entry, const char *right)
+int score_wrong_type(const struct score_entry *entry, const char *right)
 {
     return fail(entry->failure, STATUS_FILE, "%s: --%s has element type '%s', but must have %s", entry->path,
-                option_names[entry->which], npy_type_name(entry->header->type), right);
+                score_option(entry), npy_type_name(entry->header->type), right);
 }
 
-static int check_float(const struct entry *entry)
+static int check_float(const struct score_entry *entry)
 {
-    return entry->header->type == NPY_FLOAT32 ? STATUS_OK : wrong_type(entry, "'<f4'");
+    return entry->header->type == NPY_FLOAT32 ? STATUS_OK : score_wrong_type(entry, "'<f4'");
 }
 
-/* The length of dimension `from_last`, counted from the last; 1 where there is none. */
-static int64_t length_at(const struct npy_header *header, int from_last)
+int64_t score_length_at(const struct npy_header *header, int from_last)
 {
     return from_last < header->dimensions ? header->shape[header->dimensions - 1 - from_last] : 1;
 }
 
 /* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions, of which all but the last may
  * be 1. */
-static int match_pairs(const struct entry *entry, int64_t rows, int64_t columns)
+static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t columns)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     const int64_t wanted[] = {columns, rows, shape->heads, shape->batch};
-    bool fits = entry->header->dimensions >= 2 && length_at(entry->header, 0) == columns;
-    int64_t strides[4] = {1}, stride = length_at(entry->header, 0);
+    bool fits = entry->header->dimensions >= 2 && score_length_at(entry->header, 0) == columns;
+    int64_t strides[4] = {1}, stride = score_length_at(entry->header, 0);
     for (int i = 1; i < 4; i++) {
-        const int64_t length = length_at(entry->header, i);
+        const int64_t length = score_length_at(entry->header, i);
         fits = fits && (length == 1 || length == wanted[i]);
         strides[i] = length == 1 && wanted[i] != 1 ? 0 : stride;
         stride *= length;
@@ -68,32 +63,32 @@ static int match_pairs(const struct entry *entry, int64_t rows, int64_t columns)
              "(%" PRId64 ", %" PRId64 "), (%" PRId64 ", %" PRId64 ", %" PRId64 ") or (%" PRId64 ", %" PRId64
              ", %" PRId64 ", %" PRId64 "); all but the last may be 1",
              rows, columns, shape->heads, rows, columns, shape->batch, shape->heads, rows, columns);
-    return wrong_shape(entry, right);
+    return score_wrong_shape(entry, right);
 }
 
-static int check_flags(const struct entry *entry)
+static int check_flags(const struct score_entry *entry)
 {
     return entry->header->type == NPY_BOOL || entry->header->type == NPY_UINT8
                ? STATUS_OK
-               : wrong_type(entry, "'|b1' (bool) or '|u1' (uint8)");
+               : score_wrong_type(entry, "'|b1' (bool) or '|u1' (uint8)");
 }
 
-static int match_bias(const struct entry *entry)
+static int match_bias(const struct score_entry *entry)
 {
     static const char *const wanted[] = {"'<f4', as Q", "'<f2', as Q", "'<u2' (bf16), as Q"};
     const struct arrays *arrays = entry->arrays;
     if ((int)entry->header->type != (int)arrays->dtype) /* npy_type has the same order */
-        return wrong_type(entry, wanted[arrays->dtype]);
+        return score_wrong_type(entry, wanted[arrays->dtype]);
     return match_pairs(entry, arrays->shape.n_q, arrays->shape.n_kv);
 }
 
-static int match_mask(const struct entry *entry)
+static int match_mask(const struct score_entry *entry)
 {
     const int status = check_flags(entry);
     return status ? status : match_pairs(entry, entry->arrays->shape.n_q, entry->arrays->shape.n_kv);
 }
 
-static int match_block_mask(const struct entry *entry, const struct option_list *block)
+static int match_block_mask(const struct score_entry *entry, const struct option_list *block)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     const int status = check_flags(entry);
@@ -102,10 +97,10 @@ static int match_block_mask(const struct entry *entry, const struct option_list 
                                 (shape->n_kv + block->values[1] - 1) / block->values[1]);
 }
 
-static int match_alibi(const struct entry *entry)
+static int match_alibi(const struct score_entry *entry)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    const int64_t heads = length_at(entry->header, 0), batch = length_at(entry->header, 1);
+    const int64_t heads = score_length_at(entry->header, 0), batch = score_length_at(entry->header, 1);
     const int status = check_float(entry);
     if (status)
         return status;
@@ -113,13 +108,13 @@ static int match_alibi(const struct entry *entry)
         char right[96];
         snprintf(right, sizeof right, "(%" PRId64 ",) or (%" PRId64 ", %" PRId64 "), one slope for each head",
                  shape->heads, shape->batch, shape->heads);
-        return wrong_shape(entry, right);
+        return score_wrong_shape(entry, right);
     }
     entry->score->layouts[SCORE_ALIBI] = (struct clattn_layout){.batch = batch == 1 ? 0 : heads, .head = 1};
     return STATUS_OK;
 }
 
-static int match_sinks(const struct entry *entry)
+static int match_sinks(const struct score_entry *entry)
 {
     const int64_t heads = entry->arrays->shape.heads;
     const int status = check_float(entry);
@@ -128,104 +123,20 @@ static int match_sinks(const struct entry *entry)
     if (entry->header->dimensions != 1 || entry->header->shape[0] != heads) {
         char right[64];
         snprintf(right, sizeof right, "(%" PRId64 ",), one logit for each head", heads);
-        return wrong_shape(entry, right);
+        return score_wrong_shape(entry, right);
     }
     entry->score->layouts[SCORE_SINKS] = (struct clattn_layout){.head = 1};
     return STATUS_OK;
 }
 
-/* Takes the numbers of one dimension as int32, each from `minimum` to `maximum`. */
-static int take_lengths(const struct entry *entry, int64_t minimum, int64_t maximum)
-{
-    const struct npy_header *header = entry->header;
-    if (header->type != NPY_INT32 && header->type != NPY_INT64)
-        return wrong_type(entry, "'<i4' (int32) or '<i8' (int64)");
-    const int64_t count = header->shape[0];
-    int32_t *numbers = malloc(((size_t)count + 1) * sizeof *numbers);
-    entry->score->lengths[entry->which] = numbers;
-    if (!numbers)
-        return fail(entry->failure, STATUS_DEVICE, "%s: no memory for %" PRId64 " numbers", entry->path, count);
-    const void *data = entry->score->files[entry->which].data;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t number =
-            header->type == NPY_INT32 ? (int64_t)((const int32_t *)data)[i] : ((const int64_t *)data)[i];
-        if (number < minimum || number > maximum)
-            return fail(entry->failure, STATUS_FILE,
-                        "%s: --%s: number %" PRId64 " is %" PRId64 ", but must be from %" PRId64 " to %" PRId64,
-                        entry->path, option_names[entry->which], i, number, minimum, maximum);
-        numbers[i] = (int32_t)number;
-    }
-    entry->score->values[entry->which] = numbers;
-    return STATUS_OK;
-}
-
-static int match_key_lengths(const struct entry *entry)
-{
-    const struct clattn_shape *shape = &entry->arrays->shape;
-    if (entry->header->dimensions != 1 || entry->header->shape[0] != shape->batch) {
-        char right[64];
-        snprintf(right, sizeof right, "(%" PRId64 ",), one for each batch element", shape->batch);
-        return wrong_shape(entry, right);
-    }
-    return take_lengths(entry, 0, shape->n_kv);
-}
-
-/* Beginnings of sequences: from 0, not falling, to the total. *longest is that of the differences. */
-static int match_beginnings(const struct entry *entry, int64_t total, int64_t *longest)
-{
-    if (entry->header->dimensions != 1 || entry->header->shape[0] < 1)
-        return wrong_shape(entry, "(sequences + 1,): where each begins, and the total at last");
-    const int status = take_lengths(entry, 0, total < INT32_MAX ? total : INT32_MAX);
-    if (status)
-        return status;
-    const int32_t *at = entry->score->lengths[entry->which];
-    const int64_t count = entry->header->shape[0] - 1;
-    *longest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (at[i + 1] < at[i])
-            return fail(entry->failure, STATUS_FILE, "%s: --%s: number %" PRId64 " is %d, less than the %d before it",
-                        entry->path, option_names[entry->which], i + 1, at[i + 1], at[i]);
-        *longest = at[i + 1] - at[i] > *longest ? at[i + 1] - at[i] : *longest;
-    }
-    if (at[0] || at[count] != total)
-        return fail(entry->failure, STATUS_FILE,
-                    "%s: --%s: goes from %d to %d, but must go from 0 to %" PRId64 ", the length of %s", entry->path,
-                    option_names[entry->which], at[0], at[count], total,
-                    entry->which == SCORE_CU_SEQLENS_Q ? "Q" : "K");
-    return STATUS_OK;
-}
-
-/* The sequences make up the batch; until the second file has been looked at, the shape counts the packed rows. */
-static int match_sequences(const struct entry *entry, struct clattn_shape *shape)
-{
-    int64_t longest = 0;
-    const bool keys = entry->which == SCORE_CU_SEQLENS_KV;
-    const int64_t sequences = entry->header->shape[0] - 1;
-    const int status = match_beginnings(entry, keys ? shape->n_kv : shape->n_q, &longest);
-    if (status)
-        return status;
-    if (keys && sequences != shape->batch) {
-        char right[96];
-        snprintf(right, sizeof right, "(%" PRId64 ",), as --cu-seqlens-q", shape->batch + 1);
-        return wrong_shape(entry, right);
-    }
-    if (keys)
-        entry->score->total_kv = shape->n_kv;
-    else
-        entry->score->total_q = shape->n_q;
-    *(keys ? &shape->n_kv : &shape->n_q) = longest;
-    shape->batch = sequences;
-    return STATUS_OK;
-}
-
-static int match(const struct entry *entry, const struct score_options *options, struct clattn_shape *shape)
+static int match(const struct score_entry *entry, const struct score_options *options, struct clattn_shape *shape)
 {
     switch (entry->which) {
     case SCORE_CU_SEQLENS_Q:
     case SCORE_CU_SEQLENS_KV:
-        return match_sequences(entry, shape);
+        return score_match_sequences(entry, shape);
     case SCORE_KEY_LENGTHS:
-        return match_key_lengths(entry);
+        return score_match_key_lengths(entry);
     case SCORE_ALIBI:
         return match_alibi(entry);
     case SCORE_BIAS:
@@ -234,6 +145,10 @@ static int match(const struct entry *entry, const struct score_options *options,
         return match_mask(entry);
     case SCORE_BLOCK_MASK:
         return match_block_mask(entry, &options->block_size);
+    case SCORE_BLOCK_INDICES:
+        return score_match_block_indices(entry, &options->block_size);
+    case SCORE_BLOCK_INDPTR:
+        return score_match_block_indptr(entry, &options->block_size);
     case SCORE_SINKS:
         return match_sinks(entry);
     case SCORE_DATA:
@@ -250,16 +165,17 @@ static int open_arrays(const struct score_options *options, struct arrays *array
 {
     const char *const paths[SCORE_FILES] = {options->cu_seqlens_q, options->cu_seqlens_kv, options->key_lengths,
                                             options->alibi,        options->bias,          options->mask,
-                                            options->block_mask,   options->sinks,         options->data};
+                                            options->block_mask,   options->block_indices, options->block_indptr,
+                                            options->sinks,        options->data};
     for (int i = 0; i < SCORE_FILES; i++) {
         if (!paths[i])
             continue;
-        const struct entry entry = {.score = score,
-                                    .arrays = arrays,
-                                    .which = (enum score_file)i,
-                                    .path = paths[i],
-                                    .header = &score->files[i].header,
-                                    .failure = failure};
+        const struct score_entry entry = {.score = score,
+                                          .arrays = arrays,
+                                          .which = (enum score_file)i,
+                                          .path = paths[i],
+                                          .header = &score->files[i].header,
+                                          .failure = failure};
         int status = npy_open(paths[i], &score->files[i], failure);
         if (!status)
             status = match(&entry, options, &arrays->shape);
@@ -327,7 +243,8 @@ unsigned score_features(const struct score_options *options)
 {
     return (options->window.count ? CLATTN_WINDOW : 0u) | (options->softcap > 0.0 ? CLATTN_SOFTCAP : 0u) |
            (options->alibi ? CLATTN_ALIBI : 0u) | (options->bias ? CLATTN_BIAS : 0u) |
-           (options->mask ? CLATTN_MASK : 0u) | (options->block_mask ? CLATTN_BLOCK_MASK : 0u) |
+           (options->mask ? CLATTN_MASK : 0u) |
+           (options->block_mask || options->block_indptr ? CLATTN_BLOCK_MASK : 0u) |
            (options->key_lengths ? CLATTN_KEY_LENGTHS : 0u) | (options->cu_seqlens_q ? CLATTN_VARLEN : 0u) |
            (options->sinks ? CLATTN_SINKS : 0u) | (options->dropout >= 0.0 ? CLATTN_DROPOUT : 0u);
 }

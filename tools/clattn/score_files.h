@@ -15,6 +15,8 @@ enum score_file {
     SCORE_BIAS,
     SCORE_MASK,
     SCORE_BLOCK_MASK,
+    SCORE_BLOCK_INDICES, /* before the beginnings of rows that count in it */
+    SCORE_BLOCK_INDPTR,
     SCORE_SINKS,
     SCORE_DATA,
     SCORE_FILES
@@ -28,6 +30,7 @@ struct score_files {
     char *score_mod, *score_mod_grad, *mask_mod;
     int64_t total_q, total_kv; /* of packed sequences */
     int64_t data_count;        /* floats of SCORE_DATA */
+    int64_t block_count;       /* numbers of SCORE_BLOCK_INDICES */
 };
 
 /* Opens what `options` name and checks it against the arrays of Q, K and V. For packed sequences it turns

@@ -14,8 +14,8 @@ static void modifications_text(const struct verify_case *item, char *text, size_
 {
     char names[160];
     features_text(item->problem.score.features, names, sizeof names);
-    snprintf(text, size, "%s%s%s%s", names[0] ? ", " : "", names, item->mods & VERIFY_SCORE_MOD ? ", score_mod" : "",
-             item->mods & VERIFY_MASK_MOD ? ", mask_mod" : "");
+    snprintf(text, size, "%s%s%s%s%s", names[0] ? ", " : "", names, item->csr ? " (CSR)" : "",
+             item->mods & VERIFY_SCORE_MOD ? ", score_mod" : "", item->mods & VERIFY_MASK_MOD ? ", mask_mod" : "");
 }
 
 void verify_case_name(const struct verify_case *item, char *text, size_t size)
@@ -251,7 +251,7 @@ static void check_data(const struct session *session, const clattn_plan *plan, c
 }
 
 static struct verify_result check_filled(const struct session *session, const struct verify_case *item,
-                                         const struct verify_counts *counts, uint64_t seed)
+                                         const struct verify_score *score, uint64_t seed)
 {
     struct verify_result result = {.outcome = VERIFY_PASS};
     clattn_plan *plan = NULL;
@@ -264,7 +264,8 @@ static struct verify_result check_filled(const struct session *session, const st
     }
     struct verify_data data;
     if (verify_data_create(&item->problem, item->kind == VERIFY_BACKWARD, &data)) {
-        data.counts = *counts;
+        data.counts = score->counts;
+        data.csr = score->csr;
         check_data(session, plan, item, seed, &data, &result);
         verify_data_destroy(&data);
     } else {
@@ -279,11 +280,11 @@ struct verify_result verify_check(const struct session *session, const struct ve
     struct verify_case filled = *item;
     struct verify_score score;
     struct verify_result result = {.outcome = VERIFY_PASS};
-    if (!verify_score_create(&filled.problem, item->mods, seed, &score)) {
+    if (!verify_score_create(&filled, seed, &score)) {
         verify_fail(&result, "no memory for its arrays");
         return result;
     }
-    result = check_filled(session, &filled, &score.counts, seed);
+    result = check_filled(session, &filled, &score, seed);
     verify_score_destroy(&score);
     return result;
 }

@@ -36,6 +36,7 @@ struct verify_case {
     struct reference_problem
         problem; /* of its score modifications features and block sizes; values are made up later */
     int mods;    /* enum verify_mod */
+    bool csr;    /* a block mask is given as compressed rows */
     enum verify_layout layout;
     double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
     const char *skeleton; /* NULL: the planner's choice */
@@ -65,9 +66,17 @@ struct verify_counts {
     size_t alibi, bias, mask, block_mask, lengths, sinks, data;
 };
 
+/* A block mask as compressed rows; offsets NULL: it is given as bytes. */
+struct verify_csr {
+    int32_t *offsets, *columns;
+    size_t offset_count, column_count;
+    struct clattn_layout at; /* of the offsets */
+};
+
 /* Dense arrays of one pass. Those of a backward pass are NULL in others. */
 struct verify_data {
     struct verify_counts counts;
+    struct verify_csr csr; /* its arrays are not owned */
     float *q, *k, *v, *d_o;
     float *o, *lse, *m, *l; /* what the device answered */
     float *d_q, *d_k, *d_v, *d_bias, *d_sinks;

@@ -168,6 +168,7 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
         item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
         item.mods = (int)(chosen >> PLAIN_FEATURES);
+        item.csr = (chosen & CLATTN_BLOCK_MASK) && (turn + i) % 2 == 0;
         item.gain = item.gain > 3.0 ? 3.0 : item.gain;
         if (chosen & CLATTN_VARLEN)
             item.problem.shape.batch += 2;

@@ -147,6 +147,31 @@ static void make_masks(struct making *making)
     }
 }
 
+/* The block mask, of each head that has one of its own, as compressed rows; the last block of a row comes first. */
+static void compress(struct making *making)
+{
+    const struct clattn_shape *shape = &making->problem->shape;
+    const struct reference_score *score = &making->problem->score;
+    const struct clattn_layout *dense = &score->block_mask_at;
+    const int64_t rows = (shape->n_q + score->block_q - 1) / score->block_q;
+    const int64_t columns = (shape->n_kv + score->block_kv - 1) / score->block_kv;
+    const int64_t heads = dense->head ? shape->heads : 1, batch = dense->batch ? shape->batch : 1;
+    struct verify_csr *csr = &making->score->csr;
+    csr->at = (struct clattn_layout){
+        .batch = dense->batch ? heads * (rows + 1) : 0, .head = dense->head ? rows + 1 : 0, .row = 1};
+    csr->offset_count = (size_t)(batch * heads * (rows + 1));
+    csr->offsets = take(making, csr->offset_count, sizeof *csr->offsets);
+    csr->columns = take(making, making->score->counts.block_mask, sizeof *csr->columns);
+    for (int64_t head = 0; !making->score->failed && head < batch * heads; head++) {
+        for (int64_t row = 0; row <= rows; row++) {
+            csr->offsets[head * (rows + 1) + row] = (int32_t)csr->column_count;
+            for (int64_t column = columns - 1; row < rows && column >= 0; column--)
+                if (score->block_mask[(head * rows + row) * columns + column])
+                    csr->columns[csr->column_count++] = (int32_t)column;
+        }
+    }
+}
+
 /* Slopes of each head, or also of each batch element; and a sink that is none among the others. */
 static void make_vectors(struct making *making)
 {
@@ -196,8 +221,9 @@ static void make_mods(struct making *making, int mods)
         score->mask_mod = mask_mod;
 }
 
-bool verify_score_create(struct reference_problem *problem, int mods, uint64_t seed, struct verify_score *score)
+bool verify_score_create(struct verify_case *item, uint64_t seed, struct verify_score *score)
 {
+    struct reference_problem *problem = &item->problem;
     struct making making = {.problem = problem, .random = {.state = seed ^ 0x5c02eu}, .score = score};
     *score = (struct verify_score){.failed = false};
     make_numbers(&making);
@@ -205,8 +231,10 @@ bool verify_score_create(struct reference_problem *problem, int mods, uint64_t s
     if (problem->score.features & CLATTN_BIAS)
         make_bias(&making);
     make_masks(&making);
+    if (item->csr)
+        compress(&making);
     make_vectors(&making);
-    make_mods(&making, mods);
+    make_mods(&making, item->mods);
     if (score->failed)
         verify_score_destroy(score);
     return !score->failed;

@@ -6,18 +6,18 @@
 
 /* Values for the score modifications of a case. */
 
-enum { VERIFY_SCORE_ARRAYS = 9 };
+enum { VERIFY_SCORE_ARRAYS = 11 };
 
 struct verify_score {
     struct verify_counts counts;
+    struct verify_csr csr;
     void *memory[VERIFY_SCORE_ARRAYS];
     bool failed; /* for want of memory */
 };
 
-/* Makes them up from the seed, for the features that problem->score.features names and for `mods`, a sum of enum
- * verify_mod, and points problem->score to them. With variable lengths the case's lengths are those of the first
- * sequence. */
-bool verify_score_create(struct reference_problem *problem, int mods, uint64_t seed, struct verify_score *score);
+/* Makes them up from the seed, for the features that the case's problem names and for its `mods` and `csr`, and points
+ * the problem to them. With variable lengths the case's lengths are those of the first sequence. */
+bool verify_score_create(struct verify_case *item, uint64_t seed, struct verify_score *score);
 void verify_score_destroy(struct verify_score *score);
 
 /* The user's functions, as OpenCL C: what the problem's pointers are to the reference. */

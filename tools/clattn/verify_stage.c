@@ -124,7 +124,11 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     t[STAGE_ALIBI] = array("alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
     t[STAGE_BIAS] = array("bias", stage->problem->dtype, 0, n->bias, score->bias);
     t[STAGE_MASK] = array("mask", CLATTN_FP32, 1, n->mask, score->mask);
-    t[STAGE_BLOCK_MASK] = array("block_mask", CLATTN_FP32, 1, n->block_mask, score->block_mask);
+    t[STAGE_BLOCK_MASK] =
+        array("block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
+    t[STAGE_BLOCK_OFFSETS] = array("block_offsets", CLATTN_FP32, 4, data->csr.offset_count, data->csr.offsets);
+    t[STAGE_BLOCK_COLUMNS] = array("block_columns", CLATTN_FP32, 4, data->csr.column_count, data->csr.columns);
+    t[STAGE_BLOCK_COLUMNS].layout.offset = 0;
     t[STAGE_KEY_LENGTHS] = array("key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
     t[STAGE_CU_SEQLENS_Q] = array("cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
     t[STAGE_CU_SEQLENS_KV] = array("cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
@@ -136,7 +140,7 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
 {
-    *stage = (struct stage){.problem = problem};
+    *stage = (struct stage){.problem = problem, .csr = &data->csr};
     describe_inputs(stage, item, data);
     if (pass == CLATTN_BACKWARD)
         describe_backward(stage, item, data);
@@ -202,7 +206,11 @@ struct clattn_score_args stage_score(const struct stage *stage)
         args.bias = strided(stage, STAGE_BIAS, score->bias_at);
     if (score->features & CLATTN_MASK)
         args.mask = strided(stage, STAGE_MASK, score->mask_at);
-    if (score->features & CLATTN_BLOCK_MASK)
+    if (stage->csr->offsets) {
+        args.block_offsets = strided(stage, STAGE_BLOCK_OFFSETS, stage->csr->at);
+        args.block_columns = stage->tensors[STAGE_BLOCK_COLUMNS].buffer;
+        args.block_count = (int64_t)stage->csr->column_count;
+    } else if (score->features & CLATTN_BLOCK_MASK)
         args.block_mask = strided(stage, STAGE_BLOCK_MASK, score->block_mask_at);
     if (score->features & CLATTN_KEY_LENGTHS)
         args.key_lengths = plain(stage, STAGE_KEY_LENGTHS);

@@ -25,6 +25,8 @@ enum stage_tensor {
     STAGE_BIAS,
     STAGE_MASK,
     STAGE_BLOCK_MASK,
+    STAGE_BLOCK_OFFSETS,
+    STAGE_BLOCK_COLUMNS,
     STAGE_KEY_LENGTHS,
     STAGE_CU_SEQLENS_Q,
     STAGE_CU_SEQLENS_KV,
@@ -35,6 +37,7 @@ enum stage_tensor {
 
 struct stage {
     const struct reference_problem *problem; /* which may have other sizes than the case's */
+    const struct verify_csr *csr;
     struct guarded tensors[STAGE_TENSORS];
 };
 
