@@ -226,6 +226,25 @@ class Plan(CommandTest):
         for number in (plan["m_elements"], plan["paper_b_c"], plan["b_r"], plan["b_c"], plan["program_key"]):
             self.assertIn(str(number), text)
 
+    def test_passes(self):
+        expected = {"forward": [("forward", "b_r", None)], "accumulate": [("accumulate", "b_r", None)],
+                    "backward": [("dq", "b_r", None), ("dk_dv", None, "b_c"), ("d_bias", "b_r", "b_c")]}
+        for name, kernels in expected.items():
+            words = ["plan", "--pass", name, "--d", "40", "--n-q", "1000", "--n-kv", "3000"]
+            item = json.loads(self.run_it(*words, "--json").stdout)[0]
+            plan = item["plan"]
+            self.assertEqual(item["problem"]["pass"], name)
+            self.assertEqual(plan["skeleton"].split("_")[0], "backward" if name == "backward" else "forward")
+            for got, (kernel, rows, keys) in zip(plan["kernels"], kernels):
+                self.assertEqual((got["name"], got["rows"], got["keys"]), (kernel, rows and plan[rows], keys and plan[keys]))
+                self.assertEqual(got["groups_per_head"], (plan["t_r"] if rows else 1) * (plan["t_c"] if keys else 1))
+            self.assertEqual(len(plan["kernels"]), len(kernels))
+            text = self.run_it(*words).stdout
+            for kernel in plan["kernels"]:
+                self.assertRegex(text, r"%s +a work-group holds" % kernel["name"])
+        self.refused(USAGE, "plan", "--pass", "sideways", says=["'sideways'", "backward"])
+        self.refused(USAGE, "plan", "--pass", "backward", "--skeleton", "forward_cpu", says=["forward_cpu", "backward_cpu"])
+
     def test_dumps(self):
         dump = os.path.join(DUMPS, "nvidia-h200.json")
         plans = json.loads(self.run_it("plan", "--clinfo", dump, "--d", "128", "--json").stdout)

@@ -4,20 +4,25 @@
 #include "json_out.h"
 #include "names.h"
 #include "opencl_select.h"
+#include "plan_kernels.h"
 #include <inttypes.h>
 #include <string.h>
 
 struct values {
     struct option_device device;
     const char *clinfo, *skeleton;
-    int dtype, causal;
+    int pass, dtype, causal;
     int64_t d, d_v, n, n_q, n_kv, b_r, b_c, work_group_size;
     bool json;
 };
 
+static const struct option_word passes[] = {
+    {"forward", CLATTN_FORWARD}, {"backward", CLATTN_BACKWARD}, {"accumulate", CLATTN_ACCUMULATE}, {NULL, 0}};
+
 static const struct option_spec options[] = {
     DEVICE("plan and compile for this device (default: the first GPU, else the first device)"),
     TEXT("clinfo", "FILE", clinfo, "plan for every device of a 'clinfo --json' or '--raw' dump; - is stdin"),
+    WORD("pass", "NAME", pass, passes, "forward (default), backward (gradients), or accumulate (keys in pieces)"),
     WORD("dtype", "TYPE", dtype, option_dtypes, "fp32 (default), fp16 or bf16"),
     INTEGER("d", d, 1, CLATTN_MAX_D, "head dimension of Q and K, 1 to 512 (default 64)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
@@ -25,7 +30,9 @@ static const struct option_spec options[] = {
     INTEGER("n", n, 1, INT64_MAX, "length of Q, K and V"),
     INTEGER("n-q", n_q, 1, INT64_MAX, "length of Q"),
     INTEGER("n-kv", n_kv, 1, INT64_MAX, "length of K and V"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_cpu or forward_matrix"),
+    TEXT("skeleton", "NAME", skeleton,
+         "take this kernel: forward_simt, forward_cpu or forward_matrix, or those of\n"
+         "gradients, backward_simt, ..."),
     INTEGER("b-r", b_r, 1, 65536, "take this many rows in a query block"),
     INTEGER("b-c", b_c, 1, 65536, "take this many keys in a key block"),
     INTEGER("work-group-size", work_group_size, 1, 65536, "take this many work-items in a work-group"),
@@ -36,7 +43,8 @@ static const struct option_spec options[] = {
 const struct command_spec plan_command = {
     .name = "plan",
     .summary = "Show how the block sizes follow from a device's local memory, and which kernel is taken",
-    .synopsis = "clattn plan [--device P:D] [--dtype TYPE] [--d N] [--d-v N] [--causal[=CORNER]] [--n N] [--json]\n"
+    .synopsis = "clattn plan [--device P:D] [--pass NAME] [--dtype TYPE] [--d N] [--d-v N] [--causal[=CORNER]] [--n N] "
+                "[--json]\n"
                 "clattn plan --clinfo FILE ...",
     .details = "With --device the kernel is compiled; with --clinfo nothing runs, and the answer is the one that the\n"
                "device would give.",
@@ -45,7 +53,8 @@ const struct command_spec plan_command = {
 
 static struct clattn_problem problem_of(const struct values *values)
 {
-    return (struct clattn_problem){.dtype = (enum clattn_dtype)values->dtype,
+    return (struct clattn_problem){.pass = (enum clattn_pass)values->pass,
+                                   .dtype = (enum clattn_dtype)values->dtype,
                                    .d = (int)values->d,
                                    .d_v = (int)values->d_v,
                                    .causal = (enum clattn_causal)values->causal,
@@ -64,8 +73,9 @@ static int64_t blocks(int64_t length, int block)
 
 static void print_problem(const struct clattn_problem *problem)
 {
-    printf("problem    %s, d = %d, d_v = %d, causal %s", clattn_dtype_name(problem->dtype), problem->d,
-           problem->d_v ? problem->d_v : problem->d, causal_name(problem->causal));
+    printf("problem    %s, %s, d = %d, d_v = %d, causal %s", pass_name(problem->pass),
+           clattn_dtype_name(problem->dtype), problem->d, problem->d_v ? problem->d_v : problem->d,
+           causal_name(problem->causal));
     if (problem->expected_n_q)
         printf(", n_q = %" PRId64, problem->expected_n_q);
     if (problem->expected_n_kv)
@@ -99,7 +109,9 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
         printf(", T_r = %" PRId64, info->t_r);
     if (info->t_c)
         printf(", T_c = %" PRId64, info->t_c);
-    printf("\nmemory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
+    putchar('\n');
+    plan_print_kernels(problem->pass, info);
+    printf("memory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
            " bytes of private memory (registers, if they suffice) a work-item\n",
            info->local_bytes, info->local_bytes_limit, info->private_bytes);
     printf("constants  %s\n", info->constants);
@@ -109,8 +121,9 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
 
 static json_t *json_problem(const struct clattn_problem *problem)
 {
-    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I}", "dtype", clattn_dtype_name(problem->dtype), "d", problem->d,
-                     "d_v", problem->d_v ? problem->d_v : problem->d, "causal", causal_name(problem->causal), "n_q",
+    return json_pack("{s:s, s:s, s:i, s:i, s:s, s:I, s:I}", "pass", pass_name(problem->pass), "dtype",
+                     clattn_dtype_name(problem->dtype), "d", problem->d, "d_v",
+                     problem->d_v ? problem->d_v : problem->d, "causal", causal_name(problem->causal), "n_q",
                      (json_int_t)problem->expected_n_q, "n_kv", (json_int_t)problem->expected_n_kv);
 }
 
@@ -122,9 +135,18 @@ static json_t *json_planned(const struct clattn_capabilities *capabilities, int 
     json_t *described = json_capabilities(capabilities);
     json_object_set_new(described, "device", json_text(number));
     json_t *plan = json_plan(info);
+    json_object_set_new(plan, "kernels", plan_json_kernels(problem->pass, info));
     json_object_set_new(plan, "paper_t_r", json_integer(blocks(problem->expected_n_q, info->paper_b_r)));
     json_object_set_new(plan, "paper_t_c", json_integer(blocks(problem->expected_n_kv, info->paper_b_c)));
     return json_pack("{s:o, s:o, s:o}", "device", described, "problem", json_problem(problem), "plan", plan);
+}
+
+static int check_named(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct failure *failure)
+{
+    return problem->pass == CLATTN_BACKWARD
+               ? check_backward_skeleton(capabilities, "skeleton", problem->skeleton, failure)
+               : check_skeleton(capabilities, problem->skeleton, failure);
 }
 
 /* One device of a dump. `failure` is what stderr hears of it. */
@@ -136,7 +158,7 @@ static int plan_dumped(struct clinfo_device *item, const struct clattn_problem *
     clattn_capabilities_apply_known(&item->capabilities);
     snprintf(title, sizeof title, "%d:%d %s (%s)", item->platform, item->device, item->capabilities.device_name,
              item->capabilities.platform_name);
-    const int known = check_skeleton(&item->capabilities, problem->skeleton, failure);
+    const int known = check_named(&item->capabilities, problem, failure);
     if (known)
         return known;
     const clattn_status code = clattn_plan_preview(&item->capabilities, problem, &info);
@@ -197,7 +219,7 @@ static int plan_device(const struct values *values, const struct clattn_problem 
     int status = session_open(&session, &values->device, false, failure);
     if (status)
         return status;
-    status = check_skeleton(session.capabilities, values->skeleton, failure);
+    status = check_named(session.capabilities, problem, failure);
     if (!status)
         status = plan_session(&session, problem, rows, failure);
     session_close(&session);

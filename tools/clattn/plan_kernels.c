@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan_kernels.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Each kernel of a pass: what its work-groups hold while the other side passes. */
+struct kernel {
+    const char *name;
+    bool rows, keys; /* a block of B_r rows, of B_c keys */
+    const char *passing;
+};
+
+enum { MOST_KERNELS = 3 };
+
+static const struct kernel kernels[][MOST_KERNELS + 1] = {
+    [CLATTN_FORWARD] = {{"forward", true, false, "keys"}, {NULL, false, false, NULL}},
+    [CLATTN_BACKWARD] = {{"dq", true, false, "keys"},
+                         {"dk_dv", false, true, "rows"},
+                         {"d_bias", true, true, "the heads that share a bias, where there is one,"},
+                         {NULL, false, false, NULL}},
+    [CLATTN_ACCUMULATE] = {{"accumulate", true, false, "the chunk's keys"}, {NULL, false, false, NULL}}};
+
+/* Work-groups of a head; 0 where a length is not known. */
+static int64_t groups(const struct kernel *kernel, const struct clattn_plan_info *info)
+{
+    return (kernel->rows ? info->t_r : 1) * (kernel->keys ? info->t_c : 1);
+}
+
+void plan_print_kernels(enum clattn_pass pass, const struct clattn_plan_info *info)
+{
+    for (const struct kernel *kernel = kernels[pass]; kernel->name; kernel++) {
+        char held[64] = "";
+        if (kernel->rows)
+            snprintf(held, sizeof held, "%d rows%s", info->b_r, kernel->keys ? " x " : "");
+        printf("%s  %-12s a work-group holds %s", kernel == kernels[pass] ? "kernels  " : "         ", kernel->name,
+               held);
+        if (kernel->keys)
+            printf("%d keys", info->b_c);
+        printf(", %s pass", kernel->passing);
+        if (groups(kernel, info))
+            printf("; %" PRId64 " a head", groups(kernel, info));
+        putchar('\n');
+    }
+}
+
+json_t *plan_json_kernels(enum clattn_pass pass, const struct clattn_plan_info *info)
+{
+    json_t *array = json_array();
+    for (const struct kernel *kernel = kernels[pass]; kernel->name; kernel++) {
+        json_t *rows = kernel->rows ? json_integer(info->b_r) : json_null();
+        json_t *keys = kernel->keys ? json_integer(info->b_c) : json_null();
+        const int64_t count = groups(kernel, info);
+        json_array_append_new(array, json_pack("{s:s, s:o, s:o, s:o}", "name", kernel->name, "rows", rows, "keys", keys,
+                                               "groups_per_head", count ? json_integer(count) : json_null()));
+    }
+    return array;
+}
