@@ -16,9 +16,9 @@
  * clattn_status and leaves its outputs alone if it does. Arguments are checked before OpenCL is asked to do anything.
  * clattn_error_message() has the text. The library never prints, aborts or exits. Threads     Said once at each type.
  * Functions without a handle may be called from any thread. Environment Only the variables named in <clattn/cache.h>
- * are read: when a context is made and by that header's functions. Numbers     Arithmetic is fp32. The error obeys
- * FlashAttention's rule: at most twice that of the plain formula computed in the input's type, against a float64
- * reference. */
+ * (when a context is made and by that header's functions) and in <clattn/tuning.h> (by that header's functions) are
+ * read. Numbers     Arithmetic is fp32. The error obeys FlashAttention's rule: at most twice that of the plain formula
+ * computed in the input's type, against a float64 reference. */
 
 #include <clattn/attention.h>
 #include <clattn/cache.h>
@@ -30,6 +30,7 @@
 #include <clattn/standard.h>
 #include <clattn/state.h>
 #include <clattn/status.h>
+#include <clattn/tuning.h>
 #include <clattn/version.h>
 
 #endif

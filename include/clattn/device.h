@@ -83,6 +83,8 @@ CLATTN_API void clattn_capabilities_apply_known(struct clattn_capabilities *capa
  * Threads: a context may be used by any number of threads at once; destroying it must be the last use. */
 typedef struct clattn_context clattn_context;
 
+struct clattn_tuning; /* clattn/tuning.h */
+
 /* The caller owns `context` and `device`; the library retains them for as long as the clattn_context lives. */
 struct clattn_context_params {
     cl_context context;
@@ -92,6 +94,9 @@ struct clattn_context_params {
     /* Where compiled programs are kept from one run to the next. NULL: the default directory, see <clattn/cache.h>. "":
      * nowhere. A directory that cannot be made or written to is no error: programs are then compiled each time. */
     const char *cache_directory;
+
+    /* Tuning records that plans of this context look up before the library's own; copied. NULL: none. */
+    const struct clattn_tuning *tuning;
 };
 
 /* Queries and probes the device. The probes' outcome is kept in the cache directory. *context is set on success alone.

@@ -21,6 +21,14 @@ CLATTN_BEGIN_DECLS
 
 #define CLATTN_MAX_PLAN_STEPS 8
 
+/* Who chose the skeleton and the block sizes. */
+enum clattn_plan_source {
+    CLATTN_PLAN_MODEL = 0,   /* the skeletons' models of cost */
+    CLATTN_PLAN_FORCED = 1,  /* the problem, by its skeleton, b_r, b_c, work_group_size or knobs */
+    CLATTN_PLAN_TUNED = 2,   /* a record of the caller's tuning records (clattn/tuning.h) */
+    CLATTN_PLAN_BUILT_IN = 3 /* a record of the library's own table of measured devices */
+};
+
 /* One step of the way from the paper's block sizes to the chosen ones. */
 struct clattn_plan_step {
     char name[24]; /* "paper", "registers", "work-group", "rows", ... */
@@ -35,6 +43,8 @@ struct clattn_plan_info {
     int b_r;             /* rows of a query block */
     int b_c;             /* keys of a key block */
     int work_group_size; /* work-items that share a query block */
+    char knobs[256];     /* the skeleton's own choices, "name=value name=value"; "" where it has none */
+    enum clattn_plan_source source;
     uint64_t m_elements; /* M */
     int paper_b_r;
     int paper_b_c;

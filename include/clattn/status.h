@@ -24,7 +24,9 @@ enum {
     CLATTN_UNSUPPORTED_DEVICE = -20007,  /* the device cannot run compiled kernels: no compiler, or not available */
     CLATTN_NOTHING_FITS = -20008,        /* not even a 1 x 1 block fits the device's limits */
     CLATTN_BUILD_FAILED = -20009,        /* the device's compiler refused a kernel: its log is in the message */
-    CLATTN_TOO_LARGE = -20010            /* a size beyond what the device or the kernels can address */
+    CLATTN_TOO_LARGE = -20010,           /* a size beyond what the device or the kernels can address */
+    CLATTN_FILE_FAILED = -20011,         /* a file that cannot be read, locked or written */
+    CLATTN_FILE_DAMAGED = -20012         /* a file that is not what it should be: the message names the line */
 };
 
 /* The name of a status, such as "CLATTN_INVALID_SHAPE" or "CL_OUT_OF_RESOURCES"; "unknown status" for any other number.

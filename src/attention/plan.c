@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/plan.h"
 #include "device/report.h"
+#include "device/tuning.h"
 #include "plan/checked.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/tuned.h"
 #include <stdlib.h>
 
 clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   struct clattn_plan_info *info)
+{
+    return clattn_tuning_preview(NULL, capabilities, problem, info);
+}
+
+clattn_status clattn_tuning_preview(const clattn_tuning *tuning, const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem, struct clattn_plan_info *info)
 {
     struct cla_error error;
     struct clattn_problem resolved;
@@ -22,7 +30,8 @@ clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities
     if (!status)
         status = cla_problem_resolve(problem, &resolved, &error);
     if (!status)
-        status = cla_plan(capabilities, &resolved, &choice, &planned, &error);
+        status = cla_plan_tuned(capabilities, &resolved, tuning ? &tuning->db : NULL, cla_kernels_hash, &choice,
+                                &planned, &error);
     if (status)
         return cla_report(NULL, &error);
     *info = planned;
@@ -48,7 +57,7 @@ clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *
     plan->features = cla_problem_features(&resolved);
     plan->kernels = kernels;
     status = cla_plan_settle(plan, error);
-    plan->problem.skeleton = NULL;
+    plan->problem.skeleton = plan->problem.knobs = NULL;
     plan->problem.score_mod = plan->problem.score_mod_grad = plan->problem.mask_mod = NULL;
     if (status)
         clattn_plan_destroy(&plan);

@@ -3,7 +3,9 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "device/source.h"
+#include "device/tuning.h"
 #include "plan/planner.h"
+#include "plan/tuned.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,12 +223,24 @@ static void drop_kernels(struct clattn_plan *plan)
         cla_kernel_finish(&plan->kernels->skeleton[i]);
 }
 
+/* The device refused what a tuning record says: the model plans, and a step says why. */
+static clattn_status plan_without_record(struct clattn_plan *plan, const char *reason, struct cla_choice *choice,
+                                         struct cla_error *error)
+{
+    const clattn_status status = cla_plan(&plan->context->capabilities, &plan->problem, choice, &plan->info, error);
+    if (!status)
+        cla_plan_step(&plan->info, "tuning", choice->config.b_r, choice->config.b_c,
+                      "the device refused what a tuning record says: %s", reason);
+    return status;
+}
+
 /* Compiles what was planned, then what is smaller, until the device takes it. */
 clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
 {
     struct clattn_context *context = plan->context;
     struct cla_choice choice;
-    clattn_status status = cla_plan(&context->capabilities, &plan->problem, &choice, &plan->info, error);
+    clattn_status status = cla_plan_tuned(&context->capabilities, &plan->problem, &context->tuning, cla_kernels_hash,
+                                          &choice, &plan->info, error);
     while (!status) {
         struct refusal refusal = {""};
         status = compile_all(plan, &choice, &refusal, error);
@@ -238,8 +252,11 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         cla_say(&context->log, CLATTN_LOG_INFO, "%s with B_r = %d, B_c = %d, %d work-items does not fit: %s",
                 choice.skeleton->name, choice.config.b_r, choice.config.b_c, choice.config.work_group_size,
                 refusal.reason);
-        status =
-            cla_plan_step_down(&context->capabilities, &plan->problem, refusal.reason, &choice, &plan->info, error);
+        if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
+            status = plan_without_record(plan, refusal.reason, &choice, error);
+        else
+            status =
+                cla_plan_step_down(&context->capabilities, &plan->problem, refusal.reason, &choice, &plan->info, error);
     }
     return status;
 }

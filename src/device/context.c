@@ -5,6 +5,7 @@
 #include "device/probe.h"
 #include "device/query.h"
 #include "device/report.h"
+#include "device/tuning.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,8 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
     context->programs = cla_programs_create();
     if (!context->programs)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
+    if (params->tuning && (status = cla_tuning_merge(&context->tuning, &params->tuning->db, error)))
+        return status;
     choose_cache_directory(context, params->cache_directory);
     return cla_probe(context, error);
 }
@@ -139,6 +142,7 @@ void clattn_context_destroy(clattn_context **handle)
     struct clattn_context *context = *handle;
     *handle = NULL;
     cla_programs_destroy(context->programs);
+    cla_tuning_free(&context->tuning);
     cla_cl_release_device(context->device);
     cla_cl_release_context(context->context);
     free(context);

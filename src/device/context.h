@@ -3,6 +3,7 @@
 #define CLA_CONTEXT_H
 
 #include "device/program.h"
+#include "plan/tuning_db.h"
 #include <clattn/device.h>
 
 struct clattn_context {
@@ -11,6 +12,7 @@ struct clattn_context {
     struct clattn_log log;
     struct clattn_capabilities capabilities;
     char cache_directory[1024];
+    struct cla_tuning_db tuning; /* the caller's records */
     struct cla_programs *programs;
 };
 

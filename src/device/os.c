@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,8 @@ enum {
     FRESH_LENGTH = sizeof fresh_suffix - 1,
     FRESH_FIXED = FRESH_LENGTH - 6,
     HASH_DIGITS = 32,
-    LEFTOVER_SECONDS = 3600
+    LEFTOVER_SECONDS = 3600,
+    LOCK_STEP = 10 /* milliseconds between two attempts */
 };
 
 /* Touches path only where the whole fits. */
@@ -43,6 +45,20 @@ bool cla_os_cache_directory(char *path, size_t size)
     directory = secure_getenv("HOME");
     if (directory && directory[0])
         return join(path, size, directory, "/.cache/clattn");
+    return join(path, size, "", "");
+}
+
+bool cla_os_tuning_path(char *path, size_t size)
+{
+    const char *file = secure_getenv("CLATTN_TUNING_FILE");
+    if (file)
+        return join(path, size, file, "");
+    const char *directory = secure_getenv("XDG_CONFIG_HOME");
+    if (directory && directory[0] == '/')
+        return join(path, size, directory, "/clattn/tuning.json");
+    directory = secure_getenv("HOME");
+    if (directory && directory[0])
+        return join(path, size, directory, "/.config/clattn/tuning.json");
     return join(path, size, "", "");
 }
 
@@ -124,8 +140,14 @@ done:
     return data;
 }
 
-/* Without fsync(): a file that a power cut leaves empty is caught by its checksum. */
-bool cla_os_replace_file(const char *path, const void *data, size_t size)
+/* A file that is replaced passes its permissions on. */
+static bool keep_mode(const char *path, int file)
+{
+    struct stat status;
+    return stat(path, &status) != 0 || fchmod(file, status.st_mode & 0777) == 0;
+}
+
+static bool replace_file(const char *path, const void *data, size_t size, bool durable)
 {
     const size_t length = strlen(path);
     char *fresh = malloc(length + sizeof fresh_suffix);
@@ -136,13 +158,29 @@ bool cla_os_replace_file(const char *path, const void *data, size_t size)
     bool done = false;
     const int file = mkostemp(fresh, O_CLOEXEC);
     if (file >= 0) {
-        const bool written = write_all(file, data, size);
+        bool written = write_all(file, data, size);
+        if (durable)
+            written = written && keep_mode(path, file) && fsync(file) == 0;
         /* close() reports what a network or a quota refused late. */
         done = close(file) == 0 && written && rename(fresh, path) == 0;
         if (!done)
             unlink(fresh);
     }
     free(fresh);
+    return done;
+}
+
+/* Without fsync(): a file that a power cut leaves empty is caught by its checksum. */
+bool cla_os_replace_file(const char *path, const void *data, size_t size)
+{
+    return replace_file(path, data, size, false);
+}
+
+bool cla_os_replace_kept_file(const char *path, const void *data, size_t size)
+{
+    char *target = realpath(path, NULL); /* a link stays one */
+    const bool done = replace_file(target ? target : path, data, size, true);
+    free(target);
     return done;
 }
 
@@ -154,6 +192,33 @@ void cla_os_touch(const char *path)
 void cla_os_remove_file(const char *path)
 {
     unlink(path);
+}
+
+int cla_os_lock(const char *path, int milliseconds)
+{
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return -1;
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || milliseconds <= 0) {
+            close(file);
+            return -1;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_STEP * 1000000}, NULL);
+        milliseconds -= LOCK_STEP;
+    }
+    return file;
+}
+
+void cla_os_unlock(int lock)
+{
+    close(lock);
+}
+
+bool cla_os_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 /* A file of the cache, and when it was last used. */

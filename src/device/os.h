@@ -11,6 +11,9 @@
 /* The default cache directory as <clattn/cache.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_cache_directory(char *path, size_t size);
 
+/* The default tuning file as <clattn/tuning.h> says; "" for none; false where it does not fit into size bytes. */
+bool cla_os_tuning_path(char *path, size_t size);
+
 /* Makes the directory and its parents, for the user alone (0700). */
 bool cla_os_make_directory(const char *path);
 
@@ -19,6 +22,18 @@ void *cla_os_read_file(const char *path, size_t max_bytes, size_t *size);
 
 /* Writes data under a fresh name beside path, then renames: readers see the old file or the whole new one. */
 bool cla_os_replace_file(const char *path, const void *data, size_t size);
+
+/* The same for what cannot be made again: it is on the disk when this returns. Permissions of a file that is there, and
+ * a link to it, stay. */
+bool cla_os_replace_kept_file(const char *path, const void *data, size_t size);
+
+/* False where nothing of that name is there; true also where that cannot be told. */
+bool cla_os_exists(const char *path);
+
+/* Holds the lock that a file of this name stands for, waiting at most so long; -1 where it cannot be had. The file
+ * stays: removing it would let two hold it. Threads of one process exclude each other, too. */
+int cla_os_lock(const char *path, int milliseconds);
+void cla_os_unlock(int lock);
 
 /* Marks the file as used now. */
 void cla_os_touch(const char *path);

@@ -12,6 +12,17 @@ static const struct cla_embedded_file *find(const char *name)
     return NULL;
 }
 
+struct cla_hash cla_source_hash(const char *const *files)
+{
+    struct cla_hash both[2] = {{0}};
+    for (; *files; files++) {
+        const struct cla_embedded_file *file = find(*files);
+        both[1] = file ? cla_hash_bytes(file->data, file->size) : (struct cla_hash){0};
+        both[0] = cla_hash_bytes(both, sizeof both);
+    }
+    return both[0];
+}
+
 clattn_status cla_source_assemble(const char *defines, const char *const *files, struct cla_text *text,
                                   struct cla_error *error)
 {

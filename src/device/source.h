@@ -3,6 +3,7 @@
 #define CLA_SOURCE_H
 
 #include "plan/error.h"
+#include "plan/hash.h"
 #include "plan/text.h"
 
 /* The files under cl/, which the build turned into bytes (tools/embed.py). */
@@ -14,6 +15,9 @@ struct cla_embedded_file {
 
 extern const struct cla_embedded_file cla_embedded_files[];
 extern const size_t cla_embedded_file_count;
+
+/* The hash of these files' bytes: it names what a skeleton's kernels are made of. */
+struct cla_hash cla_source_hash(const char *const *files);
 
 /* Appends `defines` and then each file under a #line with its name, so that a compiler's messages point into cl/.
  * `files` ends with NULL. */

@@ -20,6 +20,8 @@ static const struct name names[] = {
     {CLATTN_NOTHING_FITS, "CLATTN_NOTHING_FITS"},
     {CLATTN_BUILD_FAILED, "CLATTN_BUILD_FAILED"},
     {CLATTN_TOO_LARGE, "CLATTN_TOO_LARGE"},
+    {CLATTN_FILE_FAILED, "CLATTN_FILE_FAILED"},
+    {CLATTN_FILE_DAMAGED, "CLATTN_FILE_DAMAGED"},
 
     /* OpenCL and its extensions: by number, since old headers lack the newer names. */
     {-1, "CL_DEVICE_NOT_FOUND"},

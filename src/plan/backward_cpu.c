@@ -85,22 +85,25 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
            config->cpu.vector_width;
 }
 
-static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    take_register_tile(capabilities, problem, config);
-    if (!fit_forced(problem, config))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
-                        "backward_cpu: b_r and b_c are multiples of 4, work_group_size is 1",
-                        problem->b_r, problem->b_c, problem->work_group_size);
-    config->work_group_size = 1;
-    take_blocks(problem, config);
+    const int panel = cla_cpu_panel(config);
+    (void)capabilities;
+    if (config->work_group_size != 1 || !cla_cpu_tile_is_whole(config) || config->b_r < 1 || config->b_r % panel ||
+        config->b_c < 1 || config->b_c % panel || config->cpu.stream < config->cpu.vector_width ||
+        config->cpu.stream % config->cpu.micro)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "backward_cpu takes vector_width 4, 8 or 16, b_r and b_c multiples of vector_width * row_vectors "
+            "(%d), stream a multiple of micro (%d) and at least vector_width, work_group_size 1: not b_r "
+            "%d, b_c %d, stream %d, work_group_size %d",
+            panel, config->cpu.micro, config->b_r, config->b_c, config->cpu.stream, config->work_group_size);
     if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
-            problem->b_r, problem->b_c, (unsigned long long)private_bytes(problem, config),
+            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
             (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
     info->estimate = estimate(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
@@ -113,6 +116,20 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
         "of the thread's stack",
         config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config));
     return CLATTN_SUCCESS;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    take_register_tile(capabilities, problem, config);
+    if (!fit_forced(problem, config))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
+                        "backward_cpu: b_r and b_c are multiples of 4, work_group_size is 1",
+                        problem->b_r, problem->b_c, problem->work_group_size);
+    config->work_group_size = 1;
+    take_blocks(problem, config);
+    return adopt(capabilities, problem, config, info, error);
 }
 
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -130,6 +147,13 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     "#define CLATTN_VECTOR_WIDTH %d\n",
                     config->cpu.micro, config->cpu.row_vectors, config->cpu.stream, config->cpu.vector_width);
 }
+
+static const struct cla_knob knobs[] = {
+    {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12}, 4},
+    {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3}, 3},
+    {"stream", offsetof(struct cla_config, cpu.stream), 4, 1024, {32, 64, 128}, 3},
+    {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
+    {NULL, 0, 0, 0, {0}, 0}};
 
 static const char *const files[] = {"common/types.clh",
                                     "common/lanes.clh",
@@ -149,6 +173,8 @@ const struct cla_skeleton cla_backward_cpu = {
     .tile_element_bytes = sizeof(float),
     .prefers = cla_cpu_prefers,
     .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,

@@ -210,11 +210,9 @@ static clattn_status nothing_fits(const struct clattn_capabilities *capabilities
                         : ", not even with 16 rows and keys");
 }
 
-static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
 {
-    if (!find(capabilities, problem, config))
-        return nothing_fits(capabilities, problem, config, error);
     const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
     info->estimate = estimate(problem, config);
@@ -228,6 +226,59 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
                   dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
                   (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+}
+
+static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!find(capabilities, problem, config))
+        return nothing_fits(capabilities, problem, config, error);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+#define SIDE_KNOBS(name, index)                                                                                         \
+    {name "_fixed_registers",                                                                                           \
+     offsetof(struct cla_config, backward_matrix.side[index].fixed_registers),                                          \
+     0,                                                                                                                 \
+     1,                                                                                                                 \
+     {0, 1},                                                                                                            \
+     2},                                                                                                                \
+        {name "_moving", offsetof(struct cla_config, backward_matrix.side[index].moving), CLA_PIECE, 256, {32, 64}, 2}, \
+    {                                                                                                                   \
+        name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2      \
+    }
+
+static const struct cla_knob knobs[] = {
+    SIDE_KNOBS("dk_dv", DK_DV),
+    {"dk_dv_split", offsetof(struct cla_config, backward_matrix.side[DK_DV].split), 1, 2, {0}, 0},
+    {"dk_dv_stages", offsetof(struct cla_config, backward_matrix.side[DK_DV].stages), 1, 2, {0}, 0},
+    SIDE_KNOBS("dq", DQ),
+    {"dq_stages", offsetof(struct cla_config, backward_matrix.side[DQ].stages), 1, 2, {0}, 0},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+static bool side_is_whole(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                          const struct cla_config *config, int side)
+{
+    const struct cla_backward_side *at = &config->backward_matrix.side[side];
+    return at->moving % CLA_PIECE == 0 && at->slice % CLA_PIECE == 0 && at->moving % at->slice == 0 &&
+           side_local_bytes(problem, config, side) <= limits->local_bytes;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    if (!divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
+        !side_is_whole(&limits, problem, config, DK_DV))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
+            "are multiples of 16, slice divides moving, dk_dv_split divides the sub-groups, whose pieces of "
+            "16 divide b_r and b_c, and the tiles fit %llu bytes of local memory",
+            problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,
+            (unsigned long long)limits.local_bytes);
+    explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
 }
 
@@ -329,6 +380,8 @@ const struct cla_skeleton cla_backward_matrix = {
     .tile_element_bytes = 2,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
@@ -343,6 +396,8 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .tile_element_bytes = 2,
     .prefers = prefers_emulated,
     .choose = choose_emulated,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

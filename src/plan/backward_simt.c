@@ -255,6 +255,26 @@ static clattn_status nothing_fits(const struct cla_simt_limits *limits, const st
         problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
 }
 
+static void explain(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    info->estimate = cost(limits, problem, config);
+    const struct part dq = part_of(problem, config, CLA_DQ), dk_dv = part_of(problem, config, CLA_DK_DV);
+    cla_plan_step(
+        info, "registers", config->b_r, config->b_c,
+        "%d x %d items each own %d x %d pairs and %d outputs of dQ, or %d x %d pairs and %d outputs of dK and dV: "
+        "%d of %d registers",
+        config->simt.tx, config->work_group_size / config->simt.tx, dq.rows, dq.columns, 4 * dq.rows * dq.vectors,
+        dk_dv.rows, dk_dv.columns, 4 * dk_dv.rows * dk_dv.vectors, (int)(private_bytes(problem, config) / 4),
+        cla_simt_words_of(limits, config->work_group_size));
+    cla_plan_step(
+        info, "local memory", config->b_r, config->b_c,
+        "the blocks that others pass by %s, slices of %d columns and of %d rows, %d buffer%s: %llu of %llu bytes",
+        config->simt.resident ? "stay" : "are read again with each slice", config->simt.d_slice, config->simt.row_slice,
+        config->simt.buffers, config->simt.buffers == 1 ? "" : "s", (unsigned long long)local_bytes(problem, config),
+        (unsigned long long)limits->local_bytes);
+}
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
@@ -263,21 +283,28 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
-    info->estimate = search.cost;
-    const struct part dq = part_of(problem, config, CLA_DQ), dk_dv = part_of(problem, config, CLA_DK_DV);
-    cla_plan_step(
-        info, "registers", config->b_r, config->b_c,
-        "%d x %d items each own %d x %d pairs and %d outputs of dQ, or %d x %d pairs and %d outputs of dK and dV: "
-        "%d of %d registers",
-        config->simt.tx, config->work_group_size / config->simt.tx, dq.rows, dq.columns, 4 * dq.rows * dq.vectors,
-        dk_dv.rows, dk_dv.columns, 4 * dk_dv.rows * dk_dv.vectors, (int)(private_bytes(problem, config) / 4),
-        cla_simt_words_of(&limits, config->work_group_size));
-    cla_plan_step(
-        info, "local memory", config->b_r, config->b_c,
-        "the blocks that others pass by %s, slices of %d columns and of %d rows, %d buffer%s: %llu of %llu bytes",
-        config->simt.resident ? "stay" : "are read again with each slice", config->simt.d_slice, config->simt.row_slice,
-        config->simt.buffers, config->simt.buffers == 1 ? "" : "s", (unsigned long long)local_bytes(problem, config),
-        (unsigned long long)limits.local_bytes);
+    explain(&limits, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    const int d = (int)largest(problem->d, problem->d_v), b_r = config->b_r, b_c = config->b_c;
+    const bool whole = b_r >= 1 && b_c >= 1 && b_r <= 65536 && b_c <= 65536 &&
+                       cla_simt_is_whole(&limits, d, b_r, config) && b_c % config->simt.row_slice == 0;
+    const int tx = config->simt.tx, ty = whole ? config->work_group_size / tx : 1;
+    if (!whole || b_r % ty || b_r % tx || b_c % ty || b_c % tx || (int64_t)b_r * b_c > MOST_OWNED * (int64_t)tx * ty ||
+        local_bytes(problem, config) > limits.local_bytes)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "backward_simt does not take b_r %d, b_c %d, work_group_size %d with problem.knobs \"%s\": tx "
+                        "and work_group_size / tx divide b_r and b_c, work_group_size is at most %lld, an item owns at "
+                        "most %d pairs, d_slice is a multiple of 4 up to d, row_slice divides b_r and b_c, and the "
+                        "tiles fit %llu bytes of local memory",
+                        b_r, b_c, config->work_group_size, problem->knobs ? problem->knobs : "",
+                        (long long)limits.items, MOST_OWNED, (unsigned long long)limits.local_bytes);
+    explain(&limits, problem, config, info);
     return CLATTN_SUCCESS;
 }
 
@@ -321,6 +348,8 @@ const struct cla_skeleton cla_backward_simt = {
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
+    .knobs = cla_simt_knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -37,6 +37,13 @@ bool cla_cpu_fit_lanes(int lanes, struct cla_config *config)
     return true;
 }
 
+bool cla_cpu_tile_is_whole(const struct cla_config *config)
+{
+    const int width = config->cpu.vector_width;
+    return (width == 4 || width == 8 || width == 16) && config->cpu.row_vectors >= 1 && config->cpu.row_vectors <= 4 &&
+           config->cpu.micro >= 1 && config->cpu.micro <= 16;
+}
+
 int cla_cpu_panel(const struct cla_config *config)
 {
     return config->cpu.vector_width * config->cpu.row_vectors;

@@ -27,6 +27,9 @@ void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, 
 /* Narrows the lanes until a panel of them divides `lanes` (0: anything); false where nothing does. */
 bool cla_cpu_fit_lanes(int lanes, struct cla_config *config);
 
+/* Whether the kernels have such a register tile at all. */
+bool cla_cpu_tile_is_whole(const struct cla_config *config);
+
 /* Rows (keys) of a panel, and the row stride of tiles of n columns, as the kernels derive it. */
 int cla_cpu_panel(const struct cla_config *config);
 int cla_cpu_stride(int n, const struct cla_config *config);

@@ -59,6 +59,38 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
            config->cpu.vector_width;
 }
 
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    (void)capabilities;
+    if (config->work_group_size != 1 || !cla_cpu_tile_is_whole(config) || config->b_r < 1 ||
+        config->b_r % cla_cpu_panel(config) || config->b_c < config->cpu.vector_width ||
+        config->b_c % config->cpu.micro)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "forward_cpu takes vector_width 4, 8 or 16, b_r a multiple of vector_width * row_vectors (%d), "
+            "b_c a multiple of micro (%d) and at least vector_width, work_group_size 1: not b_r %d, b_c %d, "
+            "work_group_size %d",
+            cla_cpu_panel(config), config->cpu.micro, config->b_r, config->b_c, config->work_group_size);
+    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
+            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
+            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    info->estimate = estimate(problem, config);
+    cla_plan_step(info, "registers", config->b_r, config->b_c,
+                  "vectors of %d floats; %d keys x %d vectors of rows are %d accumulators in registers",
+                  config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
+                  config->cpu.micro * config->cpu.row_vectors);
+    cla_plan_step(
+        info, "cache", config->b_r, config->b_c,
+        "local memory is ordinary memory here, so tiles are private: %d rows share each K and V that is read, in "
+        "%llu bytes of the thread's stack",
+        config->b_r, (unsigned long long)private_bytes(problem, config));
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
@@ -75,23 +107,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
         config->b_r = problem->b_r;
     else
         take_rows(problem, config);
-    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
-            problem->b_r, problem->b_c, (unsigned long long)private_bytes(problem, config),
-            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
-    info->estimate = estimate(problem, config);
-    cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "vectors of %d floats; %d keys x %d vectors of rows are %d accumulators in registers",
-                  config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
-                  config->cpu.micro * config->cpu.row_vectors);
-    cla_plan_step(
-        info, "cache", config->b_r, config->b_c,
-        "local memory is ordinary memory here, so tiles are private: %d rows share each K and V that is read, in "
-        "%llu bytes of the thread's stack",
-        config->b_r, (unsigned long long)private_bytes(problem, config));
-    return CLATTN_SUCCESS;
+    return adopt(capabilities, problem, config, info, error);
 }
 
 /* The device refused: half the rows. */
@@ -114,6 +130,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
 }
 
+static const struct cla_knob knobs[] = {
+    {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12, 16}, 5},
+    {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3, 4}, 4},
+    {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
+    {NULL, 0, 0, 0, {0}, 0}};
+
 static const char *const files[] = {"common/types.clh",
                                     "common/lanes.clh",
                                     "common/score.clh",
@@ -131,6 +153,8 @@ const struct cla_skeleton cla_forward_cpu = {
     .tile_element_bytes = sizeof(float),
     .prefers = cla_cpu_prefers,
     .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,

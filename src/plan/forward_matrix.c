@@ -260,6 +260,24 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
     return CLATTN_SUCCESS;
 }
 
+/* Row tiles follow from b_r and work_group_size. */
+static const struct cla_knob knobs[] = {
+    {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},
+    {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
+                        problem->knobs ? problem->knobs : "", name_of(config), config->b_c);
+    info->estimate = estimate(problem, config);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
 static struct cla_config nvidia_config(const struct clattn_capabilities *capabilities)
 {
     return (struct cla_config){
@@ -347,6 +365,8 @@ const struct cla_skeleton cla_forward_matrix = {
     .tile_element_bytes = 2,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
@@ -360,6 +380,8 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .tile_element_bytes = 2,
     .prefers = prefers_emulated,
     .choose = choose_emulated,
+    .knobs = knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

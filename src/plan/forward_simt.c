@@ -224,6 +224,24 @@ static clattn_status nothing_fits(const struct cla_simt_limits *limits, const st
                     problem->d, problem->d_v, (unsigned long long)limits->local_bytes, (long long)limits->items);
 }
 
+static void explain(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    info->estimate = cost(limits, problem, config);
+    const struct share share = share_of(problem, config);
+    cla_plan_step(info, "registers", config->b_r, config->b_c,
+                  "%d x %d items each own %d x %d scores and %d x %d outputs: %d of %d registers, so that each value "
+                  "loaded is used %d and %d times",
+                  config->simt.tx, share.ty, share.rows, share.columns, share.rows, share.values * 4,
+                  private_words(problem, config), cla_simt_words_of(limits, config->work_group_size), share.rows,
+                  share.columns);
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "Q %s, K in slices of %d columns, V of %d rows, %d buffer%s: %llu of %llu bytes",
+                  config->simt.resident ? "stays" : "is read again with each slice", config->simt.d_slice,
+                  config->simt.row_slice, config->simt.buffers, config->simt.buffers == 1 ? "" : "s",
+                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits->local_bytes);
+}
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
@@ -232,19 +250,27 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
-    info->estimate = search.cost;
-    const struct share share = share_of(problem, config);
-    cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "%d x %d items each own %d x %d scores and %d x %d outputs: %d of %d registers, so that each value "
-                  "loaded is used %d and %d times",
-                  config->simt.tx, share.ty, share.rows, share.columns, share.rows, share.values * 4,
-                  private_words(problem, config), cla_simt_words_of(&limits, config->work_group_size), share.rows,
-                  share.columns);
-    cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "Q %s, K in slices of %d columns, V of %d rows, %d buffer%s: %llu of %llu bytes",
-                  config->simt.resident ? "stays" : "is read again with each slice", config->simt.d_slice,
-                  config->simt.row_slice, config->simt.buffers, config->simt.buffers == 1 ? "" : "s",
-                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
+    explain(&limits, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    const bool whole = config->b_r >= 1 && config->b_c >= 1 && config->b_c <= 65536 && config->b_r <= 65536 &&
+                       cla_simt_is_whole(&limits, problem->d, config->b_c, config);
+    const int tx = config->simt.tx, ty = whole ? config->work_group_size / tx : 1;
+    if (!whole || config->b_r % ty || config->b_c % tx || (int64_t)(config->b_r / ty) * (config->b_c / tx) > 256 ||
+        local_bytes(problem, config) > limits.local_bytes)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "forward_simt does not take b_r %d, b_c %d, work_group_size %d with problem.knobs \"%s\": tx "
+                        "divides b_c and work_group_size (of at most %lld), work_group_size / tx divides b_r, an item "
+                        "owns at most 256 scores, d_slice is a multiple of 4 up to d, row_slice divides b_c, and the "
+                        "tiles fit %llu bytes of local memory",
+                        config->b_r, config->b_c, config->work_group_size, problem->knobs ? problem->knobs : "",
+                        (long long)limits.items, (unsigned long long)limits.local_bytes);
+    explain(&limits, problem, config, info);
     return CLATTN_SUCCESS;
 }
 
@@ -289,6 +315,8 @@ const struct cla_skeleton cla_forward_simt = {
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
+    .knobs = cla_simt_knobs,
+    .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/planner.h"
 #include "plan/checked.h"
+#include "plan/knobs.h"
 #include "plan/problem.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,6 +82,7 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
     info->b_r = config->b_r;
     info->b_c = config->b_c;
     info->work_group_size = config->work_group_size;
+    cla_knobs_write(choice->skeleton, config, info->knobs, sizeof info->knobs);
     info->t_r = cla_ceil_div(problem->expected_n_q, config->b_r);
     info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
     info->local_bytes = choice->skeleton->local_bytes(problem, config);
@@ -111,6 +113,27 @@ static clattn_status list_constants(const struct clattn_problem *problem, const 
     return CLATTN_SUCCESS;
 }
 
+bool cla_plan_is_forced(const struct clattn_problem *problem)
+{
+    return problem->skeleton || problem->b_r || problem->b_c || problem->work_group_size || problem->knobs;
+}
+
+/* The skeleton's own choice, with the knobs that the problem names in place of some of it. */
+static clattn_status configure(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                               const struct cla_skeleton *skeleton, struct cla_config *config,
+                               struct clattn_plan_info *info, struct cla_error *error)
+{
+    const int steps = info->step_count;
+    clattn_status status = skeleton->choose(capabilities, problem, config, info, error);
+    if (status || !problem->knobs)
+        return status;
+    status = cla_knobs_read(skeleton, problem->knobs, config, error);
+    if (status || !skeleton->adopt)
+        return status;
+    info->step_count = steps;
+    return skeleton->adopt(capabilities, problem, config, info, error);
+}
+
 clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error)
 {
@@ -120,9 +143,10 @@ clattn_status cla_plan(const struct clattn_capabilities *capabilities, const str
     if (status)
         return status;
     paper_bound(capabilities, problem, found.skeleton, info);
-    status = found.skeleton->choose(capabilities, problem, &found.config, info, error);
+    status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;
+    info->source = cla_plan_is_forced(problem) ? CLATTN_PLAN_FORCED : CLATTN_PLAN_MODEL;
     describe(problem, &found, info);
     *choice = found;
     return list_constants(problem, &found, info, error);
@@ -133,13 +157,14 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
                                  struct cla_error *error)
 {
     const struct cla_config refused = choice->config;
-    const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
+    const bool forced = problem->b_r || problem->b_c || problem->work_group_size || problem->knobs;
     if (forced || !choice->skeleton->step_down(capabilities, problem, &choice->config))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "%s with B_r = %d, B_c = %d and %d work-items does not fit the device (%s), and %s",
-                        choice->skeleton->name, refused.b_r, refused.b_c, refused.work_group_size, reason,
-                        forced ? "these sizes were forced: leave b_r, b_c and work_group_size 0 to have them planned"
-                               : "there is no smaller configuration");
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "%s with B_r = %d, B_c = %d and %d work-items does not fit the device (%s), and %s", choice->skeleton->name,
+            refused.b_r, refused.b_c, refused.work_group_size, reason,
+            forced ? "these sizes were forced: leave b_r, b_c, work_group_size and knobs 0 to have them planned"
+                   : "there is no smaller configuration");
     describe(problem, choice, info);
     cla_plan_step(info, "device", choice->config.b_r, choice->config.b_c,
                   "the device refused B_r = %d, B_c = %d with %d work-items: %s", refused.b_r, refused.b_c,

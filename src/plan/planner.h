@@ -14,6 +14,9 @@ struct cla_choice {
 clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
 
+/* Whether the problem takes any choice out of the planner's hands. */
+bool cla_plan_is_forced(const struct clattn_problem *problem);
+
 /* Takes the next smaller configuration after the device refused the present one, and adds a step saying why. Fails with
  * CLATTN_NOTHING_FITS where there is none, or where the caller forced the block sizes. */
 clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

@@ -43,6 +43,9 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         if (choices[i].value < 0 || choices[i].value > 65536)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d: it is 0 (planned) or from 1 to 65536",
                             choices[i].name, choices[i].value);
+    if (problem->knobs && !problem->skeleton)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.knobs is \"%.80s\" without problem.skeleton, whose knobs they are", problem->knobs);
     return CLATTN_SUCCESS;
 }
 

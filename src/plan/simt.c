@@ -113,6 +113,25 @@ void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config
         config->simt.row_slice--;
 }
 
+const struct cla_knob cla_simt_knobs[] = {
+    {"buffers", offsetof(struct cla_config, simt.buffers), 1, 2, {1, 2}, 2},
+    {"d_slice", offsetof(struct cla_config, simt.d_slice), 4, 512, {16, 32}, 2},
+    {"prefetch", offsetof(struct cla_config, simt.prefetch), 0, 1, {0, 1}, 2},
+    {"resident", offsetof(struct cla_config, simt.resident), 0, 1, {0, 1}, 2},
+    {"row_slice", offsetof(struct cla_config, simt.row_slice), 1, 256, {16, 32}, 2},
+    {"tx", offsetof(struct cla_config, simt.tx), 1, 512, {0}, 0},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+bool cla_simt_is_whole(const struct cla_simt_limits *limits, int d, int rows, struct cla_config *config)
+{
+    const int items = config->work_group_size;
+    if (items < 1 || items > limits->items || items % config->simt.tx || config->simt.d_slice % 4 ||
+        config->simt.d_slice > round_up(d, 4) || rows % config->simt.row_slice)
+        return false;
+    cla_simt_number_items(config);
+    return true;
+}
+
 /* Items are numbered in patches of 32, as square as 8 x 4, so that the lanes of a hardware vector touch few distinct
  * rows and columns (5 % at d = 128); in plain order where no patch fits. */
 void cla_simt_number_items(struct cla_config *config)

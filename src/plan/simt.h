@@ -54,6 +54,13 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
 enum { CLA_SIMT_PASSAGES = 13 };
 void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config);
 
+/* The knobs that both have; none is tried, since choose() finds the best of them for given block sizes by itself. */
+extern const struct cla_knob cla_simt_knobs[];
+
+/* Whether slices and items of a configuration whose knobs may come from outside are such as the kernels take, for
+ * products over d columns and tiles of so many rows; numbers the items. */
+bool cla_simt_is_whole(const struct cla_simt_limits *limits, int d, int rows, struct cla_config *config);
+
 /* Sets the order in which items are numbered. */
 void cla_simt_number_items(struct cla_config *config);
 

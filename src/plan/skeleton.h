@@ -35,6 +35,16 @@ struct cla_config {
     };
 };
 
+/* One of a skeleton's own constants that may be chosen: from `least` to `most`. Values beside the model's own that are
+ * worth a measurement are `tried`. Everything else in a config follows from these and the block sizes. */
+struct cla_knob {
+    const char *name; /* NULL ends a table */
+    size_t offset;    /* of an int in struct cla_config */
+    int least, most;
+    int tried[6];
+    int tried_count;
+};
+
 /* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is
  * a program of its own, CLATTN_KERNEL its number. A forward skeleton has one, which CLATTN_STATE turns into accumulate.
  */
@@ -58,6 +68,13 @@ struct cla_skeleton {
      * cla_plan_step(). CLATTN_NOTHING_FITS with the numbers where there is none. */
     clattn_status (*choose)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
+
+    /* What may be chosen beside the block sizes (NULL: nothing). Then `adopt` takes a configuration of which every knob
+     * may have been set from outside: it checks all of it, as nothing else does after it, and fills `info` as choose()
+     * would. CLATTN_NOTHING_FITS with the numbers where it does not fit. */
+    const struct cla_knob *knobs;
+    clattn_status (*adopt)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
 
     /* Makes *config the next smaller one, for when the device's compiler shows that it does not fit after all. False:
      * none. */

@@ -42,6 +42,12 @@ const char *pass_name(enum clattn_pass pass)
     return (unsigned)pass < sizeof names / sizeof names[0] ? names[pass] : "";
 }
 
+const char *plan_source_name(enum clattn_plan_source source)
+{
+    static const char *const names[] = {"the model", "the problem", "the tuning file", "the built-in table"};
+    return (unsigned)source < sizeof names / sizeof names[0] ? names[source] : "";
+}
+
 static const struct option_word features_words[] = {{"window", CLATTN_WINDOW},
                                                     {"softcap", CLATTN_SOFTCAP},
                                                     {"alibi", CLATTN_ALIBI},

@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_NAMES_H
 
 #include <clattn/device.h>
+#include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,8 @@ const char *device_type_name(enum clattn_device_type type);        /* "GPU" */
 const char *local_memory_name(enum clattn_local_memory_type type); /* "local" */
 const char *causal_name(enum clattn_causal causal);                /* "off", "bottom-right", "top-left" */
 const char *pass_name(enum clattn_pass pass);                      /* "forward", "backward", "accumulate" */
+
+const char *plan_source_name(enum clattn_plan_source source); /* "the model" */
 
 /* The score modifications of a problem, without causal: "window, alibi"; "" for none. A bit's name alone, of one bit.
  */

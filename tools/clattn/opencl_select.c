@@ -133,6 +133,14 @@ static void log_warning(void *user, enum clattn_log_level level, const char *tex
         fprintf(stderr, "clattn: warning: %s\n", text);
 }
 
+clattn_tuning *tuning_default(bool quiet)
+{
+    clattn_tuning *tuning = NULL;
+    if (clattn_tuning_load(&tuning, NULL) && !quiet)
+        fprintf(stderr, "clattn: warning: the tuning file is left out: %s\n", clattn_error_message());
+    return tuning;
+}
+
 static int open_context(struct session *session, bool quiet, struct failure *failure)
 {
     cl_int code = CL_SUCCESS;
@@ -142,9 +150,13 @@ static int open_context(struct session *session, bool quiet, struct failure *fai
     session->queue = clCreateCommandQueue(session->context, session->id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code)
         return fail_code(failure, "clCreateCommandQueue", code);
-    const struct clattn_context_params params = {
-        .context = session->context, .device = session->id, .log = {.function = quiet ? NULL : log_warning}};
+    clattn_tuning *tuning = tuning_default(quiet);
+    const struct clattn_context_params params = {.context = session->context,
+                                                 .device = session->id,
+                                                 .log = {.function = quiet ? NULL : log_warning},
+                                                 .tuning = tuning};
     code = clattn_context_create(&session->clattn, &params);
+    clattn_tuning_destroy(&tuning);
     if (code)
         return fail_library(failure, "clattn_context_create", code);
     session->capabilities = clattn_context_capabilities(session->clattn);

@@ -34,6 +34,9 @@ struct session {
     const struct clattn_capabilities *capabilities;
 };
 
+/* The records of the default tuning file. NULL, with a warning on stderr unless `quiet`, where it cannot be used. */
+clattn_tuning *tuning_default(bool quiet);
+
 /* Opens the device of --device, or else the first GPU, or else the first device. Warnings of the library go to stderr
  * unless `quiet`. On failure there is nothing to close. */
 int session_open(struct session *session, const struct option_device *wanted, bool quiet, struct failure *failure);

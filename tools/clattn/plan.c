@@ -10,7 +10,7 @@
 
 struct values {
     struct option_device device;
-    const char *clinfo, *skeleton;
+    const char *clinfo, *skeleton, *knobs;
     int pass, dtype, causal;
     int64_t d, d_v, n, n_q, n_kv, b_r, b_c, work_group_size;
     bool json;
@@ -36,6 +36,9 @@ static const struct option_spec options[] = {
     INTEGER("b-r", b_r, 1, 65536, "take this many rows in a query block"),
     INTEGER("b-c", b_c, 1, 65536, "take this many keys in a key block"),
     INTEGER("work-group-size", work_group_size, 1, 65536, "take this many work-items in a work-group"),
+    TEXT("knobs", "NAME=N...", knobs,
+         "take these constants of the skeleton's own, such as \"micro=8 row_vectors=2\"; needs\n"
+         "--skeleton. 'chosen' shows them"),
     FLAG("json", json, "print an array of plans as JSON"),
     END_OF_OPTIONS,
 };
@@ -47,7 +50,9 @@ const struct command_spec plan_command = {
                 "[--json]\n"
                 "clattn plan --clinfo FILE ...",
     .details = "With --device the kernel is compiled; with --clinfo nothing runs, and the answer is the one that the\n"
-               "device would give.",
+               "device would give. 'chosen by' says who answered: the problem (a size was given), the tuning file\n"
+               "($CLATTN_TUNING_FILE, or clattn/tuning.json where the system keeps settings), the built-in table of\n"
+               "measured devices, or the model.",
     .options = options,
 };
 
@@ -63,7 +68,8 @@ static struct clattn_problem problem_of(const struct values *values)
                                    .skeleton = values->skeleton,
                                    .b_r = (int)values->b_r,
                                    .b_c = (int)values->b_c,
-                                   .work_group_size = (int)values->work_group_size};
+                                   .work_group_size = (int)values->work_group_size,
+                                   .knobs = values->knobs};
 }
 
 static int64_t blocks(int64_t length, int block)
@@ -109,7 +115,9 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
         printf(", T_r = %" PRId64, info->t_r);
     if (info->t_c)
         printf(", T_c = %" PRId64, info->t_c);
-    putchar('\n');
+    if (info->knobs[0])
+        printf(", %s", info->knobs);
+    printf("\nchosen by  %s\n", plan_source_name(info->source));
     plan_print_kernels(problem->pass, info);
     printf("memory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
            " bytes of private memory (registers, if they suffice) a work-item\n",
@@ -150,8 +158,8 @@ static int check_named(const struct clattn_capabilities *capabilities, const str
 }
 
 /* One device of a dump. `failure` is what stderr hears of it. */
-static int plan_dumped(struct clinfo_device *item, const struct clattn_problem *problem, json_t *rows,
-                       struct failure *failure)
+static int plan_dumped(struct clinfo_device *item, const clattn_tuning *tuning, const struct clattn_problem *problem,
+                       json_t *rows, struct failure *failure)
 {
     struct clattn_plan_info info;
     char title[256];
@@ -161,7 +169,7 @@ static int plan_dumped(struct clinfo_device *item, const struct clattn_problem *
     const int known = check_named(&item->capabilities, problem, failure);
     if (known)
         return known;
-    const clattn_status code = clattn_plan_preview(&item->capabilities, problem, &info);
+    const clattn_status code = clattn_tuning_preview(tuning, &item->capabilities, problem, &info);
     if (code)
         return fail_library(failure, title, code);
     if (rows)
@@ -177,16 +185,18 @@ static int plan_dump(const struct values *values, const struct clattn_problem *p
 {
     struct clinfo_devices devices;
     int worst = clinfo_read(values->clinfo, &devices, failure);
+    clattn_tuning *tuning = tuning_default(false);
     for (int i = 0; i < devices.count; i++) {
         if (i && !rows)
             putchar('\n');
-        const int status = plan_dumped(&devices.items[i], problem, rows, failure);
+        const int status = plan_dumped(&devices.items[i], tuning, problem, rows, failure);
         if (status) {
             fprintf(stderr, "clattn plan: %s\n", failure->text);
             failure->text[0] = '\0'; /* said already */
             worst = status;
         }
     }
+    clattn_tuning_destroy(&tuning);
     clinfo_free(&devices);
     return worst;
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_DEVICE_TUNING_H
+#define CLA_DEVICE_TUNING_H
+
+#include "plan/tuning_db.h"
+
+struct clattn_tuning {
+    struct cla_tuning_db db;
+};
+
+/* A cla_kernels_function over the texts that the library holds. */
+const char *cla_kernels_hash(const char *skeleton, char hex[40]);
+
+/* Reads a file into an empty db. `optional`: one that does not exist is empty. */
+clattn_status cla_tuning_read_file(const char *path, bool optional, struct cla_tuning_db *db, struct cla_error *error);
+
+/* Merges `db` over what the file has, under its lock. */
+clattn_status cla_tuning_update_file(const char *path, const struct cla_tuning_db *db, struct cla_error *error);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/candidates.h"
+#include "plan/knobs.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_ALIKE = 3, /* with the same block sizes: their estimates tell them apart least */
+    MOST_OTHERS = 8 /* skeletons beside the planner's choice */
+};
+
+/* Rows or keys of a block, and work-items (0: as planned). */
+static const int sides[] = {8, 16, 32, 48, 64, 96, 128, 192, 256}, groups[] = {0, 32, 64, 128, 256, 384, 512};
+enum { SIDES = sizeof sides / sizeof *sides, GROUPS = sizeof groups / sizeof *groups };
+
+struct found {
+    struct cla_config config;
+    double estimate;
+    char knobs[sizeof((struct clattn_plan_info *)0)->knobs];
+};
+
+/* All that one skeleton takes. */
+struct collection {
+    const struct clattn_capabilities *capabilities;
+    const struct cla_skeleton *skeleton;
+    struct found *items;
+    size_t count, capacity;
+    bool failed; /* for want of memory */
+};
+
+static void add(struct collection *all, const struct cla_config *config, double estimate)
+{
+    if (all->count == all->capacity) {
+        const size_t capacity = all->capacity ? 2 * all->capacity : 256;
+        struct found *items = realloc(all->items, capacity * sizeof *items);
+        if (!items) {
+            all->failed = true;
+            return;
+        }
+        all->items = items;
+        all->capacity = capacity;
+    }
+    struct found *found = &all->items[all->count++];
+    *found = (struct found){.config = *config, .estimate = estimate};
+    cla_knobs_write(all->skeleton, config, found->knobs, sizeof found->knobs);
+}
+
+/* Every combination of the values that are tried for the knobs from `knob` on. */
+static void vary(struct collection *all, const struct clattn_problem *problem, const struct cla_knob *knob,
+                 const struct cla_config *config)
+{
+    if (!knob->name) {
+        struct cla_config adopted = *config;
+        struct clattn_plan_info info = {0};
+        struct cla_error error;
+        if (!all->skeleton->adopt(all->capabilities, problem, &adopted, &info, &error))
+            add(all, &adopted, info.estimate);
+        return;
+    }
+    vary(all, problem, knob + 1, config);
+    for (int i = 0; i < knob->tried_count; i++) {
+        struct cla_config changed = *config;
+        if (knob->tried[i] == cla_knob_get(knob, config))
+            continue;
+        cla_knob_set(knob, &changed, knob->tried[i]);
+        vary(all, problem, knob + 1, &changed);
+    }
+}
+
+static void collect(struct collection *all, const struct clattn_problem *problem)
+{
+    struct cla_config config = {0};
+    struct clattn_plan_info info = {0};
+    struct cla_error error;
+    if (all->skeleton->choose(all->capabilities, problem, &config, &info, &error))
+        return;
+    if (all->skeleton->knobs)
+        vary(all, problem, all->skeleton->knobs, &config);
+    else
+        add(all, &config, info.estimate);
+}
+
+static void collect_grid(struct collection *all, const struct clattn_problem *problem)
+{
+    for (int r = 0; r < (problem->b_r ? 1 : SIDES); r++) {
+        struct clattn_problem forced = *problem;
+        forced.b_r = problem->b_r ? problem->b_r : sides[r];
+        if (!problem->b_r && problem->expected_n_q && forced.b_r >= 2 * problem->expected_n_q && r)
+            continue;
+        for (int c = 0; c < (problem->b_c ? 1 : SIDES); c++) {
+            forced.b_c = problem->b_c ? problem->b_c : sides[c];
+            for (int g = 0; g < (problem->work_group_size ? 1 : GROUPS); g++) {
+                forced.work_group_size = problem->work_group_size ? problem->work_group_size : groups[g];
+                collect(all, &forced);
+            }
+        }
+    }
+}
+
+static int by_estimate(const void *left, const void *right)
+{
+    const struct found *a = left, *b = right;
+    if (a->estimate != b->estimate)
+        return a->estimate < b->estimate ? -1 : 1;
+    return strcmp(a->knobs, b->knobs);
+}
+
+static bool same_sizes(const struct clattn_plan_info *info, const struct cla_config *config)
+{
+    return info->b_r == config->b_r && info->b_c == config->b_c && info->work_group_size == config->work_group_size;
+}
+
+/* Plans what a problem forces: one more candidate. */
+static clattn_status append(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct clattn_plan_info *infos, int *count, struct cla_error *error)
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const clattn_status status = cla_plan(capabilities, problem, &choice, &info, error);
+    if (!status)
+        infos[(*count)++] = info;
+    return status;
+}
+
+/* The best of a collection, but for those that the list has or has enough of. */
+static clattn_status take_best(const struct collection *all, const struct clattn_problem *problem,
+                               struct clattn_plan_info *infos, int capacity, int *count, struct cla_error *error)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    for (size_t i = 0; i < all->count && *count < capacity && !status; i++) {
+        const struct found *found = &all->items[i];
+        int alike = 0;
+        for (int j = 0; j < *count; j++)
+            if (same_sizes(&infos[j], &found->config))
+                alike += strcmp(infos[j].knobs, found->knobs) == 0 ? MOST_ALIKE : 1;
+        if (alike >= MOST_ALIKE)
+            continue;
+        struct clattn_problem forced = *problem;
+        forced.skeleton = all->skeleton->name;
+        forced.b_r = found->config.b_r;
+        forced.b_c = found->config.b_c;
+        forced.work_group_size = found->config.work_group_size;
+        forced.knobs = found->knobs[0] ? found->knobs : NULL;
+        status = append(all->capabilities, &forced, infos, count, error);
+    }
+    return status;
+}
+
+static int list_others(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       const char *taken, const struct cla_skeleton **others)
+{
+    int count = 0;
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton && !problem->skeleton; skeleton++)
+        if (cla_skeleton_serves(*skeleton, problem->pass) && strcmp((*skeleton)->name, taken) != 0 &&
+            (*skeleton)->prefers(capabilities, problem) && count < MOST_OTHERS)
+            others[count++] = *skeleton;
+    return count;
+}
+
+clattn_status cla_candidates(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                             struct clattn_plan_info *infos, int capacity, int *count, struct cla_error *error)
+{
+    const struct cla_skeleton *others[MOST_OTHERS];
+    if (problem->knobs)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.knobs is \"%.80s\": it must be NULL here, since candidates differ in knobs",
+                        problem->knobs);
+    *count = 0;
+    clattn_status status = append(capabilities, problem, infos, count, error);
+    if (status)
+        return status;
+    struct collection all = {.capabilities = capabilities, .skeleton = cla_skeleton_find(infos[0].skeleton)};
+    int other_count = list_others(capabilities, problem, infos[0].skeleton, others);
+    other_count = other_count < capacity - 1 ? other_count : capacity - 1;
+    collect_grid(&all, problem);
+    if (all.items)
+        qsort(all.items, all.count, sizeof *all.items, by_estimate);
+    status = all.failed ? cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a list of candidates")
+                        : take_best(&all, problem, infos, capacity - other_count, count, error);
+    free(all.items);
+    for (int i = 0; i < other_count && !status; i++) {
+        struct clattn_problem other = *problem;
+        other.skeleton = others[i]->name;
+        if (append(capabilities, &other, infos, count, error))
+            error->status = CLATTN_SUCCESS; /* it does not fit after all: one candidate less */
+    }
+    return status;
+}
