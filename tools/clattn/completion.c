@@ -32,7 +32,7 @@ static bool takes_words(const struct option_spec *option)
 
 static bool takes_file(const struct option_spec *option)
 {
-    return option->kind == OPTION_STRING && strstr(option->argument, "FILE");
+    return option->kind == OPTION_FILES || (option->kind == OPTION_STRING && strstr(option->argument, "FILE"));
 }
 
 static void print_words(const struct option_word *words, FILE *stream)

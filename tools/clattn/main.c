@@ -12,6 +12,7 @@ const struct command commands[] = {
     {&run_command, run_main},
     {&verify_command, verify_main},
     {&bench_command, bench_main},
+    {&tune_command, tune_main},
     {&completion_command, completion_main},
     {NULL, NULL},
 };

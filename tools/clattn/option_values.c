@@ -133,6 +133,17 @@ static int store_device(const struct option_spec *option, const char *text, stru
     return STATUS_OK;
 }
 
+static int store_file(const struct option_spec *option, const char *text, struct option_files *files,
+                      struct failure *failure)
+{
+    if (!*text)
+        return fail(failure, STATUS_USAGE, "--%s '': a file's name must not be empty", option->name);
+    if (files->count == OPTION_LIST_MAX)
+        return fail(failure, STATUS_USAGE, "--%s: at most %d files", option->name, OPTION_LIST_MAX);
+    files->paths[files->count++] = text;
+    return STATUS_OK;
+}
+
 int option_store(const struct option_spec *option, const char *text, void *values, struct failure *failure)
 {
     void *field = (char *)values + option->field;
@@ -163,6 +174,8 @@ int option_store(const struct option_spec *option, const char *text, void *value
         return store_list(option, text, field, failure);
     case OPTION_DEVICE:
         return store_device(option, text, field, failure);
+    case OPTION_FILES:
+        return store_file(option, text, field, failure);
     case OPTION_END:
         break;
     }

@@ -110,7 +110,9 @@ int options_parse(const struct command_spec *command, int argc, char **argv, voi
             return misused_option(command, code, argv[at], failure);
         const struct option_spec *option = &command->options[code - HELP - 1];
         const char *text = option->optional ? optional_value(option, argc, argv) : optarg;
-        const int status = option_store(option, text, values, failure);
+        int status = option_store(option, text, values, failure);
+        while (!status && option->kind == OPTION_FILES && optind < argc && argv[optind][0] != '-')
+            status = option_store(option, argv[optind++], values, failure);
         if (status)
             return status;
     }

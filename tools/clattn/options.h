@@ -21,7 +21,8 @@ enum option_kind {
     OPTION_WORD,     /* int: the value of one of `words` */
     OPTION_INTEGERS, /* struct option_list of integers, "64,128" */
     OPTION_WORDS,    /* struct option_list of words' values */
-    OPTION_DEVICE    /* struct option_device, "P:D" */
+    OPTION_DEVICE,   /* struct option_device, "P:D" */
+    OPTION_FILES     /* struct option_files: the words up to the next option */
 };
 
 struct option_word {
@@ -39,6 +40,11 @@ struct option_list {
 struct option_device {
     bool given;
     int platform, device;
+};
+
+struct option_files {
+    int count; /* 0: not given */
+    const char *paths[OPTION_LIST_MAX];
 };
 
 struct option_spec {
@@ -90,6 +96,10 @@ struct option_spec {
     {                                                                                                                  \
         .name = name_, .argument = argument_, .kind = OPTION_WORDS, OPTION_FIELD(member_), .words = words_,            \
         .help = help_                                                                                                  \
+    }
+#define FILES(name_, argument_, member_, help_)                                                                        \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_FILES, OPTION_FIELD(member_), .help = help_               \
     }
 #define CAUSAL(help_)                                                                                                  \
     {                                                                                                                  \

@@ -28,6 +28,18 @@ void progress_step(struct progress *progress, const char *text)
     fflush(stderr);
 }
 
+void progress_show(const struct progress *progress, double share, const char *text)
+{
+    static const char full[] = "####################", empty[] = "....................";
+    const int width = (int)sizeof full - 1;
+    const int filled = share <= 0 ? 0 : share >= 1 ? width : (int)(share * width);
+    if (!progress->shown)
+        return;
+    fprintf(stderr, "\r\033[K%s%.*s%s%.*s %.90s", progress->colour ? "\033[32m" : "", filled, full,
+            progress->colour ? "\033[0m" : "", width - filled, empty, text);
+    fflush(stderr);
+}
+
 void progress_clear(const struct progress *progress)
 {
     if (progress->shown) {

@@ -15,6 +15,9 @@ void progress_start(struct progress *progress, int total, bool quiet);
 /* Shows `text` beside the bar, before the next piece of work. */
 void progress_step(struct progress *progress, const char *text);
 
+/* The same for work that is measured in time: how much of it is done. */
+void progress_show(const struct progress *progress, double share, const char *text);
+
 /* Takes the bar away, so that lines can be printed; the next step draws it again. */
 void progress_clear(const struct progress *progress);
 

@@ -25,7 +25,8 @@ struct score_options {
     double softcap;
     double dropout;               /* below 0: none */
     int64_t seed, dropout_offset; /* -1: not given */
-    const char *alibi, *bias, *mask, *block_mask, *block_indptr, *block_indices, *key_lengths, *cu_seqlens_q, *cu_seqlens_kv, *sinks, *data;
+    const char *alibi, *bias, *mask, *block_mask, *block_indptr, *block_indices, *key_lengths, *cu_seqlens_q,
+        *cu_seqlens_kv, *sinks, *data;
     const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
 };
 

@@ -40,9 +40,11 @@ struct verify_case {
     enum verify_layout layout;
     double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
     const char *skeleton; /* NULL: the planner's choice */
-    int runs;             /* how often, when bits are compared */
-    int64_t chunk;        /* of VERIFY_STATE: keys that are accumulated at a time */
-    bool merged;          /* and every other chunk goes to a second state, which is merged at last */
+    int b_r, b_c, work_group_size; /* with `skeleton`; 0 and NULL: planned */
+    const char *knobs;
+    int runs;      /* how often, when bits are compared */
+    int64_t chunk; /* of VERIFY_STATE: keys that are accumulated at a time */
+    bool merged;   /* and every other chunk goes to a second state, which is merged at last */
 };
 
 /* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */

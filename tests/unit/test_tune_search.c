@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The search on a made-up device, whose costs, noise, failures and clock are known. */
+#include "random.h"
+#include "support/unit.h"
+#include "tune_search.h"
+#include <math.h>
+#include <string.h>
+
+/* A device of so many candidates: what each truly costs, and what befalls it. */
+struct device {
+    double ms[TUNE_MOST];
+    enum clattn_tuning_state state[TUNE_MOST];
+    double noise, drift; /* relative; drift is that of all costs, by second */
+    double first_seconds, run_seconds;
+    double clock;
+    double stop_at; /* of the clock, when the user stops; 0: never */
+    struct random random;
+    int measured[TUNE_MOST], first[TUNE_MOST], calls;
+    double longest_overrun;
+};
+
+static double now(void *user)
+{
+    return ((struct device *)user)->clock;
+}
+
+static bool stop(void *user)
+{
+    const struct device *device = user;
+    return device->stop_at > 0 && device->clock >= device->stop_at;
+}
+
+static struct tune_answer measure(void *user, const struct tune_request *request)
+{
+    struct device *device = user;
+    const int index = request->index;
+    struct tune_answer answer = {.state = device->state[index]};
+    double took = request->first ? device->first_seconds : 0;
+    assert_in_range(request->runs, 1, TUNE_MOST_RUNS);
+    assert_true(request->seconds > 0);
+    /* Whatever is not right stays so, and is not asked for again. */
+    if (device->measured[index]++)
+        assert_int_equal(device->state[index], CLATTN_TUNING_OK);
+    device->first[index] += request->first;
+    device->calls++;
+    if (answer.state == CLATTN_TUNING_TIMEOUT)
+        took = request->seconds;
+    for (int i = 0; answer.state == CLATTN_TUNING_OK && i < request->runs; i++) {
+        double deviation;
+        float normal;
+        random_normal(&device->random, 1.0, &normal, 1);
+        deviation = fabs((double)normal) * device->noise;
+        answer.ms[answer.runs++] = device->ms[index] * (1 + deviation) * (1 + device->drift * device->clock);
+        took += device->run_seconds;
+        if (request->limit_ms > 0 && answer.ms[i] > request->limit_ms)
+            break;
+    }
+    if (took > request->seconds) { /* it is ended */
+        took = request->seconds;
+        answer = (struct tune_answer){.state = CLATTN_TUNING_TIMEOUT, .given_up = true};
+    }
+    device->clock += took;
+    return answer;
+}
+
+static struct tune_search search_of(struct device *device, int count, double budget)
+{
+    return (struct tune_search){.count = count,
+                                .budget = budget,
+                                .deadline = 10,
+                                .measure = measure,
+                                .clock = now,
+                                .stop = stop,
+                                .user = device};
+}
+
+/* A model that is right in the large and off by as much as `error` in the small: candidates are sorted by it. */
+static struct device made_up(int count, double error, uint64_t seed)
+{
+    struct device device = {.noise = 0.01, .first_seconds = 1, .run_seconds = 0.02, .random = {.state = seed}};
+    struct random random = {.state = seed + 77};
+    for (int i = 0; i < count; i++) {
+        float normal;
+        random_normal(&random, error, &normal, 1);
+        device.ms[i] = (1 + 0.02 * i) * exp((double)normal);
+    }
+    device.ms[0] *= 1.3;
+    return device;
+}
+
+static int fastest(const struct device *device, int count)
+{
+    int best = 0;
+    for (int i = 1; i < count; i++)
+        if (device->state[i] == CLATTN_TUNING_OK && device->ms[i] < device->ms[best])
+            best = i;
+    return best;
+}
+
+static void the_optimum_is_found_within_the_budget(void **state)
+{
+    (void)state;
+    enum { COUNT = 48 };
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct device device = made_up(COUNT, 0.05, seed);
+        struct tune_search search = search_of(&device, COUNT, 120);
+        tune_search_run(&search);
+        assert_true(search.complete);
+        assert_true(device.clock <= 120 * 1.1);
+        assert_true(search.best >= 0);
+        const double best = device.ms[fastest(&device, COUNT)];
+        if (device.ms[search.best] > 1.02 * best)
+            fail_msg("seed %d: found %g, the optimum is %g", (int)seed, device.ms[search.best], best);
+    }
+}
+
+/* With a model that says much, far fewer are measured than there are. */
+static void a_good_model_saves_measurements(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 };
+    struct device device = made_up(COUNT, 0.01, 3);
+    struct tune_search search = search_of(&device, COUNT, 1e6);
+    tune_search_run(&search);
+    int tried = 0;
+    for (int i = 0; i < COUNT; i++)
+        tried += device.measured[i] > 0;
+    assert_true(tried < 32);
+    assert_true(device.ms[search.best] <= 1.02 * device.ms[fastest(&device, COUNT)]);
+}
+
+static void the_budget_holds_however_small(void **state)
+{
+    (void)state;
+    enum { COUNT = 48 };
+    for (int tenths = 1; tenths <= 600; tenths += 7) {
+        struct device device = made_up(COUNT, 0.2, (uint64_t)tenths);
+        device.state[5] = device.state[9] = CLATTN_TUNING_TIMEOUT;
+        struct tune_search search = search_of(&device, COUNT, tenths / 10.0);
+        tune_search_run(&search);
+        assert_true(device.clock <= tenths / 10.0 * 1.1);
+        if (tenths > 20)
+            assert_true(search.best >= 0 && search.best_ms > 0 && search.base_ms > 0);
+    }
+}
+
+static void what_is_not_right_never_wins(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct device device = made_up(COUNT, 0.05, 11);
+    static const enum clattn_tuning_state bad[] = {CLATTN_TUNING_WRONG, CLATTN_TUNING_INFEASIBLE,
+                                                   CLATTN_TUNING_TIMEOUT};
+    for (int i = 1; i < COUNT; i += 2) {
+        device.state[i] = bad[i / 2 % 3];
+        device.ms[i] = 0.01;
+    }
+    struct tune_search search = search_of(&device, COUNT, 300);
+    tune_search_run(&search);
+    assert_int_equal(search.items[1].state, CLATTN_TUNING_WRONG);
+    assert_int_equal(search.items[5].state, CLATTN_TUNING_TIMEOUT);
+    assert_int_equal(device.state[search.best], CLATTN_TUNING_OK);
+    assert_true(device.ms[search.best] <= 1.02 * device.ms[fastest(&device, COUNT)]);
+
+    for (int i = 0; i < COUNT; i++)
+        device.state[i] = CLATTN_TUNING_WRONG;
+    memset(device.measured, 0, sizeof device.measured);
+    search = search_of(&device, COUNT, 300);
+    tune_search_run(&search);
+    assert_int_equal(search.best, -1);
+
+    device.state[7] = CLATTN_TUNING_OK; /* the untuned choice does not work: any that does is better */
+    memset(device.measured, 0, sizeof device.measured);
+    search = search_of(&device, COUNT, 300);
+    tune_search_run(&search);
+    assert_int_equal(search.best, 7);
+    assert_true(search.base_ms == 0 && search.best_ms > 0);
+}
+
+/* Where all are the same, or nearly, the untuned choice stays, whatever the noise and however the clock drifts. */
+static void noise_does_not_win(void **state)
+{
+    (void)state;
+    enum { COUNT = 32 };
+    int kept = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct device device = made_up(COUNT, 0, seed);
+        device.noise = 0.03;
+        device.drift = 0.002;
+        for (int i = 0; i < COUNT; i++)
+            device.ms[i] = 1;
+        struct tune_search search = search_of(&device, COUNT, 300);
+        tune_search_run(&search);
+        kept += search.best == 0;
+    }
+    assert_true(kept >= 36);
+}
+
+/* The clock of the device falls by a third while the list is gone through: by then measured ones must not win for it.
+ */
+static void drift_does_not_win(void **state)
+{
+    (void)state;
+    enum { COUNT = 24 };
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct device device = made_up(COUNT, 0.05, seed);
+        device.drift = 0.01;
+        struct tune_search search = search_of(&device, COUNT, 200);
+        tune_search_run(&search);
+        assert_true(device.ms[search.best] <= 1.06 * device.ms[fastest(&device, COUNT)]);
+    }
+}
+
+static void an_interrupt_keeps_what_was_found(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    for (int second = 1; second < 60; second += 3) {
+        struct device device = made_up(COUNT, 0.1, 5);
+        device.stop_at = second;
+        struct tune_search search = search_of(&device, COUNT, 300);
+        tune_search_run(&search);
+        assert_true(device.clock < second + 2);
+        if (second < 20)
+            assert_false(search.complete);
+        assert_true(search.best >= 0);
+        assert_true(search.items[search.best].tried && device.ms[search.best] <= device.ms[0]);
+    }
+}
+
+static void what_is_known_is_not_measured_first(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct device device = made_up(COUNT, 0.05, 8);
+    struct tune_search search = search_of(&device, COUNT, 200);
+    device.state[3] = CLATTN_TUNING_WRONG;
+    for (int i = 0; i < 12; i++)
+        search.items[i] = (struct tune_item){
+            .tried = true, .known = true, .state = device.state[i], .ms = i == 3 ? 0 : device.ms[i], .runs = 3};
+    tune_search_run(&search);
+    assert_int_equal(device.measured[3], 0);
+    int again = 0;
+    for (int i = 0; i < 12; i++)
+        again += device.measured[i] > 0;
+    assert_true(again <= 9); /* those that were among the better ones */
+    assert_true(device.ms[search.best] <= 1.02 * device.ms[fastest(&device, COUNT)]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_optimum_is_found_within_the_budget),
+        cmocka_unit_test(a_good_model_saves_measurements),
+        cmocka_unit_test(the_budget_holds_however_small),
+        cmocka_unit_test(what_is_not_right_never_wins),
+        cmocka_unit_test(noise_does_not_win),
+        cmocka_unit_test(drift_does_not_win),
+        cmocka_unit_test(an_interrupt_keeps_what_was_found),
+        cmocka_unit_test(what_is_known_is_not_measured_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _GNU_SOURCE /* pipe2, execvp, strsignal */
+#include "child.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CANNOT_RUN = 127, MOST_BYTES = 64 << 20, STOP_MILLISECONDS = 50 };
+
+static char death[96];
+
+const char *child_death(void)
+{
+    return death;
+}
+
+double child_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Between fork() and exec(): only what a signal handler may call. */
+static void become(const struct child_spec *spec, int in, int out, pid_t parent)
+{
+    const struct rlimit no_core = {0, 0};
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before the line above */
+        _exit(CANNOT_RUN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGPIPE, SIG_DFL);
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (spec->memory_bytes) {
+        const struct rlimit limit = {spec->memory_bytes, spec->memory_bytes};
+        if (setrlimit(RLIMIT_DATA, &limit))
+            _exit(CANNOT_RUN);
+    }
+    const int nowhere = spec->quiet ? open("/dev/null", O_WRONLY) : -1;
+    if (nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    execvp(spec->argv[0], spec->argv);
+    _exit(CANNOT_RUN);
+}
+
+bool child_start(const struct child_spec *spec, struct child *child)
+{
+    int to[2], from[2];
+    *child = (struct child){.to = -1, .from = -1};
+    if (pipe2(to, O_CLOEXEC))
+        return false;
+    if (pipe2(from, O_CLOEXEC)) {
+        close(to[0]);
+        close(to[1]);
+        return false;
+    }
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (!pid)
+        become(spec, to[0], from[1], parent);
+    const int reason = errno;
+    close(to[0]);
+    close(from[1]);
+    if (pid < 0) {
+        close(to[1]);
+        close(from[0]);
+        errno = reason;
+        return false;
+    }
+    setpgid(pid, pid); /* also here, so that it is done before anybody ends the group */
+    *child = (struct child){.pid = pid, .to = to[1], .from = from[0]};
+    return true;
+}
+
+static void describe(int status)
+{
+    if (WIFSIGNALED(status))
+        snprintf(death, sizeof death, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) == CANNOT_RUN)
+        snprintf(death, sizeof death, "exit status %d: it cannot be run", CANNOT_RUN);
+    else
+        snprintf(death, sizeof death, "exit status %d", WEXITSTATUS(status));
+}
+
+/* Gives everything back; the exit status. With `at_once`, or if what it started still runs, the whole group is ended.
+ */
+static int finish(struct child *child, bool at_once)
+{
+    int status = 0;
+    close(child->to);
+    close(child->from);
+    if (at_once)
+        kill(-child->pid, SIGKILL);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    kill(-child->pid, SIGKILL);
+    describe(status);
+    free(child->text);
+    *child = (struct child){.to = -1, .from = -1};
+    return status;
+}
+
+void child_end(struct child *child)
+{
+    if (child->pid)
+        finish(child, true);
+}
+
+static bool send(const struct child *child, const char *text, size_t size)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignore, &before);
+    while (size) {
+        const ssize_t written = write(child->to, text, size);
+        if (written < 0 && errno != EINTR)
+            break;
+        if (written > 0) {
+            text += written;
+            size -= (size_t)written;
+        }
+    }
+    sigaction(SIGPIPE, &before, NULL);
+    return !size;
+}
+
+static bool reserve(struct child *child)
+{
+    if (child->length + 4096 < child->capacity)
+        return true;
+    const size_t capacity = child->capacity ? 2 * child->capacity : 16384;
+    char *text = capacity <= MOST_BYTES ? realloc(child->text, capacity) : NULL;
+    if (!text)
+        return false;
+    child->text = text;
+    child->capacity = capacity;
+    return true;
+}
+
+/* Waits for more of the child's text. CHILD_DIED also at the end of it. */
+static enum child_result receive(struct child *child, double until, const volatile sig_atomic_t *stop)
+{
+    for (;;) {
+        struct pollfd ready = {.fd = child->from, .events = POLLIN};
+        const double left = until - child_clock();
+        if (stop && *stop)
+            return CHILD_STOPPED;
+        if (left <= 0)
+            return CHILD_TIMEOUT;
+        const double step = left * 1e3 < STOP_MILLISECONDS ? left * 1e3 + 1 : STOP_MILLISECONDS;
+        if (poll(&ready, 1, (int)step) <= 0)
+            continue;
+        if (!reserve(child))
+            return CHILD_DIED;
+        const ssize_t count = read(child->from, child->text + child->length, child->capacity - child->length - 1);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return CHILD_DIED;
+        child->length += (size_t)count;
+        child->text[child->length] = '\0';
+        return CHILD_OK;
+    }
+}
+
+enum child_result child_ask(struct child *child, const char *request, double deadline_seconds,
+                            const volatile sig_atomic_t *stop, char **answer)
+{
+    const double until = child_clock() + deadline_seconds;
+    enum child_result result = CHILD_OK;
+    child->length = 0;
+    if (request && (!send(child, request, strlen(request)) || !send(child, "\n", 1)))
+        result = CHILD_DIED;
+    char *end = NULL;
+    while (result == CHILD_OK && !end) {
+        result = receive(child, until, stop);
+        if (result == CHILD_OK)
+            end = strchr(child->text, '\n');
+    }
+    if (result != CHILD_OK) {
+        finish(child, result != CHILD_DIED || child->capacity >= MOST_BYTES);
+        return result;
+    }
+    *end = '\0';
+    *answer = child->text;
+    return CHILD_OK;
+}
+
+enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size)
+{
+    const double until = child_clock() + deadline_seconds;
+    enum child_result result = reserve(child) ? CHILD_OK : CHILD_DIED;
+    child->length = 0;
+    if (result == CHILD_OK)
+        child->text[0] = '\0';
+    while (result == CHILD_OK)
+        result = receive(child, until, NULL);
+    *text = child->text;
+    *size = child->length;
+    const bool too_much = child->capacity >= MOST_BYTES;
+    child->text = NULL;
+    const int status = finish(child, result != CHILD_DIED || too_much);
+    if (result == CHILD_DIED && !status && !too_much)
+        return CHILD_OK;
+    free(*text);
+    *text = NULL;
+    return result;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_CHILD_H
+#define CLATTN_TOOL_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Programs that may hang, crash or want all memory, at the other end of two pipes. A child has a process group of its
+ * own, so that Ctrl-C meets the parent alone and an end meets its children, too; it dies with the parent. */
+
+struct child_spec {
+    char *const *argv;     /* argv[0] is looked up in PATH unless it has a slash */
+    uint64_t memory_bytes; /* of its own (RLIMIT_DATA); 0: no limit */
+    bool quiet;            /* its standard error goes nowhere */
+};
+
+struct child {
+    pid_t pid; /* 0: none */
+    int to, from;
+    char *text; /* what has come and was not asked for yet */
+    size_t length, capacity;
+};
+
+enum child_result {
+    CHILD_OK,
+    CHILD_TIMEOUT, /* the deadline passed: the child was ended */
+    CHILD_DIED,    /* it ended, or was ended for saying more than 64 MiB; child_death() says how */
+    CHILD_STOPPED  /* *stop became true: the child was ended */
+};
+
+/* False, with errno set, where it cannot be started. A program that does not exist is seen at the first question. */
+bool child_start(const struct child_spec *spec, struct child *child);
+
+/* Sends `request` (NULL: nothing) with a line feed and waits for a line, which *answer (terminated, valid until the
+ * next call) gets without its line feed. After anything but CHILD_OK there is no child any more. `stop` may be NULL. */
+enum child_result child_ask(struct child *child, const char *request, double deadline_seconds,
+                            const volatile sig_atomic_t *stop, char **answer);
+
+/* Everything that a child says until it ends. *text is malloc'ed and terminated; CHILD_OK where it exits with 0. */
+enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size);
+
+/* Ends it at once; accepts one that is not there. */
+void child_end(struct child *child);
+
+/* How the last child that died or was ended went: "exit status 3", "signal 11 (Segmentation fault)". */
+const char *child_death(void);
+
+/* Seconds of a clock that only goes forward. */
+double child_clock(void);
+
+#endif
