@@ -30,6 +30,7 @@
 #include <clattn/standard.h>
 #include <clattn/state.h>
 #include <clattn/status.h>
+#include <clattn/traffic.h>
 #include <clattn/tuning.h>
 #include <clattn/version.h>
 

@@ -37,6 +37,16 @@ struct clattn_plan_step {
     char reason[232]; /* one sentence, with its numbers */
 };
 
+/* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by tile.
+ */
+struct clattn_plan_stream {
+    int block;    /* rows that stay together; keys in the kernel of dK and dV */
+    int tile;     /* keys that pass at a time; rows in that kernel */
+    int reads;    /* how often each element of K (of Q) is read while it passes, */
+    int reads_v;  /* and of V (of dO) */
+    int resident; /* 1: the block is read once; 2: once for each query head that shares it; 0: again with every tile */
+};
+
 /* What was planned. */
 struct clattn_plan_info {
     char skeleton[32];   /* the structure of the kernel: "forward_matrix", "forward_simt", ... */
@@ -54,6 +64,8 @@ struct clattn_plan_info {
     uint64_t local_bytes_limit; /* and what it may use */
     uint64_t private_bytes;     /* the model's estimate of private memory per work-item: registers, if they suffice */
     double estimate; /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
+    struct clattn_plan_stream
+        streams[2]; /* [0] rows stay: the forward kernel, that of dQ; [1] keys stay: of dK and dV */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
     char program_key[40]; /* hash of program text, options and device; "" where no program was made */

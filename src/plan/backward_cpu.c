@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
+#include "plan/traffic.h"
 #include <stddef.h>
 
 static int64_t larger(int64_t a, int64_t b)
@@ -139,6 +140,12 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     return halve(problem, config);
 }
 
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    streams[0].tile = streams[1].tile = config->cpu.stream;
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -178,5 +185,6 @@ const struct cla_skeleton cla_backward_cpu = {
     .step_down = step_down,
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
+    .streams = streams,
     .define = define,
 };

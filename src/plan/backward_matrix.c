@@ -4,6 +4,7 @@
  * its table are in tests/data/measured/h200-backward-matrix-notes.md. */
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
+#include "plan/traffic.h"
 #include <stddef.h>
 
 static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward_matrix_emulated";
@@ -334,6 +335,14 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     return shrink_rows(problem, config) || shrink_side(&sides[DQ]) || shrink_side(&sides[DK_DV]);
 }
 
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    for (int side = DQ; side < SIDES; side++)
+        streams[side].tile = config->backward_matrix.side[side].moving;
+    streams[DK_DV].resident = 2;
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -385,6 +394,7 @@ const struct cla_skeleton cla_backward_matrix = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .streams = streams,
     .define = define,
 };
 
@@ -402,5 +412,6 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .unoptimised = unoptimised,
+    .streams = streams,
     .define = define,
 };

@@ -5,6 +5,7 @@
  * B_C. */
 #include "plan/checked.h"
 #include "plan/simt.h"
+#include "plan/traffic.h"
 #include <stddef.h>
 
 enum {
@@ -329,6 +330,14 @@ static bool unoptimised(const struct clattn_capabilities *capabilities)
     return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
 }
 
+/* K, Q and dO are operands of two products, and pass through local memory for each. */
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    streams[0].resident = streams[1].resident = config->simt.resident;
+    streams[0].reads = streams[1].reads = streams[1].reads_v = 2;
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -354,5 +363,6 @@ const struct cla_skeleton cla_backward_simt = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .unoptimised = unoptimised,
+    .streams = streams,
     .define = define,
 };

@@ -3,6 +3,7 @@
  * The planner's side of cl/forward_simt.cl: what a configuration costs, and which one to take. */
 #include "plan/checked.h"
 #include "plan/simt.h"
+#include "plan/traffic.h"
 
 enum {
     MOST_ROWS = 128, /* of a query block */
@@ -297,6 +298,12 @@ static bool unoptimised(const struct clattn_capabilities *capabilities)
     return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
 }
 
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    streams[0].resident = config->simt.resident;
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -321,5 +328,6 @@ const struct cla_skeleton cla_forward_simt = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .unoptimised = unoptimised,
+    .streams = streams,
     .define = define,
 };

@@ -3,6 +3,7 @@
 #include "plan/checked.h"
 #include "plan/knobs.h"
 #include "plan/problem.h"
+#include "plan/traffic.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
     info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
     info->local_bytes = choice->skeleton->local_bytes(problem, config);
     info->private_bytes = choice->skeleton->private_bytes(problem, config);
+    if (choice->skeleton->streams)
+        choice->skeleton->streams(config, info->streams);
+    else
+        cla_streams_plain(config, info->streams);
 }
 
 /* The baked constants as the info shows them: the #define lines without the word and the prefix's repetition. */

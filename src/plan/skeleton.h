@@ -84,6 +84,9 @@ struct cla_skeleton {
     uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
     uint64_t (*private_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
 
+    /* How its kernels meet device memory (NULL: as cla_streams_plain() says). */
+    void (*streams)(const struct cla_config *config, struct clattn_plan_stream streams[2]);
+
     /* Whether the device's compiler should leave this text unoptimised (NULL: no). */
     bool (*unoptimised)(const struct clattn_capabilities *capabilities);
 

@@ -220,6 +220,12 @@ class Plan(CommandTest):
         self.assertEqual(plan["t_c"], -(-1000 // plan["b_c"]))
         self.assertRegex(plan["program_key"], "^[0-9a-f]{16,}$")
         self.assertLessEqual(plan["local_bytes"], plan["local_bytes_limit"])
+        traffic = plan["traffic"]
+        paper = 1000 * 1000 * 96 * 96 / plan["m_elements"] * 2
+        self.assertAlmostEqual(traffic["paper_bytes"], paper, delta=1e-4 * paper)
+        self.assertLess(traffic["least_bytes"], traffic["flash_bytes"])
+        self.assertLess(traffic["flash_bytes"], traffic["standard_bytes"])
+        self.assertIsNone(json.loads(self.run_it("plan", "--json").stdout)[0]["plan"]["traffic"])
         for step in plan["steps"]:
             self.assertTrue(step["reason"])
         text = self.run_it(*words).stdout

@@ -68,6 +68,13 @@ json_t *json_plan(const struct clattn_plan_info *info)
                      "program_key", info->program_key, "constants", info->constants);
 }
 
+json_t *json_traffic(const struct clattn_traffic *traffic)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "flash_bytes", json_measure(traffic->flash), "keys_bytes",
+                     json_measure(traffic->keys), "standard_bytes", json_measure(traffic->standard), "paper_bytes",
+                     json_measure(traffic->paper), "least_bytes", json_measure(traffic->least));
+}
+
 static int print_file(const char *text, const char *path, struct failure *failure)
 {
     struct output_file output;

@@ -5,6 +5,7 @@
 #include "names.h"
 #include "opencl_select.h"
 #include "plan_kernels.h"
+#include "plan_traffic.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -122,6 +123,7 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
     printf("memory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
            " bytes of private memory (registers, if they suffice) a work-item\n",
            info->local_bytes, info->local_bytes_limit, info->private_bytes);
+    plan_print_traffic(problem, info);
     printf("constants  %s\n", info->constants);
     if (info->program_key[0])
         printf("program    %s\n", info->program_key);
@@ -146,6 +148,7 @@ static json_t *json_planned(const struct clattn_capabilities *capabilities, int 
     json_object_set_new(plan, "kernels", plan_json_kernels(problem->pass, info));
     json_object_set_new(plan, "paper_t_r", json_integer(blocks(problem->expected_n_q, info->paper_b_r)));
     json_object_set_new(plan, "paper_t_c", json_integer(blocks(problem->expected_n_kv, info->paper_b_c)));
+    json_object_set_new(plan, "traffic", plan_json_traffic(problem, info));
     return json_pack("{s:o, s:o, s:o}", "device", described, "problem", json_problem(problem), "plan", plan);
 }
 
