@@ -152,7 +152,7 @@ class CommandTest(unittest.TestCase):
 class General(CommandTest):
     def test_help_and_version(self):
         text = self.run_it("--help").stdout
-        for name in ("devices", "plan", "run", "verify", "bench"):
+        for name in ("devices", "plan", "run", "verify", "bench", "completion"):
             self.assertIn(name, text)
             own = self.run_it(name, "--help").stdout
             self.assertIn("Usage:", own)
@@ -825,8 +825,20 @@ class Verify(CommandTest):
 
 class Bench(CommandTest):
     KEYS = {"device", "driver", "path", "pass", "dtype", "batch", "heads", "n_q", "n_kv", "d", "causal", "median_ms",
-            "min_ms", "max_ms", "tflops", "share_of_peak", "share_problem", "standard_ms", "extra_bytes", "standard_bytes",
-            "first_call_ms"}
+            "min_ms", "max_ms", "q1_ms", "q3_ms", "tflops", "share_of_peak", "share_problem", "standard_ms", "extra_bytes",
+            "standard_bytes", "first_call_ms", "grid", "problem", "peak_of", "copy_gbps", "intensity", "limit_tflops",
+            "share_of_limit", "limited_by", "peak_bytes", "standard_peak_bytes", "traffic_bytes", "standard_traffic_bytes",
+            "paper_bytes", "least_bytes"}
+
+    def assert_ceilings(self, row):
+        """The limit is the lower roof of the row's own numbers, and the shares are of these."""
+        copied = row["copy_gbps"] * 1e-3 * row["intensity"]
+        self.assertAlmostEqual(row["limit_tflops"], min(row["peak_tflops"], copied), delta=1e-3 * row["limit_tflops"])
+        self.assertEqual(row["limited_by"], "copy" if copied < row["peak_tflops"] else "peak")
+        self.assertAlmostEqual(row["share_of_limit"], row["tflops"] / row["limit_tflops"], delta=1e-3 * row["share_of_limit"])
+        flops = row["tflops"] * row["median_ms"] * 1e9
+        self.assertAlmostEqual(row["intensity"], flops / row["least_bytes"], delta=1e-3 * row["intensity"])
+        self.assertGreaterEqual(row["traffic_bytes"], row["least_bytes"])
 
     def test_rows(self):
         rows = json.loads(self.run_it("bench", "--n", "64,128", "--heads", "2", "--kv-heads", "1", "--causal", "both",
@@ -836,7 +848,12 @@ class Bench(CommandTest):
         for row in rows:
             self.assertLessEqual(self.KEYS, row.keys())
             self.assertGreater(row["median_ms"], 0.0)
-            self.assertTrue(row["min_ms"] <= row["median_ms"] <= row["max_ms"])
+            self.assertTrue(row["min_ms"] <= row["q1_ms"] <= row["median_ms"] <= row["q3_ms"] <= row["max_ms"])
+            self.assert_ceilings(row)
+            self.assertEqual((row["grid"], row["peak_of"], row["problem"]), (None, "fp32 multiply-adds", None))
+            size = 4 * 64 * (2 * 2 * row["n_q"] + 2 * row["n_kv"])
+            self.assertEqual(row["peak_bytes"], size + row["extra_bytes"])
+            self.assertEqual(row["least_bytes"], row["peak_bytes"])  # all of it once: there is no workspace
             flops = 4.0 * 2 * row["n_q"] * row["n_kv"] * 64 * (0.5 if row["causal"] else 1.0)
             self.assertAlmostEqual(row["tflops"], flops / row["median_ms"] * 1e-9, delta=1e-3 * row["tflops"])
             self.assertAlmostEqual(row["share_of_peak"], row["tflops"] / row["peak_tflops"],
@@ -889,31 +906,55 @@ class Bench(CommandTest):
         self.assertEqual([row["dtype"] for row in rows], ["fp16", "bf16"])
         self.assertEqual([row["standard_ms"] for row in rows], [None, None])
 
-    def test_grid(self):
-        rows = json.loads(self.run_it("bench", "--grid", "flash", "--n", "512", "--d", "64", "--causal", "on",
-                                      "--repetitions", "1", "--no-standard", "--json").stdout)
+    def test_grids(self):
+        words = ["bench", "--repetitions", "1", "--no-standard", "--json"]
+        rows = json.loads(self.run_it(*words, "--grid", "flash", "--n", "512", "--d", "64", "--causal", "on").stdout)
         self.assertEqual([(r["n_q"], r["d"], r["causal"], r["pass"]) for r in rows], [(512, 64, True, "forward")])
+        rows = json.loads(self.run_it(*words, "--grid", "memory,decode", "--n", "128,256,1024").stdout)
+        self.assertEqual([(r["grid"], r["batch"], r["heads"], r["kv_heads"], r["n_q"], r["n_kv"], r["d"]) for r in rows],
+                         [("memory", 1, 1, 1, n, n, 64) for n in (128, 256, 1024)] +
+                         [("decode", batch, 32, 8, 1, 1024, 128) for batch in (1, 16)])
+        for row in rows[:3]:  # flash beyond its tensors: a float for each row; standard: one for each pair
+            self.assertEqual(row["extra_bytes"], 4 * row["n_q"])
+            self.assertGreaterEqual(row["standard_bytes"], 4 * row["n_q"] ** 2)
+            self.assertEqual(row["standard_peak_bytes"], row["peak_bytes"] - row["extra_bytes"] + row["standard_bytes"])
+            self.assertIn("not asked for", row["standard_problem"])
+        for row in rows[3:]:
+            self.assertEqual(row["limited_by"], "copy")
+            self.assert_ceilings(row)
 
+    def test_what_does_not_fit(self):
+        words = ["bench", "--n-q", "1", "--n-kv", "1000000000", "--heads", "64", "--no-standard"]
+        row, = json.loads(self.run_it(*words, "--json").stdout)
+        self.assertIn("is more than", row["problem"])
+        self.assertEqual((row["median_ms"], row["tflops"], row["share_of_limit"]), (None, None, None))
+        self.assertEqual(row["peak_bytes"], 64 * 64 * 4 * 2 * (1000000000 + 1) + 4 * 64)
+        self.assertIn("is more than", self.run_it(*words).stdout)
 
-class PeersTest(CommandTest):
-    """What tests/peers/torch_sdpa.py does before it measures; the rest of it needs PyTorch, which the tests do without."""
+    def test_matrix_units_have_a_peak_of_their_own(self):
+        row, = json.loads(self.run_it("bench", "--n", "64", "--heads", "1", "--dtype", "fp16", "--repetitions", "1", "--skeleton",
+                                      "forward_matrix_emulated", "--no-standard", "--json").stdout)
+        self.assertEqual(row["peak_of"], "emulated matrix units")
+        self.assertGreater(row["peak_tflops"], 0.0)
+        self.assert_ceilings(row)
 
-    def run_script(self, *words):
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "peers", "torch_sdpa.py")
-        return subprocess.run([sys.executable, "-S", script, "--clattn", CLATTN, *words], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=60)  # -S: without what else is installed
-
-    def test_what_is_missing_is_named(self):
-        result = self.run_script("--torch", "cpu")
-        self.assertEqual(result.returncode, USAGE)
-        self.assertIn("PyTorch is needed", result.stderr)
-
-    def test_bad_values(self):
-        for words, text in ((["--dtype", "fp32,fp8"], "'fp8'"), (["--backends", "fast"], "'fast'"), (["--n", "0"], "--n"),
-                            (["--grid", "flash", "--heads", "2"], "--grid"), (["--rounds", "0"], "--rounds")):
-            result = self.run_script(*words)
-            self.assertEqual(result.returncode, USAGE, words)
-            self.assertIn(text, result.stderr)
+    def test_kept_and_compared(self):
+        words = ["bench", "--n", "64", "--heads", "1", "--no-standard", "--repetitions", "3"]
+        result = self.run_it(*words, "--json", self.path("rows.json"), "--csv", self.path("rows.csv"))
+        self.assertIn("limit", result.stdout)
+        with open(self.path("rows.json")) as file:
+            rows = json.load(file)
+        with open(self.path("rows.csv")) as file:
+            self.assertEqual(len(file.readlines()), 1 + len(rows))
+        for name in ("median_ms", "q1_ms", "q3_ms", "min_ms", "max_ms"):
+            rows[0][name] /= 1000.0
+        with open(self.path("rows.json"), "w") as file:
+            json.dump(rows, file)
+        result = self.refused(3, *words, "--json", "--compare", self.path("rows.json"), says=["1 of 1 rows are slower", "SLOWER"])
+        self.assertEqual(len(json.loads(result.stdout)), 1)
+        with open(self.path("rows.json"), "w") as file:
+            file.write("[{]")
+        self.refused(FILE, *words, "--compare", self.path("rows.json"), says=["rows.json: line 1"])
 
 
 if __name__ == "__main__":

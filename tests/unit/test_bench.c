@@ -26,11 +26,47 @@ static void shares_are_of_the_peak_beside_the_row(void **state)
 static void a_share_above_the_peak_is_kept_and_explained(void **state)
 {
     (void)state;
-    const struct bench_row row = row_of(CLATTN_FP32, 0.5, 0.512), matrix = row_of(CLATTN_FP16, 0.5, 0.512);
+    const struct bench_row row = row_of(CLATTN_FP32, 0.5, 0.512);
     assert_float_equal(bench_share(&row), 2.0, 1e-9);
     assert_non_null(strstr(bench_share_problem(&row), "clock"));
-    assert_null(strstr(bench_share_problem(&row), "matrix"));
-    assert_non_null(strstr(bench_share_problem(&matrix), "matrix units"));
+}
+
+/* 0.512 TFLOP of work. */
+static void the_limit_is_the_lower_roof(void **state)
+{
+    (void)state;
+    struct bench_row row = row_of(CLATTN_FP32, 1.0, 1.024);
+    row.copy_gbps = 100.0;
+    row.traffic.least = 1e6; /* 512 FLOP for each byte: 51.2 TFLOP/s while they are copied */
+    assert_float_equal(bench_intensity(&row), 512.0, 1e-6);
+    assert_float_equal(bench_limit(&row), 1.024, 1e-9);
+    assert_false(bench_is_bound_by_memory(&row));
+    row.traffic.least = 1e8; /* 5.12: 0.512 TFLOP/s */
+    assert_float_equal(bench_limit(&row), 0.512, 1e-9);
+    assert_float_equal(bench_share_of_limit(&row), 1.0, 1e-9);
+    assert_true(bench_is_bound_by_memory(&row));
+    row.copy_gbps = 0.0;
+    assert_float_equal(bench_share_of_limit(&row), 0.0, 0.0);
+}
+
+static void pairs_of_a_decoding_row_are_all_seen(void **state)
+{
+    (void)state;
+    struct bench_row row = row_of(CLATTN_FP32, 1.0, 1.0);
+    row.shape.sizes.n_q = 1;
+    const double full = bench_flops(&row.shape);
+    row.shape.causal = true;
+    assert_float_equal(bench_flops(&row.shape), full, 1e-3);
+    row.shape.sizes.n_q = 2; /* 999 and 1000 of 2000 */
+    assert_float_equal(bench_flops(&row.shape), full * 1.999, full * 1e-9);
+}
+
+static void units_follow_the_skeleton(void **state)
+{
+    (void)state;
+    assert_int_equal(bench_unit_of("forward_simt"), UNIT_FMA);
+    assert_int_equal(bench_unit_of("backward_matrix"), UNIT_MATRIX);
+    assert_int_equal(bench_unit_of("forward_matrix_emulated"), UNIT_MATRIX_EMULATED);
 }
 
 static void a_peak_that_failed_gives_no_share(void **state)
@@ -47,6 +83,9 @@ int main(void)
         cmocka_unit_test(shares_are_of_the_peak_beside_the_row),
         cmocka_unit_test(a_share_above_the_peak_is_kept_and_explained),
         cmocka_unit_test(a_peak_that_failed_gives_no_share),
+        cmocka_unit_test(the_limit_is_the_lower_roof),
+        cmocka_unit_test(pairs_of_a_decoding_row_are_all_seen),
+        cmocka_unit_test(units_follow_the_skeleton),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

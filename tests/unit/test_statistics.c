@@ -34,6 +34,16 @@ static void an_even_count_takes_the_mean_of_two(void **state)
     assert_true(statistics_of(values, 4).median == 2.5);
 }
 
+static void quartiles_lie_between_values(void **state)
+{
+    (void)state;
+    double values[] = {5.0, 1.0, 4.0, 2.0, 100.0}, pair[] = {3.0, 1.0}, one[] = {7.0};
+    const struct statistics s = statistics_of(values, 5), two = statistics_of(pair, 2), single = statistics_of(one, 1);
+    assert_true(s.lower == 2.0 && s.upper == 5.0);
+    assert_true(two.lower == 1.5 && two.upper == 2.5);
+    assert_true(single.lower == 7.0 && single.upper == 7.0);
+}
+
 static void a_median_of_zero_has_no_spread(void **state)
 {
     (void)state;
@@ -48,6 +58,7 @@ int main(void)
         cmocka_unit_test(one_value_is_its_own_median),
         cmocka_unit_test(an_odd_count_has_a_middle),
         cmocka_unit_test(an_even_count_takes_the_mean_of_two),
+        cmocka_unit_test(quartiles_lie_between_values),
         cmocka_unit_test(a_median_of_zero_has_no_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,12 +2,15 @@
 #ifndef CLATTN_TOOL_BENCH_H
 #define CLATTN_TOOL_BENCH_H
 
+#include "bench_ceilings.h"
 #include "opencl_select.h"
 #include "statistics.h"
+#include <clattn/traffic.h>
 #include <jansson.h>
 
 /* What one row measures. */
 struct bench_shape {
+    const char *grid; /* that it is of; NULL: a shape from the command line */
     enum clattn_dtype dtype;
     struct clattn_shape sizes; /* kv_heads is never 0 */
     int d, d_v;
@@ -25,27 +28,20 @@ struct bench_options {
     int repetitions;      /* 0: as many as fit in about a second, 3 to 15 */
 };
 
-/* The device's peak of fp32 multiply-adds, by cl/peak_fma.cl. Machines change their clocks and have other work, so it
- * is measured anew between the repetitions of each row, and a row's share is that of the peak it had beside it. */
-struct bench_peak;
-
-int bench_peak_create(const struct session *session, struct bench_peak **peak, struct failure *failure);
-void bench_peak_destroy(struct bench_peak **peak);
-double bench_peak_best(const struct bench_peak *peak); /* TFLOP/s, the best of when it was created */
-
-/* TFLOP/s now, in launches of about `ms`, from 1 to 100: as long as what it is the peak for, since other work on the
- * machine meets long launches more than short ones. The best of up to 4 in some 20 ms. 0 where it fails. */
-double bench_peak_sample(const struct bench_peak *peak, double ms);
-
 /* And what came out. */
 struct bench_row {
     struct bench_shape shape;
     struct clattn_plan_info plan;
+    struct clattn_traffic traffic;
     struct statistics ms;
-    struct statistics peak_tflops; /* of each of the above, the larger of one before and one after it */
+    enum bench_unit unit;          /* that the products ran on, */
+    struct statistics peak_tflops; /* and its peak: of each of the above, the larger of one before and one after it */
+    double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
-    double first_call_ms; /* making the plan: planning, compiling or finding the program in a cache */
-    uint64_t extra_bytes; /* device memory beyond Q, K, V and O: LSE and workspace */
+    double first_call_ms;  /* making the plan: planning, compiling or finding the program in a cache */
+    uint64_t tensor_bytes; /* device memory of Q, K, V and O, and of dO and the gradients */
+    uint64_t extra_bytes;  /* beyond these: LSE and workspace */
+    char problem[256];     /* why there is no time: it does not fit the device; "" where there is one */
     struct statistics standard_ms;
     int standard_repetitions;
     uint64_t standard_bytes;    /* the baseline's workspace */
@@ -56,19 +52,28 @@ struct bench_row {
 int64_t bench_kept_blocks(const struct bench_shape *shape);
 
 /* 2 * batch * heads * pairs * (d + d_v), 2.5 times that for a backward pass: FlashAttention's count. Pairs are n_q *
- * n_kv, half of that if causal; with a window those inside; of these the share that a block mask keeps. */
+ * n_kv, half of that if causal (those that are seen, where n_q != n_kv); with a window those inside; of these the share
+ * that a block mask keeps. */
 double bench_flops(const struct bench_shape *shape);
 double bench_tflops(const struct bench_row *row);
 double bench_share(const struct bench_row *row); /* of the peak; 0 where that could not be measured */
 
-/* What is wrong with the share: it is above 1, or there was no peak. NULL: nothing. */
+/* The roofline: FLOPs for each byte of inputs and outputs; the lower of the peak and of what can be computed while
+ * these are copied (TFLOP/s; 0 where a ceiling is not known); and the share of that. */
+double bench_intensity(const struct bench_row *row);
+double bench_limit(const struct bench_row *row);
+bool bench_is_bound_by_memory(const struct bench_row *row);
+double bench_share_of_limit(const struct bench_row *row);
+
+/* What is wrong with the share of the peak: it is above 1, or there was no peak. NULL: nothing. */
 const char *bench_share_problem(const struct bench_row *row);
 
+/* Measures one row; what does not fit the device is a row with its bytes and no time. */
 int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
-                  const struct bench_peak *peak, struct bench_row *row, struct failure *failure);
+                  struct bench_ceilings *ceilings, struct bench_row *row, struct failure *failure);
 
 /* All rows have the score modifications of `shape`. */
-void bench_print_head(const struct session *session, double peak, const struct bench_shape *shape);
+void bench_print_head(const struct session *session, double peak, double copy, const struct bench_shape *shape);
 void bench_print_row(const struct bench_row *row);
 json_t *bench_json_row(const struct session *session, const struct bench_row *row);
 

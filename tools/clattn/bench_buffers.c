@@ -118,18 +118,44 @@ static int create_backward(const struct session *session, const struct bench_sha
     return status ? status : create(session, "dV", buffers->v_elements * size, &args->d_v.buffer, failure);
 }
 
+static uint64_t rows_of(const struct bench_shape *shape)
+{
+    return (uint64_t)(shape->sizes.batch * shape->sizes.heads * shape->sizes.n_q);
+}
+
+static uint64_t keys_of(const struct bench_shape *shape)
+{
+    return (uint64_t)(shape->sizes.batch * shape->sizes.kv_heads * shape->sizes.n_kv);
+}
+
+uint64_t bench_tensor_bytes(const struct bench_shape *shape)
+{
+    const uint64_t columns = (uint64_t)(shape->d + shape->d_v), times = shape->pass == CLATTN_BACKWARD ? 2 : 1;
+    return times * (rows_of(shape) + keys_of(shape)) * columns * (uint64_t)clattn_dtype_size(shape->dtype);
+}
+
+uint64_t bench_largest_tensor(const struct bench_shape *shape)
+{
+    const uint64_t longer = rows_of(shape) > keys_of(shape) ? rows_of(shape) : keys_of(shape);
+    return longer * (uint64_t)(shape->d > shape->d_v ? shape->d : shape->d_v) *
+           (uint64_t)clattn_dtype_size(shape->dtype);
+}
+
+uint64_t bench_lse_bytes(const struct bench_shape *shape)
+{
+    return rows_of(shape) * sizeof(float);
+}
+
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure)
 {
-    const struct clattn_shape *s = &shape->sizes;
-    const uint64_t rows = (uint64_t)(s->batch * s->heads * s->n_q);
-    const uint64_t keys = (uint64_t)(s->batch * s->kv_heads * s->n_kv);
-    *buffers = (struct bench_buffers){.args = {.shape = *s},
+    const uint64_t rows = rows_of(shape), keys = keys_of(shape);
+    *buffers = (struct bench_buffers){.args = {.shape = shape->sizes},
                                       .q_elements = rows * (uint64_t)shape->d,
                                       .k_elements = keys * (uint64_t)shape->d,
                                       .v_elements = keys * (uint64_t)shape->d_v,
                                       .o_elements = rows * (uint64_t)shape->d_v,
-                                      .lse_bytes = rows * sizeof(float)};
+                                      .lse_bytes = bench_lse_bytes(shape)};
     int status = create_forward(session, shape, buffers, failure);
     if (!status && shape->pass == CLATTN_BACKWARD)
         status = create_backward(session, shape, buffers, failure);

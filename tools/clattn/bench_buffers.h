@@ -12,6 +12,11 @@ struct bench_buffers {
     uint64_t lse_bytes;
 };
 
+/* Bytes: of Q, K, V and O, in a backward pass of dO and the gradients too; of the largest of them; of LSE. */
+uint64_t bench_tensor_bytes(const struct bench_shape *shape);
+uint64_t bench_largest_tensor(const struct bench_shape *shape);
+uint64_t bench_lse_bytes(const struct bench_shape *shape);
+
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure);
 void bench_buffers_destroy(struct bench_buffers *buffers);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench.h"
+#include <math.h>
+#include <string.h>
 
 static int64_t block_columns(const struct bench_shape *shape)
 {
@@ -12,15 +14,17 @@ int64_t bench_kept_blocks(const struct bench_shape *shape)
     return kept < 1 ? 1 : kept > columns ? columns : kept;
 }
 
-/* Pairs inside the window, counted row by row. */
-static double window_pairs(const struct bench_shape *shape)
+/* Pairs that are seen, counted row by row. */
+static double seen_pairs(const struct bench_shape *shape)
 {
     const struct clattn_shape *s = &shape->sizes;
+    const bool window = shape->features & CLATTN_WINDOW;
+    const int64_t left = window ? shape->window_left : -1, right = window ? shape->window_right : -1;
     double pairs = 0.0;
     for (int64_t i = 0; i < s->n_q; i++) {
         const int64_t at = i + s->n_kv - s->n_q; /* the row's own place among the keys */
-        int64_t first = shape->window_left < 0 ? 0 : at - shape->window_left;
-        int64_t last = shape->window_right < 0 ? s->n_kv - 1 : at + shape->window_right;
+        int64_t first = left < 0 ? 0 : at - left;
+        int64_t last = right < 0 ? s->n_kv - 1 : at + right;
         last = shape->causal && last > at ? at : last;
         first = first < 0 ? 0 : first;
         last = last >= s->n_kv ? s->n_kv - 1 : last;
@@ -32,8 +36,8 @@ static double window_pairs(const struct bench_shape *shape)
 double bench_flops(const struct bench_shape *shape)
 {
     const struct clattn_shape *s = &shape->sizes;
-    double pairs = shape->features & CLATTN_WINDOW ? window_pairs(shape)
-                                                   : (double)s->n_q * (double)s->n_kv * (shape->causal ? 0.5 : 1.0);
+    const bool counted = shape->features & CLATTN_WINDOW || (shape->causal && s->n_q != s->n_kv);
+    double pairs = counted ? seen_pairs(shape) : (double)s->n_q * (double)s->n_kv * (shape->causal ? 0.5 : 1.0);
     if (shape->features & CLATTN_BLOCK_MASK)
         pairs *= (double)bench_kept_blocks(shape) / (double)block_columns(shape);
     return 2.0 * (double)(s->batch * s->heads) * pairs * (shape->d + shape->d_v) *
@@ -50,14 +54,61 @@ double bench_share(const struct bench_row *row)
     return row->peak_tflops.median > 0.0 ? bench_tflops(row) / row->peak_tflops.median : 0.0;
 }
 
+double bench_intensity(const struct bench_row *row)
+{
+    return row->traffic.least > 0.0 ? bench_flops(&row->shape) / row->traffic.least : 0.0;
+}
+
+/* TFLOP/s while inputs and outputs pass at the speed of a copy. */
+static double memory_roof(const struct bench_row *row)
+{
+    return row->copy_gbps * 1e-3 * bench_intensity(row);
+}
+
+bool bench_is_bound_by_memory(const struct bench_row *row)
+{
+    return memory_roof(row) < row->peak_tflops.median;
+}
+
+double bench_limit(const struct bench_row *row)
+{
+    return fmin(memory_roof(row), row->peak_tflops.median);
+}
+
+double bench_share_of_limit(const struct bench_row *row)
+{
+    return bench_limit(row) > 0.0 ? bench_tflops(row) / bench_limit(row) : 0.0;
+}
+
 const char *bench_share_problem(const struct bench_row *row)
 {
+    if (row->problem[0])
+        return NULL;
     if (row->peak_tflops.median <= 0.0)
         return "the peak could not be measured";
-    if (bench_share(row) <= 1.0)
-        return NULL;
-    return row->shape.dtype == CLATTN_FP32
-               ? "faster than the peak beside it: the clock or the machine's load changed in between"
-               : "faster than the peak beside it, that of fp32 multiply-adds: by matrix units, or the clock or the "
-                 "machine's load changed in between";
+    return bench_share(row) <= 1.0
+               ? NULL
+               : "faster than the peak beside it: the clock or the machine's load changed in between";
+}
+
+/* Which unit a skeleton's products run on: the first row that its name contains. */
+static const struct {
+    const char *part;
+    enum bench_unit unit;
+} skeletons[] = {{"_matrix_emulated", UNIT_MATRIX_EMULATED}, {"_matrix", UNIT_MATRIX}, {"", UNIT_FMA}};
+
+enum bench_unit bench_unit_of(const char *skeleton)
+{
+    size_t i = 0;
+    while (!strstr(skeleton, skeletons[i].part))
+        i++;
+    return skeletons[i].unit;
+}
+
+const char *bench_unit_name(enum bench_unit unit)
+{
+    static const char *const names[UNITS] = {[UNIT_FMA] = "fp32 multiply-adds",
+                                             [UNIT_MATRIX] = "matrix units",
+                                             [UNIT_MATRIX_EMULATED] = "emulated matrix units"};
+    return names[unit];
 }

@@ -11,7 +11,8 @@ enum { MAX_REPETITIONS = 1000 };
 struct bench {
     const struct session *session;
     const struct bench_shape *shape;
-    const struct bench_peak *peak;
+    struct bench_ceilings *ceilings;
+    const struct bench_peak *peak; /* of the unit that the plan's kernel runs on; NULL: not measured */
     struct clattn_problem problem;
     clattn_plan *plan;
     struct bench_buffers buffers;
@@ -128,10 +129,39 @@ static int make_plan(struct bench *bench, const char *skeleton, struct bench_row
         code = clattn_plan_get_info(bench->plan, &row->plan);
     if (!code)
         code = clattn_plan_workspace_bytes(bench->plan, &shape->sizes, &bench->workspace_bytes);
-    if (!code && bench->workspace_bytes)
+    const struct clattn_traffic_params traffic = {.shape = shape->sizes,
+                                                  .window_left = shape->window_left,
+                                                  .window_right = shape->window_right,
+                                                  .block_share = shape->block_density};
+    if (!code)
+        code = clattn_plan_traffic(&bench->problem, &row->plan, &traffic, &row->traffic);
+    return code ? fail_library(failure, "plan", code) : STATUS_OK;
+}
+
+/* Whether the device has the memory; else says in row->problem what is missing. */
+static bool fits(const struct bench *bench, struct bench_row *row)
+{
+    const struct clattn_capabilities *capabilities = bench->session->capabilities;
+    const uint64_t total = row->tensor_bytes + row->extra_bytes;
+    const uint64_t largest = bench_largest_tensor(bench->shape);
+    if (largest > capabilities->max_allocation_bytes)
+        snprintf(row->problem, sizeof row->problem,
+                 "a tensor of %llu bytes is more than the %llu that one buffer may have", (unsigned long long)largest,
+                 (unsigned long long)capabilities->max_allocation_bytes);
+    else if (total > capabilities->global_memory_bytes)
+        snprintf(row->problem, sizeof row->problem, "%llu bytes are more than the %llu of the device",
+                 (unsigned long long)total, (unsigned long long)capabilities->global_memory_bytes);
+    return !row->problem[0];
+}
+
+static int make_buffers(struct bench *bench, struct failure *failure)
+{
+    const int status = bench_buffers_create(bench->session, bench->shape, &bench->buffers, failure);
+    cl_int code = CL_SUCCESS;
+    if (!status && bench->workspace_bytes)
         bench->workspace =
             clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->workspace_bytes, NULL, &code);
-    return code ? fail_library(failure, "plan", code) : STATUS_OK;
+    return status ? status : code ? fail_code(failure, "clCreateBuffer (workspace)", code) : STATUS_OK;
 }
 
 /* O and LSE, which a backward pass starts from. */
@@ -157,26 +187,38 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     return code ? fail_library(failure, "the forward pass", code) : STATUS_OK;
 }
 
+/* The baseline's bytes; false, with row->standard_problem, where it has no such row or more than a buffer may have. */
+static bool plan_standard(struct bench *bench, const struct bench_options *options, struct bench_row *row)
+{
+    const uint64_t limit = bench->session->capabilities->max_allocation_bytes;
+    if (bench->shape->pass != CLATTN_FORWARD || bench->shape->features) {
+        snprintf(row->standard_problem, sizeof row->standard_problem, "it is the plain forward pass");
+        return false;
+    }
+    const struct clattn_forward_args args = {.shape = bench->shape->sizes};
+    const clattn_status code = clattn_standard_workspace_bytes(bench->session->clattn, &bench->problem, &args,
+                                                               &bench->standard_workspace_bytes);
+    row->standard_bytes = code ? 0 : bench->standard_workspace_bytes;
+    if (code)
+        snprintf(row->standard_problem, sizeof row->standard_problem, "clattn_standard_workspace_bytes: %s",
+                 clattn_status_name(code));
+    else if (bench->standard_workspace_bytes > limit)
+        snprintf(row->standard_problem, sizeof row->standard_problem,
+                 "its workspace of %zu bytes is more than the %llu that one buffer may have",
+                 bench->standard_workspace_bytes, (unsigned long long)limit);
+    else if (!options->standard)
+        snprintf(row->standard_problem, sizeof row->standard_problem, "not asked for");
+    return !row->standard_problem[0];
+}
+
 /* Makes the baseline ready, or says in row->standard_problem why there is none: that is a finding, not an error. */
 static bool prepare_standard(struct bench *bench, struct bench_row *row)
 {
     double ms;
-    clattn_status code = clattn_standard_workspace_bytes(bench->session->clattn, &bench->problem, &bench->buffers.args,
-                                                         &bench->standard_workspace_bytes);
-    const uint64_t limit = bench->session->capabilities->max_allocation_bytes;
-    row->standard_bytes = code ? 0 : bench->standard_workspace_bytes;
-    if (!code && bench->standard_workspace_bytes > limit) {
-        snprintf(row->standard_problem, sizeof row->standard_problem,
-                 "its workspace of %zu bytes is more than the %llu that one buffer may have",
-                 bench->standard_workspace_bytes, (unsigned long long)limit);
-        return false;
-    }
-    const char *call = "clattn_standard_workspace_bytes";
-    if (!code) {
-        call = "its workspace";
-        bench->standard_workspace =
-            clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->standard_workspace_bytes, NULL, &code);
-    }
+    const char *call = "its workspace";
+    clattn_status code;
+    bench->standard_workspace =
+        clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->standard_workspace_bytes, NULL, &code);
     if (!code) {
         call = "clattn_standard_enqueue";
         code = time_standard(bench, &ms); /* compiles CLBlast's kernels */
@@ -220,14 +262,16 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     double once = 0.0;
     clattn_status code = time_flash(bench, &once); /* the second run: warm */
     row->repetitions = choose_repetitions(options, once);
+    row->copy_gbps = bench_copy_sample(bench->ceilings->copy, row->traffic.least);
     for (int i = 0; !code && i < row->repetitions; i++) {
-        const double before = bench_peak_sample(bench->peak, once);
+        const double before = bench->peak ? bench_peak_sample(bench->peak, once) : 0.0;
         code = time_flash(bench, &bench->flash[i]);
-        bench->peaks[i] = fmax(before, bench_peak_sample(bench->peak, once));
+        bench->peaks[i] = bench->peak ? fmax(before, bench_peak_sample(bench->peak, once)) : 0.0;
         standard = standard && !code && take_standard_turn(bench, row);
     }
     if (code)
         return fail_library(failure, "attention", code);
+    row->copy_gbps = fmax(row->copy_gbps, bench_copy_sample(bench->ceilings->copy, row->traffic.least));
     row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
     row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
     row->standard_ms = statistics_of(bench->standard, (size_t)row->standard_repetitions);
@@ -239,12 +283,18 @@ static int measure(struct bench *bench, const struct bench_options *options, str
 {
     double ms;
     int status = make_plan(bench, options->skeleton, row, failure);
-    if (!status)
-        status = bench_buffers_create(bench->session, bench->shape, &bench->buffers, failure);
     if (status)
         return status;
-    row->extra_bytes = bench->buffers.lse_bytes + bench->workspace_bytes;
-    if (bench->shape->pass == CLATTN_BACKWARD)
+    row->tensor_bytes = bench_tensor_bytes(bench->shape);
+    row->extra_bytes = bench_lse_bytes(bench->shape) + bench->workspace_bytes;
+    const bool standard = plan_standard(bench, options, row);
+    if (!fits(bench, row))
+        return STATUS_OK;
+    row->unit = bench_unit_of(row->plan.skeleton);
+    struct failure no_peak; /* row says that there is none */
+    bench->peak = bench_ceilings_peak(bench->ceilings, row->unit, bench->shape->dtype, &no_peak);
+    status = make_buffers(bench, failure);
+    if (!status && bench->shape->pass == CLATTN_BACKWARD)
         status = prepare_backward(bench, failure);
     if (status)
         return status;
@@ -252,20 +302,13 @@ static int measure(struct bench *bench, const struct bench_options *options, str
     if (code)
         return fail_library(failure, "attention", code);
     status = bench_check_finite(bench->session, bench->shape, &bench->buffers, failure);
-    if (status)
-        return status;
-    const bool comparable = bench->shape->pass == CLATTN_FORWARD && !bench->shape->features;
-    if (!options->standard || !comparable)
-        snprintf(row->standard_problem, sizeof row->standard_problem,
-                 comparable ? "not asked for" : "it is the plain forward pass");
-    const bool standard = options->standard && comparable && prepare_standard(bench, row);
-    return repeat(bench, options, standard, row, failure);
+    return status ? status : repeat(bench, options, standard && prepare_standard(bench, row), row, failure);
 }
 
 int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
-                  const struct bench_peak *peak, struct bench_row *row, struct failure *failure)
+                  struct bench_ceilings *ceilings, struct bench_row *row, struct failure *failure)
 {
-    struct bench bench = {.session = session, .shape = shape, .peak = peak};
+    struct bench bench = {.session = session, .shape = shape, .ceilings = ceilings};
     *row = (struct bench_row){.shape = *shape};
     const int status = measure(&bench, options, row, failure);
     clFinish(session->queue);

@@ -1,68 +1,65 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench.h"
-#include "device/source.h"
+#include "bench_ceilings.h"
+#include "bench_kernel.h"
+#include "plan/matrix_units.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Which shape of the loop is fastest differs between devices, so a few are tried and the best counts. */
 struct variant {
     int vector_width, accumulators, work_group_size;
 };
 
-enum { MAX_ITERATIONS = 1 << 26 };
+enum { MAX_ITERATIONS = 1 << 26, MOST_VARIANTS = 8 };
 
 struct bench_peak {
     const struct session *session;
-    cl_program program;
-    cl_kernel kernel;
+    enum bench_unit unit;
+    enum clattn_dtype dtype;
+    struct bench_kernel kernel;
     cl_mem out;
     size_t groups;
     struct variant variant;
     double best; /* TFLOP/s */
 };
 
-static const struct cla_embedded_file *find_text(void)
+static cl_int build_fma(struct bench_peak *peak)
 {
-    for (size_t i = 0; i < cla_embedded_file_count; i++)
-        if (!strcmp(cla_embedded_files[i].name, "peak_fma.cl"))
-            return &cla_embedded_files[i];
-    return NULL;
-}
-
-static cl_int build(struct bench_peak *peak)
-{
-    const struct cla_embedded_file *file = find_text();
+    static const char *const files[] = {"peak_fma.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_VECTOR_WIDTH %d\n#define CLATTN_ACCUMULATORS %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
              peak->variant.vector_width, peak->variant.accumulators, peak->variant.work_group_size);
-    if (!file)
-        return CL_INVALID_VALUE;
-    const char *texts[] = {defines, (const char *)file->data};
-    const size_t sizes[] = {strlen(defines), file->size};
-    cl_int code;
-    peak->program = clCreateProgramWithSource(peak->session->context, 2, texts, sizes, &code);
-    if (!code)
-        code = clBuildProgram(peak->program, 1, &peak->session->id, "-cl-mad-enable", NULL, NULL);
-    if (!code)
-        peak->kernel = clCreateKernel(peak->program, "clattn_peak_fma", &code);
-    return code;
+    return bench_kernel_build(peak->session, files, defines, "clattn_peak_fma", &peak->kernel);
+}
+
+static cl_int build_matrix(struct bench_peak *peak)
+{
+    static const char *const nvidia[] = {"common/types.clh", "matrix/nvidia_mma.clh", "peak_matrix.cl", NULL};
+    static const char *const emulated[] = {"common/types.clh", "matrix/emulated.clh", "peak_matrix.cl", NULL};
+    char defines[256];
+    snprintf(defines, sizeof defines,
+             "#define CLATTN_DTYPE %d\n#define CLATTN_COMPUTE_CAPABILITY %d\n#define CLATTN_ACCUMULATORS %d\n#define "
+             "CLATTN_WORK_GROUP_SIZE %d\n",
+             (int)peak->dtype, cla_matrix_capability(peak->session->capabilities), peak->variant.accumulators,
+             peak->variant.work_group_size);
+    return bench_kernel_build(peak->session, peak->unit == UNIT_MATRIX ? nvidia : emulated, defines,
+                              "clattn_peak_matrix", &peak->kernel);
 }
 
 static cl_int prepare(struct bench_peak *peak)
 {
-    cl_int code = build(peak);
+    cl_int code = peak->unit == UNIT_FMA ? build_fma(peak) : build_matrix(peak);
     const size_t items = peak->groups * (size_t)peak->variant.work_group_size;
     if (!code)
         peak->out = clCreateBuffer(peak->session->context, CL_MEM_WRITE_ONLY, items * sizeof(cl_float), NULL, &code);
     const cl_float factor = 0.999f, term = 0.001f;
     if (!code)
-        code = clSetKernelArg(peak->kernel, 0, sizeof peak->out, &peak->out);
+        code = clSetKernelArg(peak->kernel.kernel, 0, sizeof peak->out, &peak->out);
     if (!code)
-        code = clSetKernelArg(peak->kernel, 2, sizeof factor, &factor);
+        code = clSetKernelArg(peak->kernel.kernel, 2, sizeof factor, &factor);
     if (!code)
-        code = clSetKernelArg(peak->kernel, 3, sizeof term, &term);
+        code = clSetKernelArg(peak->kernel.kernel, 3, sizeof term, &term);
     return code;
 }
 
@@ -70,36 +67,25 @@ static void release(struct bench_peak *peak)
 {
     if (peak->out)
         clReleaseMemObject(peak->out);
-    if (peak->kernel)
-        clReleaseKernel(peak->kernel);
-    if (peak->program)
-        clReleaseProgram(peak->program);
+    bench_kernel_release(&peak->kernel);
 }
 
+/* Of one chain of multiply-adds of an item: vectors of floats, or its part of a 16 x 16 x 16 product. */
 static double flops_of(const struct bench_peak *peak, cl_int iterations)
 {
     const double items = (double)peak->groups * peak->variant.work_group_size;
-    return 2.0 * items * iterations * peak->variant.accumulators * peak->variant.vector_width;
+    const double lanes = peak->unit == UNIT_MATRIX ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
+    const double each =
+        peak->unit == UNIT_FMA ? peak->variant.vector_width : (double)(CLA_PIECE * CLA_PIECE * CLA_PIECE) / lanes;
+    return 2.0 * items * iterations * peak->variant.accumulators * each;
 }
 
 static cl_int time_once(const struct bench_peak *peak, cl_int iterations, double *seconds)
 {
-    const size_t local = (size_t)peak->variant.work_group_size, global = peak->groups * local;
-    cl_event event = NULL;
-    cl_ulong start = 0, end = 0;
-    cl_int code = clSetKernelArg(peak->kernel, 1, sizeof iterations, &iterations);
-    if (!code)
-        code = clEnqueueNDRangeKernel(peak->session->queue, peak->kernel, 1, NULL, &global, &local, 0, NULL, &event);
-    if (!code)
-        code = clWaitForEvents(1, &event);
-    if (!code)
-        code = clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
-    if (!code)
-        code = clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
-    if (event)
-        clReleaseEvent(event);
-    *seconds = end > start ? (double)(end - start) * 1e-9 : 1e-9;
-    return code;
+    const cl_int code = clSetKernelArg(peak->kernel.kernel, 1, sizeof iterations, &iterations);
+    return code ? code
+                : bench_kernel_time(peak->session, &peak->kernel, peak->groups, (size_t)peak->variant.work_group_size,
+                                    seconds);
 }
 
 double bench_peak_sample(const struct bench_peak *peak, double ms)
@@ -124,7 +110,7 @@ double bench_peak_best(const struct bench_peak *peak)
 static cl_int measure(struct bench_peak *peak)
 {
     double first = 0.0, second = 0.0;
-    cl_int iterations = 128, code = CL_SUCCESS;
+    cl_int iterations = 8, code = CL_SUCCESS;
     do {
         iterations *= 2;
         code = time_once(peak, iterations, &first);
@@ -139,7 +125,7 @@ static cl_int measure(struct bench_peak *peak)
     return code;
 }
 
-static int list_variants(const struct clattn_capabilities *capabilities, struct variant *variants)
+static int list_fma(const struct clattn_capabilities *capabilities, struct variant variants[MOST_VARIANTS])
 {
     static const int accumulators[] = {8, 12, 16}, widths[] = {1, 2, 4};
     int count = 0;
@@ -158,16 +144,31 @@ static int list_variants(const struct clattn_capabilities *capabilities, struct 
     return count;
 }
 
-int bench_peak_create(const struct session *session, struct bench_peak **peak, struct failure *failure)
+static int list_variants(const struct clattn_capabilities *capabilities, enum bench_unit unit,
+                         struct variant variants[MOST_VARIANTS])
 {
-    struct variant variants[8];
-    const int count = list_variants(session->capabilities, variants);
+    if (unit == UNIT_FMA)
+        return list_fma(capabilities, variants);
+    const int group = unit == UNIT_MATRIX ? 128 : 1;
+    variants[0] = (struct variant){.accumulators = unit == UNIT_MATRIX ? 4 : 1, .work_group_size = group};
+    variants[1] = (struct variant){.accumulators = unit == UNIT_MATRIX ? 8 : 2, .work_group_size = group};
+    return 2;
+}
+
+int bench_peak_create(const struct session *session, enum bench_unit unit, enum clattn_dtype dtype,
+                      struct bench_peak **peak, struct failure *failure)
+{
+    struct variant variants[MOST_VARIANTS];
+    const int count = list_variants(session->capabilities, unit, variants);
     const size_t groups = session->capabilities->type == CLATTN_DEVICE_CPU ? 4 : 32; /* for each compute unit */
     struct bench_peak *best = calloc(1, sizeof *best);
     cl_int code = best ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     for (int i = 0; best && i < count; i++) {
-        struct bench_peak tried = {
-            .session = session, .groups = session->capabilities->compute_units * groups, .variant = variants[i]};
+        struct bench_peak tried = {.session = session,
+                                   .unit = unit,
+                                   .dtype = dtype,
+                                   .groups = session->capabilities->compute_units * groups,
+                                   .variant = variants[i]};
         const cl_int result = prepare(&tried);
         code = result ? result : measure(&tried);
         struct bench_peak worse = tried;
@@ -182,7 +183,9 @@ int bench_peak_create(const struct session *session, struct bench_peak **peak, s
         return STATUS_OK;
     }
     bench_peak_destroy(&best);
-    return fail_code(failure, "measuring the peak (cl/peak_fma.cl)", code);
+    return fail_code(
+        failure, unit == UNIT_FMA ? "measuring the peak (cl/peak_fma.cl)" : "measuring the peak (cl/peak_matrix.cl)",
+        code);
 }
 
 void bench_peak_destroy(struct bench_peak **peak)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench.h"
-#include "json_out.h"
 #include "names.h"
 #include <inttypes.h>
 #include <math.h>
@@ -24,90 +23,62 @@ static void print_modifications(const struct bench_shape *shape)
     printf("\n");
 }
 
-void bench_print_head(const struct session *session, double peak, const struct bench_shape *shape)
+void bench_print_head(const struct session *session, double peak, double copy, const struct bench_shape *shape)
 {
     char device[256];
     session_title(session, device, sizeof device);
-    printf("device %s, driver %s\npeak %.1f GFLOP/s of fp32 multiply-adds at the start; each row has its own beside "
-           "it\n(a share with a ! is above it: the clock changed, or matrix units are faster)\n",
-           device, session->capabilities->driver_version, peak * 1e3);
+    printf("device %s, driver %s\nat the start: peak %.1f GFLOP/s of fp32 multiply-adds, copy %.1f GB/s; each row has "
+           "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
+           "speed of a copy; m: the latter;\na share with a ! is above its peak: the clock changed)\n",
+           device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
-    printf("\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %-13s %10s %9s %7s %12s %7s %9s %9s\n", "dtype", "batch", "heads",
-           "n_q", "n_kv", "d", "causal", "pass", "path", "ms", "GFLOP/s", "peak", "standard ms", "faster", "extra",
-           "standard");
+    printf("\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %-13s %10s %6s %9s %7s %8s %12s %7s %9s %9s %9s\n", "dtype", "batch",
+           "heads", "n_q", "n_kv", "d", "causal", "pass", "path", "ms", "spread", "GFLOP/s", "peak", "limit",
+           "standard ms", "faster", "extra", "standard", "traffic");
+}
+
+static void print_share(double share, const char *mark, char *text, size_t size)
+{
+    if (share > 0.0)
+        snprintf(text, size, "%.1f%%%s", 100.0 * share, mark);
+    else
+        snprintf(text, size, "-");
+}
+
+static void print_shape(const struct bench_row *row)
+{
+    const struct bench_shape *shape = &row->shape;
+    printf("%-5s %5" PRId64 " %5" PRId64 " %6" PRId64 " %6" PRId64 " %4d %-6s %-8s %-13s ",
+           clattn_dtype_name(shape->dtype), shape->sizes.batch, shape->sizes.heads, shape->sizes.n_q, shape->sizes.n_kv,
+           shape->d, shape->causal ? "yes" : "no", pass_name(shape->pass), row->plan.skeleton);
+}
+
+/* Half the way between the quartiles, of the median. */
+static double spread(const struct statistics *ms)
+{
+    return ms->median > 0.0 ? 50.0 * (ms->upper - ms->lower) / ms->median : 0.0;
 }
 
 void bench_print_row(const struct bench_row *row)
 {
-    const struct bench_shape *shape = &row->shape;
-    char extra[32], standard_extra[32], standard[32] = "-", faster[32] = "-", share[32] = "-";
+    char extra[32], standard_extra[32], traffic[32], standard[32] = "-", faster[32] = "-", share[32], limit[32];
     bytes_text(row->extra_bytes, extra, sizeof extra);
     bytes_text(row->standard_bytes, standard_extra, sizeof standard_extra);
-    if (row->peak_tflops.median > 0.0)
-        snprintf(share, sizeof share, "%.1f%%%s", 100.0 * bench_share(row), bench_share_problem(row) ? "!" : " ");
+    bytes_text((uint64_t)row->traffic.flash, traffic, sizeof traffic);
+    print_share(bench_share(row), bench_share_problem(row) ? "!" : " ", share, sizeof share);
+    print_share(bench_share_of_limit(row), bench_is_bound_by_memory(row) ? "m" : " ", limit, sizeof limit);
     if (has_standard(row)) {
         snprintf(standard, sizeof standard, "%.3f", row->standard_ms.median);
         snprintf(faster, sizeof faster, "%.1fx", row->standard_ms.median / row->ms.median);
     }
-    printf("%-5s %5" PRId64 " %5" PRId64 " %6" PRId64 " %6" PRId64
-           " %4d %-6s %-8s %-13s %10.3f %9.1f %7s %12s %7s %9s %9s\n",
-           clattn_dtype_name(shape->dtype), shape->sizes.batch, shape->sizes.heads, shape->sizes.n_q, shape->sizes.n_kv,
-           shape->d, shape->causal ? "yes" : "no", pass_name(shape->pass), row->plan.skeleton, row->ms.median,
-           bench_tflops(row) * 1e3, share, standard, faster, extra, row->standard_bytes ? standard_extra : "-");
+    print_shape(row);
+    if (row->problem[0])
+        printf("%10s %6s %9s %7s %8s %12s %7s", "-", "-", "-", "-", "-", "-", "-");
+    else
+        printf("%10.3f %5.1f%% %9.1f %7s %8s %12s %7s", row->ms.median, spread(&row->ms), bench_tflops(row) * 1e3,
+               share, limit, standard, faster);
+    printf(" %9s %9s %9s\n", extra, row->standard_bytes ? standard_extra : "-", traffic);
+    if (row->problem[0])
+        printf("      %s\n", row->problem);
     fflush(stdout);
-}
-
-static json_t *json_standard(const struct bench_row *row)
-{
-    return has_standard(row) ? json_measure(row->standard_ms.median) : json_null();
-}
-
-static json_t *json_problem(const char *problem)
-{
-    return problem ? json_text(problem) : json_null();
-}
-
-/* The score modifications of the row, with their numbers; null where it has none of that kind. */
-static json_t *json_modifications(const struct bench_shape *shape)
-{
-    const bool window = shape->features & CLATTN_WINDOW, blocks = shape->features & CLATTN_BLOCK_MASK;
-    json_t *names = json_array();
-    for (unsigned bit = 1; bit <= CLATTN_DROPOUT; bit *= 2)
-        if (shape->features & bit)
-            json_array_append_new(names, json_text(feature_name(bit)));
-    return json_pack("{s:o, s:o, s:o, s:o}", "features", names, "window",
-                     window ? json_pack("[I, I]", (json_int_t)shape->window_left, (json_int_t)shape->window_right)
-                            : json_null(),
-                     "block_size", blocks ? json_pack("[i, i]", shape->block_q, shape->block_kv) : json_null(),
-                     "block_density", blocks ? json_measure(shape->block_density) : json_null());
-}
-
-json_t *bench_json_row(const struct session *session, const struct bench_row *row)
-{
-    const struct bench_shape *shape = &row->shape;
-    const struct clattn_shape *s = &shape->sizes;
-    json_t *json = json_pack(
-        "{s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b}", "device",
-        json_text(session->capabilities->device_name), "driver", json_text(session->capabilities->driver_version),
-        "path", row->plan.skeleton, "pass", pass_name(shape->pass), "dtype", clattn_dtype_name(shape->dtype), "batch",
-        (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
-        (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", shape->d, "d_v", shape->d_v, "causal", shape->causal);
-    json_t *measures = json_pack(
-        "{s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:i, s:i}", "median_ms",
-        json_measure(row->ms.median), "min_ms", json_measure(row->ms.minimum), "max_ms", json_measure(row->ms.maximum),
-        "repetitions", row->repetitions, "tflops", json_measure(bench_tflops(row)), "peak_tflops",
-        json_measure(row->peak_tflops.median), "share_of_peak", json_measure(bench_share(row)), "share_problem",
-        json_problem(bench_share_problem(row)), "standard_ms", json_standard(row), "standard_problem",
-        json_problem(row->standard_problem[0] ? row->standard_problem : NULL), "first_call_ms",
-        json_measure(row->first_call_ms), "extra_bytes", (json_int_t)row->extra_bytes, "standard_bytes",
-        (json_int_t)row->standard_bytes, "b_r", row->plan.b_r, "b_c", row->plan.b_c, "work_group_size",
-        row->plan.work_group_size, "standard_repetitions", row->standard_repetitions);
-    if (json && measures)
-        json_object_update(json, measures);
-    json_decref(measures);
-    json_t *modifications = json_modifications(shape);
-    if (json && modifications)
-        json_object_update(json, modifications);
-    json_decref(modifications);
-    return json;
 }

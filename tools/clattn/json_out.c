@@ -75,22 +75,6 @@ json_t *json_traffic(const struct clattn_traffic *traffic)
                      json_measure(traffic->paper), "least_bytes", json_measure(traffic->least));
 }
 
-static int print_file(const char *text, const char *path, struct failure *failure)
-{
-    struct output_file output;
-    int status = output_create(path, &output, failure);
-    if (!status)
-        status = output_write(&output, text, strlen(text), failure);
-    if (!status)
-        status = output_write(&output, "\n", 1, failure);
-    if (!status)
-        status = output_finish(&output, failure);
-    if (!status)
-        return output_commit(&output, failure);
-    output_discard(&output);
-    return status;
-}
-
 int json_print(json_t *value, const char *path, struct failure *failure)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
@@ -98,10 +82,13 @@ int json_print(json_t *value, const char *path, struct failure *failure)
     if (!text)
         return fail(failure, STATUS_DEVICE, "no memory for the JSON output");
     int status = STATUS_OK;
-    if (path && strcmp(path, "-") != 0)
-        status = print_file(text, path, failure);
-    else
+    if (!path || !strcmp(path, "-")) {
         puts(text);
+    } else {
+        const size_t length = strlen(text);
+        text[length] = '\n'; /* in place of the terminator */
+        status = output_write_whole(path, text, length + 1, failure);
+    }
     free(text);
     return status;
 }

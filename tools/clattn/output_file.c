@@ -122,3 +122,17 @@ void output_discard(struct output_file *output)
     free(output->path);
     *output = (struct output_file){.descriptor = -1};
 }
+
+int output_write_whole(const char *path, const void *bytes, size_t count, struct failure *failure)
+{
+    struct output_file output;
+    int status = output_create(path, &output, failure);
+    if (!status)
+        status = output_write(&output, bytes, count, failure);
+    if (!status)
+        status = output_finish(&output, failure);
+    if (!status)
+        return output_commit(&output, failure);
+    output_discard(&output);
+    return status;
+}

@@ -24,6 +24,9 @@ int output_finish(struct output_file *output, struct failure *failure);
 /* Gives the finished file its name. */
 int output_commit(struct output_file *output, struct failure *failure);
 
+/* All of that at once. */
+int output_write_whole(const char *path, const void *bytes, size_t count, struct failure *failure);
+
 /* Leaves no trace. For zero-initialised, committed and discarded outputs too. */
 void output_discard(struct output_file *output);
 

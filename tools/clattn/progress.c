@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L
 #include "progress.h"
+#include "terminal.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 void progress_start(struct progress *progress, int total, bool quiet)
 {
-    const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    const bool dumb = !terminal || !strcmp(terminal, "dumb");
-    *progress = (struct progress){.shown = !quiet && !dumb && total > 0 && isatty(STDERR_FILENO),
-                                  .colour = !no_colour || !*no_colour,
+    *progress = (struct progress){.shown = !quiet && total > 0 && terminal_moves(stderr),
+                                  .colour = terminal_takes_colour(stderr),
                                   .total = total};
 }
 

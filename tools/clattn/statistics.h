@@ -7,6 +7,8 @@
 /* What a list of times says. */
 struct statistics {
     double median, minimum, maximum;
+    double lower,
+        upper;     /* quartiles: a quarter of the values is not above, not below; between values as the median is */
     double spread; /* (maximum - minimum) / median; 0 where the median is */
 };
 

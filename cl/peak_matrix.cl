@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Measures how many multiply-adds a device's matrix units retire: the roof of what runs on these. Stands below a
+ * matrix/<vendor>.clh header in the program text, and is written over its operations.
+ *
+ * Baked constants (beside those of types.clh and the matrix header)
+ *   CLATTN_ACCUMULATORS     1..16: products in flight that do not depend on each other.
+ *   CLATTN_WORK_GROUP_SIZE  items of a work-group, a multiple of MATRIX_LANES.
+ *
+ * One launch does global_size / MATRIX_LANES * iterations * CLATTN_ACCUMULATORS * 2 * 16^3 floating-point operations.
+ * out holds one float for each work-item.
+ */
+#if !defined(CLATTN_ACCUMULATORS) || CLATTN_ACCUMULATORS < 1 || CLATTN_ACCUMULATORS > 16
+#error "CLATTN_ACCUMULATORS must be in 1..16"
+#endif
+#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE % MATRIX_LANES
+#error "CLATTN_WORK_GROUP_SIZE must be a multiple of MATRIX_LANES"
+#endif
+
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_matrix(
+    __global float *out, const int iterations, const float factor, const float term)
+{
+    /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay finite. */
+    matrix_accumulator x[CLATTN_ACCUMULATORS], seed;
+    matrix_operand a, b;
+    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);
+    matrix_round(&a, &seed);
+    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) seed.x[e] = term * factor;
+    matrix_round(&b, &seed);
+    MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i)
+        MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) x[i].x[e] = term * (float)(i + e);
+    for (int n = 0; n < iterations; ++n)
+        MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) matrix_multiply(&x[i], &a, &b);
+    float sum = 0.0f;
+    MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i)
+        MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) sum += x[i].x[e];
+    out[get_global_id(0)] = sum;
+}

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `clattn bench --from` makes of kept rows: tables, comparisons and pictures. Needs no device.
+
+    test_bench_rows.py CLATTN
+"""
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+CLATTN = ""
+OK, USAGE, FILE, SLOWER = 0, 2, 3, 3
+
+
+def row(n, ms, spread=0.01, **changes):
+    """One of a device's, as --json writes it, as far as it is looked at."""
+    flops = 4.0 * 8 * n * n * 64
+    made = {"device": "Some 'device', v1", "driver": "1.0", "path": "forward_cpu", "grid": "flash", "pass": "forward",
+            "dtype": "fp32", "batch": 1, "heads": 8, "kv_heads": 8, "n_q": n, "n_kv": n, "d": 64, "d_v": 64,
+            "causal": False, "median_ms": ms, "min_ms": ms * (1 - 2 * spread), "max_ms": ms * (1 + 2 * spread),
+            "q1_ms": ms * (1 - spread), "q3_ms": ms * (1 + spread), "tflops": flops / ms * 1e-9,
+            "peak_of": "fp32 multiply-adds", "peak_tflops": 0.5, "copy_gbps": 20.0, "intensity": n / 4.0,
+            "standard_ms": 20.0 * ms, "least_bytes": 8.0 * n * 64 * 16, "standard_traffic_bytes": 8.0 * n * n * 16,
+            "peak_bytes": 8 * n * 64 * 16, "standard_peak_bytes": 8 * n * 64 * 16 + 32 * n * n, "features": [],
+            "window": None}
+    made.update(changes)
+    return made
+
+
+class KeptRows(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def keep(self, name, rows):
+        with open(self.path(name), "w") as file:
+            file.write(rows if isinstance(rows, str) else json.dumps(rows))
+        return self.path(name)
+
+    def bench(self, *words, status=OK, says=(), environment=None):
+        result = subprocess.run([CLATTN, "bench", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, **(environment or {})}, timeout=60)
+        result.stdout, result.stderr = result.stdout.decode(), result.stderr.decode()
+        self.assertEqual(result.returncode, status, result.stderr)
+        for text in says:
+            self.assertIn(text, result.stderr)
+        return result
+
+    def compare(self, new, old, status=OK, says=()):
+        result = self.bench("--from", self.keep("new.json", new), "--compare", self.keep("old.json", old), status=status,
+                            says=says)
+        self.assertNotIn("\033", result.stdout)  # no terminal, no colour
+        return [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("fp32")]
+
+    def test_comparison(self):
+        old = [row(512, 1.0), row(1024, 4.0), row(2048, 16.0)]
+        self.assertEqual(self.compare(old, old), ["same"] * 3)
+        new = [row(512, 1.5), row(1024, 4.05), row(2048, 8.0)]
+        self.assertEqual(self.compare(new, old, status=SLOWER, says=["1 of 3 rows are slower", "old.json"]),
+                         ["SLOWER", "same", "faster"])
+        self.assertEqual(self.compare(old, new, status=SLOWER), ["faster", "same", "SLOWER"])
+
+    def test_noise_is_judged_by_the_spreads(self):
+        quiet, noisy = [row(512, 1.2)], [row(512, 1.2, spread=0.17)]
+        self.assertEqual(self.compare(quiet, [row(512, 1.0)], status=SLOWER), ["SLOWER"])
+        self.assertEqual(self.compare(noisy, [row(512, 1.0)]), ["same"])
+        self.assertEqual(self.compare(quiet, [row(512, 1.0, spread=0.25)]), ["same"])
+        self.assertEqual(self.compare([row(512, 1.02, spread=0.0)], [row(512, 1.0, spread=0.0)]), ["same"])  # 3 %
+        without = [{key: value for key, value in row(512, 1.0, spread=0.06).items() if key not in ("q1_ms", "q3_ms")}]
+        self.assertEqual(self.compare([row(512, 1.1, spread=0.0)], without), ["same"])  # by the extremes
+        self.assertEqual(self.compare([row(512, 1.13, spread=0.0)], without, status=SLOWER), ["SLOWER"])
+
+    def test_rows_are_matched_by_what_they_measure(self):
+        old = [row(512, 1.0), row(512, 1.0, causal=True), row(512, 9.0, dtype="fp16")]
+        new = [row(512, 1.0, causal=True, path="forward_simt"), row(512, 1.0), row(256, 1.0)]
+        self.assertEqual(self.compare(new, old), ["same", "same", "file"])
+        self.compare([row(512, 1.0, device="Another")], old, status=FILE, says=["Some 'device'", "Another"])
+        self.assertEqual(self.compare([row(512, 1.0, median_ms=None)], old), ["timed"])
+
+    def test_wrong_files(self):
+        good = self.keep("good.json", [row(512, 1.0)])
+        self.bench("--from", self.path("absent.json"), "--csv", status=FILE, says=["absent.json"])
+        self.bench("--from", self.keep("cut.json", '[\n{"device": "x",\n'), "--csv", status=FILE, says=["cut.json: line 3"])
+        for wrong in ("{}", "[]", "3", "[3]"):
+            self.bench("--from", self.keep("wrong.json", wrong), "--csv", status=FILE, says=["wrong.json"])
+        self.bench("--from", self.keep("wrong.json", [dict(row(1, 1.0), n_kv="1")]), "--csv", status=FILE, says=['"n_kv"'])
+        self.bench("--from", good, "--compare", self.path("absent.json"), status=FILE, says=["absent.json"])
+        self.bench("--from", good, status=USAGE, says=["--from", "--plot"])
+        self.bench("--from", good, "--csv", "--n", "64", status=USAGE, says=["--from"])
+        self.bench("--from", good, "--csv", "--json", status=USAGE, says=["--json and --csv"])
+        self.bench("--from", good, "--csv", "--keep-plot-script", status=USAGE, says=["--plot"])
+
+    def test_csv(self):
+        rows = [row(512, 1.0, features=["window", "alibi"], window=[5, -1]), row(1024, 4.0)]
+        text = self.bench("--from", self.keep("rows.json", rows), "--csv").stdout
+        read = list(csv.DictReader(io.StringIO(text, newline="")))
+        self.assertEqual([list(r) for r in read], [list(rows[0])] * 2)
+        self.assertEqual((read[0]["device"], read[0]["features"], read[0]["window"]), ("Some 'device', v1", "window alibi", "5 -1"))
+        self.assertEqual((read[1]["n_kv"], read[1]["causal"], read[1]["window"]), ("1024", "false", ""))
+        self.assertAlmostEqual(float(read[1]["tflops"]), rows[1]["tflops"], delta=1e-5)
+        self.bench("--from", self.path("rows.json"), "--csv", self.path("rows.csv"))
+        with open(self.path("rows.csv"), newline="") as file:
+            self.assertEqual(file.read(), text)
+
+    def all_rows(self):
+        rows = [row(n, n * n * 1e-6, **{"causal": causal, "d": d}) for d in (64, 128) for causal in (False, True)
+                for n in (512, 1024, 2048)]
+        rows += [row(n, n * n * 1e-6, grid="memory", heads=1) for n in (128, 256)]
+        return rows + [row(4096, 1.0, grid="decode", n_q=1, dtype="fp16", peak_of="matrix units", peak_tflops=2.0)]
+
+    def test_no_gnuplot(self):
+        nothing = {"PATH": self.folder.name}
+        self.bench("--from", self.keep("rows.json", self.all_rows()), "--plot", self.path("x.svg"), status=FILE,
+                   says=["gnuplot", "install"], environment=nothing)
+        self.bench("--n", "64", "--plot", self.path("x.svg"), status=FILE, says=["gnuplot"], environment=nothing)
+        self.bench("--from", self.path("rows.json"), "--plot", self.path("x.pdf"), status=USAGE, says=["x.pdf", ".svg"])
+        self.assertEqual(os.listdir(self.folder.name), ["rows.json"])
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_pictures(self):
+        rows = self.keep("rows.json", self.all_rows())
+        result = self.bench("--from", rows, "--plot", self.path("x.svg"), "--keep-plot-script")
+        names = ["x-memory", "x-roofline", "x-speed"]
+        self.assertEqual(sorted(os.listdir(self.folder.name)),
+                         sorted(["rows.json"] + [name + kind for name in names for kind in (".svg", ".gp")]))
+        self.assertIn("x-speed.svg", result.stderr)
+        for name in names:
+            root = xml.parse(self.path(name + ".svg")).getroot()
+            text = " ".join(" ".join(root.itertext()).split())
+            self.assertIn("Some 'device', v1", text)
+            self.assertIn("flash fp32", text)
+            self.assertIn("standard fp32", text)
+            self.assertGreater(len(root.findall(".//{http://www.w3.org/2000/svg}path")), 5)
+            with open(self.path(name + ".gp"), "rb") as script, open(self.path(name + ".svg"), "rb") as picture:
+                again = subprocess.run(["gnuplot", "--default-settings", "-"], stdin=script, stdout=subprocess.PIPE, timeout=60)
+                self.assertEqual(again.stdout, picture.read())
+        with open(self.path("x-speed.gp")) as script:
+            text = script.read()
+        self.assertIn("\n2048 2.048 0.1024\n", text)
+        self.assertEqual(text.count("set title 'forward, head dimension"), 4)
+        with open(self.path("x-memory.gp")) as script:
+            self.assertIn("\n256 %.6g\n" % (8 * 256 * 64 * 16 / 2.0**20), script.read())
+        with open(self.path("x-roofline.gp")) as script:
+            text = script.read()
+        self.assertIn("matrix units, 2 TFLOP/s", text)
+        self.assertIn("fp32 multiply-adds, 0.5 TFLOP/s", text)
+        self.assertIn("copy, 20 GB/s", text)
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_pictures_of_other_kinds(self):
+        decode = [r for r in self.all_rows() if r["grid"] == "decode"]
+        self.bench("--from", self.keep("rows.json", decode), "--plot", self.path("x.png"), "--quiet")
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["rows.json", "x-roofline.png"])
+        with open(self.path("x-roofline.png"), "rb") as file:
+            self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
+        bare = [{key: r[key] for key in ("device", "pass", "dtype", "path", "batch", "heads", "n_q", "n_kv", "d", "causal")}
+                for r in decode]
+        self.bench("--from", self.keep("rows.json", bare), "--plot", self.path("y.svg"), status=FILE, says=["no row"])
+        self.bench("--from", self.keep("rows.json", decode), "--plot", self.path("missing/x.svg"), status=FILE,
+                   says=["missing/x-roofline.svg"])
+
+
+if __name__ == "__main__":
+    CLATTN = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
