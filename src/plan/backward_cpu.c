@@ -82,8 +82,10 @@ static void take_blocks(const struct clattn_problem *problem, struct cla_config 
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const double lanes = config->b_r < config->b_c ? config->b_r : config->b_c;
-    return (4.0 * problem->d + 3.0 * problem->d_v) * (1 + 6.0 / lanes) * (1 + 4.0 / problem->d) /
-           config->cpu.vector_width;
+    const double columns = cla_round_up(problem->d, config->cpu.micro),
+                 columns_v = cla_round_up(problem->d_v, config->cpu.micro);
+    return (4.0 * columns + 3.0 * columns_v) * (1 + 6.0 / lanes) * (1 + 2.0 / config->cpu.stream) *
+           (1 + 4.0 / problem->d) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

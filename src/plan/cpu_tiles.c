@@ -44,6 +44,18 @@ bool cla_cpu_tile_is_whole(const struct cla_config *config)
            config->cpu.micro >= 1 && config->cpu.micro <= 16;
 }
 
+/* A step of the products' innermost loop is micro * row_vectors multiply-adds on as many accumulators, and micro +
+ * row_vectors loads. Fewer than 8 accumulators wait for each other, and what does not fit the registers (32 of 512
+ * bits, 16 of fewer) goes through memory. */
+double cla_cpu_tile_cost(const struct cla_config *config)
+{
+    const double sums = config->cpu.micro * config->cpu.row_vectors;
+    const double loads = config->cpu.micro + config->cpu.row_vectors;
+    const double registers = config->cpu.vector_width == 16 ? 32 : 16;
+    const double excess = sums + config->cpu.row_vectors + 1 - registers;
+    return (1 + 0.25 * loads / sums) * (sums < 8 ? 8 / sums : 1) * (excess > 0 ? 1 + 0.1 * excess : 1);
+}
+
 int cla_cpu_panel(const struct cla_config *config)
 {
     return config->cpu.vector_width * config->cpu.row_vectors;

@@ -30,6 +30,9 @@ bool cla_cpu_fit_lanes(int lanes, struct cla_config *config);
 /* Whether the kernels have such a register tile at all. */
 bool cla_cpu_tile_is_whole(const struct cla_config *config);
 
+/* How much longer a product takes with this register tile than multiply-adds alone: 1 and more. */
+double cla_cpu_tile_cost(const struct cla_config *config);
+
 /* Rows (keys) of a panel, and the row stride of tiles of n columns, as the kernels derive it. */
 int cla_cpu_panel(const struct cla_config *config);
 int cla_cpu_stride(int n, const struct cla_config *config);

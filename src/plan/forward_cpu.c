@@ -49,14 +49,22 @@ static void take_rows(const struct clattn_problem *problem, struct cla_config *c
         config->b_r = cla_round_up(config->b_r / 2, panel);
 }
 
+/* A causal mask's edge is as ragged as the tiles that meet it: a panel of rows by micro keys. */
+static double edge(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double keys = problem->expected_n_kv ? (double)problem->expected_n_kv : 4096;
+    return problem->causal == CLATTN_FULL ? 1 : 1 + (cla_cpu_panel(config) + config->cpu.micro) / keys;
+}
+
 /* The share of the multiply-add peak that is lost, from measurements with 512-bit vectors: work per block that its rows
- * share, and per key that its columns share. */
+ * share, per tile that its keys share, and per key that its columns share; then that of the register tile. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const double rows =
         problem->expected_n_q && problem->expected_n_q < config->b_r ? (double)problem->expected_n_q : config->b_r;
-    return (problem->d + problem->d_v) * (1 + 6.0 / config->b_r) * (1 + 4.0 / problem->d) * config->b_r / rows /
-           config->cpu.vector_width;
+    const double columns = problem->d + cla_round_up(problem->d_v, config->cpu.micro);
+    return columns * (1 + 6.0 / config->b_r) * (1 + 2.0 / config->b_c) * (1 + 4.0 / problem->d) * config->b_r / rows *
+           edge(problem, config) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

@@ -127,6 +127,8 @@ class Tune(unittest.TestCase):
             self.assertEqual(file.read(), out)
         merged = [(record["device"], record["b_r"], record["best"]) for record in self.records(self.path("c"))]
         self.assertEqual(merged, [("P / D", 32, False), ("P / D", 64, True), ("P / E", 32, False)])
+        best = self.run_it("tune", "--merge", self.path("a"), self.path("b"), "--best")[0]
+        self.assertEqual([(record["b_r"], record["best"]) for record in json.loads(best)["records"]], [(64, True)])
         _, err = self.run_it("tune", "--merge", self.path("a"), self.path("none"), status=FILE)
         self.assertIn("No such file", err)
         self.run_it("tune", "--merge", self.path("a"), "--resume", status=USAGE)

@@ -176,6 +176,28 @@ static void odd_values_are_understood_or_passed_over(void **state)
     clinfo_free(&devices);
 }
 
+/* Pointers and identifiers as bare hexadecimal numbers, which are no JSON; platforms with no device, and two of one
+ * name. */
+static void platforms_of_every_kind_are_told_apart(void **state)
+{
+    (void)state;
+    struct clinfo_devices devices =
+        parse("{\"platforms\": [{\"CL_PLATFORM_NAME\": \"empty\", \"CL_PLATFORM_ID\": 0x7f12aB},"
+              "{\"CL_PLATFORM_NAME\": \"P\"}, {}, {\"CL_PLATFORM_NAME\": \"P\"}], \"devices\": [{\"online\": []},"
+              "{\"online\": [{\"CL_DEVICE_NAME\": \"a 0x1 \\\" 0x2\", \"CL_DEVICE_VENDOR_ID\": 0x10de,"
+              "\"CL_DEVICE_PLATFORM\": 0X7FFFF7F0, \"CL_DEVICE_MAX_COMPUTE_UNITS\": {\" raw \": 0x10}},"
+              "7, {\"CL_DEVICE_NAME\": \"b\"}], \"offline\": [{\"CL_DEVICE_NAME\": \"off\"}]}, {},"
+              "{\"online\": [{\"CL_DEVICE_NAME\": \"c\"}]}]}");
+    assert_int_equal(devices.count, 3);
+    assert_string_equal(devices.items[0].capabilities.device_name, "a 0x1 \" 0x2");
+    assert_int_equal(devices.items[0].capabilities.vendor_id, 0x10de);
+    assert_int_equal(devices.items[0].capabilities.compute_units, 16);
+    assert_true(devices.items[1].platform == 1 && devices.items[1].device == 2);
+    assert_true(devices.items[2].platform == 3 && devices.items[2].device == 0);
+    assert_string_equal(devices.items[2].capabilities.platform_name, "P");
+    clinfo_free(&devices);
+}
+
 static void bytes_that_are_not_utf8_do_not_hide_a_device(void **state)
 {
     (void)state;
@@ -259,6 +281,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_raw_dump_has_its_device),
         cmocka_unit_test(missing_keys_are_not_known),
         cmocka_unit_test(odd_values_are_understood_or_passed_over),
+        cmocka_unit_test(platforms_of_every_kind_are_told_apart),
         cmocka_unit_test(bytes_that_are_not_utf8_do_not_hide_a_device),
         cmocka_unit_test(raw_lines_of_two_platforms_keep_apart),
         cmocka_unit_test(what_is_no_dump_is_refused),

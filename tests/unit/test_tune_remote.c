@@ -71,10 +71,10 @@ static void befall(const char *how)
 static void measure(const json_t *request)
 {
     struct tune_problem problem;
-    struct tune_candidate candidate;
+    struct tune_candidate candidate, base;
     struct tune_request asked;
     struct tune_measured measured = {.state = CLATTN_TUNING_OK};
-    if (!wire_read_measure(request, &problem, &candidate, &asked))
+    if (!wire_read_measure(request, &problem, &candidate, &base, &asked))
         exit(9);
     befall(candidate.skeleton);
     if (!strcmp(candidate.skeleton, "wrong")) {
@@ -87,8 +87,10 @@ static void measure(const json_t *request)
         say(wire_error("Q: a buffer of 1 byte: CL_OUT_OF_RESOURCES"));
         return;
     } else {
-        for (; measured.runs < asked.runs; measured.runs++)
-            measured.ms[measured.runs] = candidate.b_r + asked.limit_ms;
+        for (; measured.runs < asked.runs; measured.runs++) {
+            measured.ms[measured.runs] = candidate.b_r + asked.limit;
+            measured.base_ms[measured.runs] = asked.paired ? base.b_r : -1;
+        }
         snprintf(measured.text, sizeof measured.text, "%s %d %d %d", candidate.knobs, problem.d, (int)problem.causal,
                  (int)asked.first);
     }
@@ -128,13 +130,15 @@ static const struct tune_problem problem = {
 static struct tune_answer ask(struct tune_remote *remote, const char *how, double seconds, double deadline, char *text)
 {
     struct tune_candidate candidate = {.b_r = 32, .b_c = 16, .work_group_size = 1, .knobs = "a=1"};
+    const struct tune_candidate base = {.skeleton = "base", .b_r = 11};
     struct tune_answer answer;
     struct failure failure = {.text = ""};
     char room[160];
     snprintf(candidate.skeleton, sizeof candidate.skeleton, "%s", how);
-    const struct tune_request request = {.first = true, .runs = 3, .limit_ms = 0.5, .seconds = seconds};
-    if (tune_remote_measure(remote, &problem, &candidate, &request, deadline, &answer, text ? text : room, sizeof room,
-                            &failure))
+    const struct tune_request request = {
+        .first = true, .runs = 3, .paired = !strcmp(how, "paired"), .limit = 0.5, .seconds = seconds};
+    if (tune_remote_measure(remote, &problem, &candidate, &base, &request, deadline, &answer, text ? text : room,
+                            sizeof room, &failure))
         fail_msg("%s", failure.text);
     return answer;
 }
@@ -158,6 +162,9 @@ static void a_good_worker_is_heard(void **state)
     struct tune_answer answer = ask(&remote, "good", 10, 10, text);
     assert_true(answer.state == CLATTN_TUNING_OK && answer.runs == 3 && answer.ms[2] == 32.5 && !answer.given_up);
     assert_string_equal(text, "a=1 64 1 1");
+    assert_true(answer.base_ms[2] == -1);
+    answer = ask(&remote, "paired", 10, 10, text);
+    assert_true(answer.ms[2] == 32.5 && answer.base_ms[2] == 11);
     answer = ask(&remote, "wrong", 10, 10, text);
     assert_int_equal(answer.state, CLATTN_TUNING_WRONG);
     assert_non_null(strstr(text, "is allowed"));
@@ -214,7 +221,7 @@ static void what_no_candidate_can_help_is_a_failure(void **state)
     struct failure failure = {.text = ""};
     char text[64];
     assert_int_equal(
-        tune_remote_measure(&remote, &problem, &candidate, &request, 10, &answer, text, sizeof text, &failure),
+        tune_remote_measure(&remote, &problem, &candidate, NULL, &request, 10, &answer, text, sizeof text, &failure),
         STATUS_DEVICE);
     assert_non_null(strstr(failure.text, "CL_OUT_OF_RESOURCES"));
     tune_remote_close(&remote);

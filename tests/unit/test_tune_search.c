@@ -12,6 +12,7 @@ struct device {
     double ms[TUNE_MOST];
     enum clattn_tuning_state state[TUNE_MOST];
     double noise, drift; /* relative; drift is that of all costs, by second */
+    double busy_seconds; /* as long as this all costs double, and as long they do not; 0: never */
     double first_seconds, run_seconds;
     double clock;
     double stop_at; /* of the clock, when the user stops; 0: never */
@@ -31,6 +32,15 @@ static bool stop(void *user)
     return device->stop_at > 0 && device->clock >= device->stop_at;
 }
 
+/* One run at a time: the machine's other work comes and goes. */
+static double run(struct device *device, int index, double at)
+{
+    float normal;
+    random_normal(&device->random, 1.0, &normal, 1);
+    const bool busy = device->busy_seconds > 0 && fmod(at, 2 * device->busy_seconds) > device->busy_seconds;
+    return device->ms[index] * (1 + fabs((double)normal) * device->noise) * (1 + device->drift * at) * (busy ? 2 : 1);
+}
+
 static struct tune_answer measure(void *user, const struct tune_request *request)
 {
     struct device *device = user;
@@ -46,14 +56,14 @@ static struct tune_answer measure(void *user, const struct tune_request *request
     device->calls++;
     if (answer.state == CLATTN_TUNING_TIMEOUT)
         took = request->seconds;
+    assert_true(!request->paired || (index && device->state[0] == CLATTN_TUNING_OK));
     for (int i = 0; answer.state == CLATTN_TUNING_OK && i < request->runs; i++) {
-        double deviation;
-        float normal;
-        random_normal(&device->random, 1.0, &normal, 1);
-        deviation = fabs((double)normal) * device->noise;
-        answer.ms[answer.runs++] = device->ms[index] * (1 + deviation) * (1 + device->drift * device->clock);
+        answer.ms[i] = run(device, index, device->clock + took);
         took += device->run_seconds;
-        if (request->limit_ms > 0 && answer.ms[i] > request->limit_ms)
+        answer.base_ms[i] = request->paired ? run(device, 0, device->clock + took) : 0;
+        took += request->paired ? device->run_seconds : 0;
+        answer.runs++;
+        if (request->paired && request->limit > 0 && answer.ms[i] > request->limit * answer.base_ms[i])
             break;
     }
     if (took > request->seconds) { /* it is ended */
@@ -197,6 +207,23 @@ static void noise_does_not_win(void **state)
     assert_true(kept >= 36);
 }
 
+/* Other work takes half of the machine, now and then. */
+static void other_work_does_not_win(void **state)
+{
+    (void)state;
+    enum { COUNT = 32 };
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct device device = made_up(COUNT, 0.05, seed);
+        device.busy_seconds = 0.7 + 0.2 * (double)seed;
+        struct tune_search search = search_of(&device, COUNT, 200);
+        tune_search_run(&search);
+        const double best = device.ms[fastest(&device, COUNT)];
+        if (device.ms[search.best] > 1.03 * best)
+            fail_msg("seed %d: found %g, the optimum is %g", (int)seed, device.ms[search.best], best);
+        assert_true(fabs(search.best_ms / search.base_ms - device.ms[search.best] / device.ms[0]) < 0.05);
+    }
+}
+
 /* The clock of the device falls by a third while the list is gone through: by then measured ones must not win for it.
  */
 static void drift_does_not_win(void **state)
@@ -257,6 +284,7 @@ int main(void)
         cmocka_unit_test(what_is_not_right_never_wins),
         cmocka_unit_test(noise_does_not_win),
         cmocka_unit_test(drift_does_not_win),
+        cmocka_unit_test(other_work_does_not_win),
         cmocka_unit_test(an_interrupt_keeps_what_was_found),
         cmocka_unit_test(what_is_known_is_not_measured_first),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "clinfo_fields.h"
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -78,18 +79,46 @@ static bool append_platform(json_t *platform, json_t *online, int index, struct 
     return true;
 }
 
+/* A byte that may stand in JSON. */
+static char clean(char byte, bool lenient)
+{
+    const unsigned char value = (unsigned char)byte;
+    return value < ' ' ? ' ' : lenient && value > '~' ? '?' : byte;
+}
+
+/* The text with clean bytes and with quotes around bare hexadecimal numbers (pointers, identifiers), which JSON does
+ * not know. `copy` has room for twice the text. */
+static size_t repair(const char *text, size_t size, bool lenient, char *copy)
+{
+    size_t length = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        if (!in_string && text[i] == '0' && i + 1 < size && (text[i + 1] == 'x' || text[i + 1] == 'X')) {
+            copy[length++] = '"';
+            for (; i < size && isalnum((unsigned char)text[i]); i++)
+                copy[length++] = text[i];
+            copy[length++] = '"';
+            i--;
+            continue;
+        }
+        if (in_string && text[i] == '\\' && i + 1 < size)
+            copy[length++] = clean(text[i++], lenient);
+        else if (text[i] == '"')
+            in_string = !in_string;
+        copy[length++] = clean(text[i], lenient);
+    }
+    return length;
+}
+
 /* Drivers print where they should not, names hold bytes that are not UTF-8, and some numbers exceed 2^63: `lenient`
  * takes such a dump all the same, at the price of question marks in names. */
 static json_t *load(const char *text, size_t size, bool lenient, json_error_t *error)
 {
-    char *copy = malloc(size ? size : 1);
+    char *copy = malloc(2 * size + 1);
     if (!copy)
         return NULL;
-    for (size_t i = 0; i < size; i++) {
-        const unsigned char byte = (unsigned char)text[i];
-        copy[i] = byte < ' ' ? ' ' : lenient && byte > '~' ? '?' : text[i];
-    }
-    json_t *root = json_loadb(copy, size, JSON_DISABLE_EOF_CHECK | (lenient ? JSON_DECODE_INT_AS_REAL : 0), error);
+    const size_t length = repair(text, size, lenient, copy);
+    json_t *root = json_loadb(copy, length, JSON_DISABLE_EOF_CHECK | (lenient ? JSON_DECODE_INT_AS_REAL : 0), error);
     free(copy);
     return root;
 }

@@ -23,6 +23,7 @@ static const struct option_spec options[] = {
     FILES("merge", "FILE...", merge,
           "measure nothing: merge these files, the later over the earlier, into --db FILE, or\n"
           "print the result"),
+    FLAG("best", best, "with --merge: keep the records that plans take, and no others"),
     WORD("pass", "NAME", pass, passes, "forward (default), backward or both"),
     WORDS("dtype", "TYPE,...", dtype, option_dtypes, "fp32 (default), fp16, bf16"),
     INTEGERS("d", d, 1, CLATTN_MAX_D, "head dimensions of Q and K (default 64,128)"),
@@ -53,7 +54,7 @@ const struct command_spec tune_command = {
     .summary = "Find the fastest kernels and block sizes for a device, and keep them",
     .synopsis = "clattn tune [--device P:D] [--clinfo FILE] [--budget SECONDS] [--db FILE] [--resume] [--pass NAME]\n"
                 "            [--dtype TYPE,...] [--d N,...] [--n N,...] [--causal[=WHEN]] ...\n"
-                "clattn tune --merge FILE... [--db FILE]",
+                "clattn tune --merge FILE... [--best] [--db FILE]",
     .details =
         "For each class of problems, candidates come from the facts that clinfo tells and from the model. Each is\n"
         "verified against a float64 reference and timed, in a process of its own, and the better ones meet again in\n"
@@ -281,7 +282,9 @@ static int check_values(const struct values *values, struct failure *failure)
 {
     if (values->merge.count &&
         (values->device.given || values->clinfo || values->resume || values->json || values->n.count))
-        return fail(failure, STATUS_USAGE, "--merge measures nothing: it goes with --db alone");
+        return fail(failure, STATUS_USAGE, "--merge measures nothing: it goes with --best and --db alone");
+    if (values->best && !values->merge.count)
+        return fail(failure, STATUS_USAGE, "--best goes with --merge FILE...");
     return STATUS_OK;
 }
 

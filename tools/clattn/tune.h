@@ -14,7 +14,7 @@ struct values {
     struct option_list dtype, d, n;
     int pass, causal;
     int64_t d_v, batch, heads, budget, deadline, memory;
-    bool resume, json, quiet;
+    bool resume, best, json, quiet;
 };
 
 /* The classes of problems to tune, by one problem each. */

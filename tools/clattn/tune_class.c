@@ -41,8 +41,9 @@ static struct tune_answer measure(void *user, const struct tune_request *request
     struct context *context = user;
     struct tune_answer answer = {.runs = 0};
     const struct tune_candidate candidate = candidate_of(&context->outcome->candidates[request->index]);
+    const struct tune_candidate base = candidate_of(&context->outcome->candidates[0]);
     char *reason = context->outcome->reasons[request->index];
-    context->status = tune_remote_measure(&context->job->remote, &context->outcome->problem, &candidate, request,
+    context->status = tune_remote_measure(&context->job->remote, &context->outcome->problem, &candidate, &base, request,
                                           (double)context->job->values->deadline, &answer, reason,
                                           sizeof context->outcome->reasons[0], context->failure);
     if (context->status)
@@ -60,11 +61,11 @@ static void show(void *user, const struct tune_search *search, int index)
     char name[80], text[200];
     for (int i = 0; i < search->count; i++)
         if (search->items[i].tried && search->items[i].state == CLATTN_TUNING_OK &&
-            (best <= 0 || search->items[i].ms < best))
-            best = search->items[i].ms;
+            (best <= 0 || search->items[i].score < best))
+            best = search->items[i].score;
     tune_problem_name(&context->outcome->problem, name, sizeof name);
     snprintf(text, sizeof text, "%d:%02d left  %s %s  %d of %d  best %.4g ms", left / 60, left % 60, context->position,
-             name, index + 1, search->count, best);
+             name, index + 1, search->count, search->unit > 0 ? best * search->unit : best);
     progress_show(&job->progress, spent / job->budget, text);
 }
 

@@ -9,6 +9,7 @@
 
 enum { SEED = 20240607 };
 #define WARM_SECONDS 0.05 /* of runs that are not timed, before the first that is */
+#define RUN_SECONDS  0.2  /* of short runs that are, together */
 
 struct kept_plan {
     struct tune_candidate candidate;
@@ -170,7 +171,7 @@ static clattn_status find_plan(struct tune_bench *bench, const struct tune_candi
             *plan = bench->plans[i].plan;
             return CLATTN_SUCCESS;
         }
-    if (bench->plan_count == TUNE_MOST) /* a class has no more candidates: the oldest is of no use */
+    if (bench->plan_count == TUNE_MOST) /* not the first ones, of which one is what others are compared with */
         clattn_plan_destroy(&bench->plans[--bench->plan_count].plan);
     struct kept_plan *kept = &bench->plans[bench->plan_count];
     const struct clattn_problem problem = forced_problem(&bench->problem, candidate);
@@ -215,19 +216,25 @@ static bool verify(const struct tune_bench *bench, const struct tune_candidate *
     return false;
 }
 
-static clattn_status time_runs(struct tune_bench *bench, const clattn_plan *plan, int runs, double limit_ms,
-                               struct tune_measured *measured)
+static clattn_status time_runs(struct tune_bench *bench, const clattn_plan *plan, const clattn_plan *base,
+                               const struct tune_request *request, struct tune_measured *measured)
 {
-    const double start = child_clock();
-    double ms = 0;
+    double start = child_clock(), ms = 0;
     clattn_status code;
-    do
+    do {
         code = run_once(bench, plan, &ms);
-    while (!code && child_clock() - start < WARM_SECONDS);
-    while (!code && measured->runs < runs) {
-        code = run_once(bench, plan, &ms);
-        measured->ms[measured->runs++] = ms;
-        if (limit_ms > 0 && ms > limit_ms)
+        if (!code && base)
+            code = run_once(bench, base, &ms);
+    } while (!code && child_clock() - start < WARM_SECONDS);
+    start = child_clock();
+    while (!code && measured->runs < TUNE_MOST_RUNS &&
+           (measured->runs < request->runs || child_clock() - start < RUN_SECONDS)) {
+        double *taken = &measured->ms[measured->runs], *beside = &measured->base_ms[measured->runs];
+        code = run_once(bench, plan, taken);
+        if (!code && base)
+            code = run_once(bench, base, beside);
+        measured->runs++;
+        if (base && request->limit > 0 && *taken > request->limit * *beside)
             break;
     }
     return code;
@@ -240,19 +247,22 @@ static bool is_refusal(clattn_status code)
 }
 
 int tune_bench_measure(struct tune_bench *bench, const struct tune_problem *problem,
-                       const struct tune_candidate *candidate, bool verified, int runs, double limit_ms,
-                       struct tune_measured *measured, struct failure *failure)
+                       const struct tune_candidate *candidate, const struct tune_candidate *base,
+                       const struct tune_request *request, struct tune_measured *measured, struct failure *failure)
 {
-    clattn_plan *plan = NULL;
+    clattn_plan *plan = NULL, *base_plan = NULL;
     *measured = (struct tune_measured){.state = CLATTN_TUNING_OK};
     const int status = prepare(bench, problem, failure);
     if (status)
         return status;
-    clattn_status code = find_plan(bench, candidate, &plan);
-    if (!code && verified && !verify(bench, candidate, measured))
+    clattn_status code = request->paired ? find_plan(bench, base, &base_plan) : CLATTN_SUCCESS;
+    if (code)
+        return fail_library(failure, "the choice without tuning, which has worked before", code);
+    code = find_plan(bench, candidate, &plan);
+    if (!code && request->first && !verify(bench, candidate, measured))
         return STATUS_OK;
     if (!code)
-        code = time_runs(bench, plan, runs < TUNE_MOST_RUNS ? runs : TUNE_MOST_RUNS, limit_ms, measured);
+        code = time_runs(bench, plan, base_plan, request, measured);
     if (code) {
         measured->state = CLATTN_TUNING_INFEASIBLE;
         measured->broken = !is_refusal(code);

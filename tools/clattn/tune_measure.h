@@ -31,7 +31,7 @@ struct tune_measured {
     enum clattn_tuning_state state; /* ok, wrong or infeasible */
     bool broken;                    /* the device failed: this process should not be asked again */
     int runs;
-    double ms[TUNE_MOST_RUNS];
+    double ms[TUNE_MOST_RUNS], base_ms[TUNE_MOST_RUNS];
     char text[512]; /* why it is not ok */
 };
 
@@ -40,10 +40,11 @@ struct tune_bench;
 struct tune_bench *tune_bench_create(const struct session *session); /* NULL: no memory */
 void tune_bench_destroy(struct tune_bench *bench);
 
-/* Plans the candidate, or finds its plan again; `verify` holds it to the float64 reference before it is timed. Fails
- * where what all candidates share cannot be had: buffers. */
+/* Plans the candidate, or finds its plan again, and runs it as `request` says, in turns with `base` where it is paired;
+ * a first measurement holds it to the float64 reference before. Fails where what all candidates share cannot be had:
+ * buffers. */
 int tune_bench_measure(struct tune_bench *bench, const struct tune_problem *problem,
-                       const struct tune_candidate *candidate, bool verify, int runs, double limit_ms,
-                       struct tune_measured *measured, struct failure *failure);
+                       const struct tune_candidate *candidate, const struct tune_candidate *base,
+                       const struct tune_request *request, struct tune_measured *measured, struct failure *failure);
 
 #endif

@@ -126,12 +126,12 @@ static void judge_loss(enum child_result result, const struct tune_request *requ
 }
 
 int tune_remote_measure(struct tune_remote *remote, const struct tune_problem *problem,
-                        const struct tune_candidate *candidate, const struct tune_request *request, double deadline,
-                        struct tune_answer *answer, char *text, size_t size, struct failure *failure)
+                        const struct tune_candidate *candidate, const struct tune_candidate *base,
+                        const struct tune_request *request, double deadline, struct tune_answer *answer, char *text,
+                        size_t size, struct failure *failure)
 {
     enum child_result result;
     struct tune_measured measured;
-    struct tune_request asked = *request;
     *answer = (struct tune_answer){.runs = 0};
     text[0] = '\0';
     if (!remote->child.pid) { /* a worker before it was lost */
@@ -140,7 +140,7 @@ int tune_remote_measure(struct tune_remote *remote, const struct tune_problem *p
         if (status)
             return status;
     }
-    json_t *said = ask(remote, wire_measure(problem, candidate, &asked), request->seconds, &result);
+    json_t *said = ask(remote, wire_measure(problem, candidate, base, request), request->seconds, &result);
     if (!said) {
         judge_loss(result, request, deadline, answer, text, size);
         return STATUS_OK;
@@ -155,6 +155,7 @@ int tune_remote_measure(struct tune_remote *remote, const struct tune_problem *p
         answer->state = measured.state;
         answer->runs = measured.runs;
         memcpy(answer->ms, measured.ms, sizeof answer->ms);
+        memcpy(answer->base_ms, measured.base_ms, sizeof answer->base_ms);
         snprintf(text, size, "%s", measured.text);
         if (measured.broken)
             child_end(&remote->child);

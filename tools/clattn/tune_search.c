@@ -5,8 +5,8 @@
 /* Shares of the time, and how soon the model has lost its credit. */
 #define FIRST_SHARE 0.6  /* of the budget, for first measurements */
 #define NOISE       0.02 /* by which candidate 0 must be beaten */
-#define TOO_SLOW    1.5  /* times the best: not worth a second run */
-enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3 };
+#define TOO_SLOW    1.6  /* times candidate 0: not worth a second run */
+enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3, MOST_PAIRS = 64 };
 
 static double left(const struct tune_search *search)
 {
@@ -23,13 +23,36 @@ static int leader(const struct tune_search *search)
 {
     int best = -1;
     for (int i = 0; i < search->count; i++)
-        if (works(&search->items[i]) && (best < 0 || search->items[i].ms < search->items[best].ms))
+        if (works(&search->items[i]) && (best < 0 || search->items[i].score < search->items[best].score))
             best = i;
     return best;
 }
 
+/* Ratios of one round; where candidate 0 does not work, milliseconds. */
+struct pairs {
+    double score[MOST_PAIRS];
+    int count;
+};
+
+static void add_pairs(struct tune_search *search, const struct tune_request *request, const struct tune_answer *answer,
+                      struct pairs *pairs)
+{
+    double alone[TUNE_MOST_RUNS];
+    for (int i = 0; i < answer->runs; i++) {
+        alone[i] = request->paired ? answer->base_ms[i] : answer->ms[i];
+        const double score = request->paired       ? answer->ms[i] / answer->base_ms[i]
+                             : request->index == 0 ? 1
+                                                   : answer->ms[i];
+        if (pairs->count < MOST_PAIRS)
+            pairs->score[pairs->count++] = score;
+    }
+    const double median = statistics_of(alone, (size_t)answer->runs).median;
+    if ((request->paired || request->index == 0) && (search->unit <= 0 || median < search->unit))
+        search->unit = median;
+}
+
 /* One measurement. False where the search must end. */
-static bool measure(struct tune_search *search, int index, int runs, double limit_ms, struct tune_answer *answer)
+static bool measure(struct tune_search *search, int index, int runs, double limit, struct pairs *pairs)
 {
     struct tune_item *item = &search->items[index];
     const double time = left(search);
@@ -40,26 +63,29 @@ static bool measure(struct tune_search *search, int index, int runs, double limi
     const double before = search->clock(search->user);
     const struct tune_request request = {.index = index,
                                          .first = !item->tried || item->known,
+                                         .paired = index > 0 && works(&search->items[0]),
                                          .runs = runs,
-                                         .limit_ms = limit_ms,
+                                         .limit = limit,
                                          .seconds = time < search->deadline ? time : search->deadline};
-    *answer = search->measure(search->user, &request);
-    if (answer->given_up)
+    struct tune_answer answer = search->measure(search->user, &request);
+    if (answer.given_up)
         return false;
-    if (answer->state == CLATTN_TUNING_OK && answer->runs < 1)
-        answer->state = CLATTN_TUNING_INFEASIBLE;
+    if (answer.state == CLATTN_TUNING_OK && answer.runs < 1)
+        answer.state = CLATTN_TUNING_INFEASIBLE;
     if (item->tried && !item->known) /* without what comes with the first time */
         item->seconds = search->clock(search->user) - before;
     item->tried = true;
     item->known = false;
-    item->state = answer->state;
+    item->state = answer.state;
+    if (answer.state == CLATTN_TUNING_OK)
+        add_pairs(search, &request, &answer, pairs);
     return true;
 }
 
-static void set_median(struct tune_item *item, double *ms, int runs)
+static void set_score(struct tune_item *item, struct pairs *pairs)
 {
-    item->runs = runs;
-    item->ms = statistics_of(ms, (size_t)runs).median;
+    item->runs = pairs->count;
+    item->score = statistics_of(pairs->score, (size_t)pairs->count).median;
 }
 
 /* A first look at each. False where the search must end. */
@@ -69,19 +95,19 @@ static bool look(struct tune_search *search)
     double longest = 0;
     for (int i = 0; i < search->count && since_better < PATIENCE; i++) {
         struct tune_item *item = &search->items[i];
+        struct pairs pairs = {.count = 0};
         const int best = leader(search);
         if (item->known)
             continue;
         if (i && left(search) < (1 - FIRST_SHARE) * search->budget + longest)
             return true;
-        struct tune_answer answer;
         const double before = search->clock(search->user);
-        if (!measure(search, i, FIRST_RUNS, best < 0 ? 0 : TOO_SLOW * search->items[best].ms, &answer))
+        if (!measure(search, i, FIRST_RUNS, TOO_SLOW, &pairs))
             return false;
         const double took = search->clock(search->user) - before;
         longest = took > longest && took < search->deadline ? took : longest;
         if (item->state == CLATTN_TUNING_OK)
-            set_median(item, answer.ms, answer.runs);
+            set_score(item, &pairs);
         since_better = leader(search) != best ? 0 : since_better + 1;
     }
     return true;
@@ -97,7 +123,7 @@ static int choose(const struct tune_search *search, const bool *among, int most,
         int best = -1;
         for (int i = 0; i < search->count; i++)
             if (among[i] && !chosen[i] && works(&search->items[i]) &&
-                (best < 0 || search->items[i].ms < search->items[best].ms))
+                (best < 0 || search->items[i].score < search->items[best].score))
                 best = i;
         if (best < 0)
             break;
@@ -110,34 +136,24 @@ static int choose(const struct tune_search *search, const bool *among, int most,
     return count;
 }
 
-/* The medians of what has been measured in a round. */
-struct round {
-    double ms[TUNE_MOST][TUNE_MOST_RUNS];
-    int runs[TUNE_MOST];
-};
-
-/* So many turns of one or more runs each. False where the search must end; then the round has counted for those that
- * have had as many turns as all others. */
+/* So many turns of one or more runs each. False where the search must end; then the round has counted if all have had a
+ * turn. */
 static bool take_turns(struct tune_search *search, const bool *chosen, int turns, int runs)
 {
-    struct round round = {.runs = {0}};
+    static struct pairs round[TUNE_MOST];
     bool going = true;
     int whole = 0; /* turns that all have had */
+    for (int i = 0; i < search->count; i++)
+        round[i].count = 0;
     for (int turn = 0; turn < turns && going; turn++) {
-        for (int i = 0; i < search->count && going; i++) {
-            struct tune_answer answer;
-            if (!chosen[i] || !works(&search->items[i]))
-                continue;
-            going = measure(search, i, runs, 0, &answer);
-            for (int r = 0; going && r < answer.runs && answer.state == CLATTN_TUNING_OK; r++)
-                if (round.runs[i] < TUNE_MOST_RUNS)
-                    round.ms[i][round.runs[i]++] = answer.ms[r];
-        }
+        for (int i = 1; i < search->count && going; i++) /* candidate 0 is beside each */
+            if (chosen[i] && works(&search->items[i]))
+                going = measure(search, i, runs, 0, &round[i]);
         whole += going;
     }
-    for (int i = 0; i < search->count && whole; i++)
-        if (chosen[i] && round.runs[i] && works(&search->items[i]))
-            set_median(&search->items[i], round.ms[i], round.runs[i]);
+    for (int i = 1; i < search->count && whole; i++)
+        if (chosen[i] && round[i].count && works(&search->items[i]))
+            set_score(&search->items[i], &round[i]);
     return going;
 }
 
@@ -163,22 +179,42 @@ static bool halve(struct tune_search *search, bool *finalists)
 /* The fastest finalist, if it beats candidate 0 by more than noise. */
 static void decide(struct tune_search *search, const bool *finalists)
 {
-    const struct tune_item *base = &search->items[0];
+    const bool base = works(&search->items[0]);
     search->best = -1;
-    for (int i = 0; i < search->count; i++)
-        if (works(&search->items[i]) && finalists[i] &&
-            (search->best < 0 || search->items[i].ms < search->items[search->best].ms))
+    for (int i = 0; i < search->count; i++) {
+        struct tune_item *item = &search->items[i];
+        if (!works(item))
+            continue;
+        item->ms = base ? item->score * search->unit : item->score;
+        if (finalists[i] && (search->best < 0 || item->score < search->items[search->best].score))
             search->best = i;
-    if (search->best > 0 && works(base) && search->items[search->best].ms > (1 - NOISE) * base->ms)
+    }
+    if (search->best > 0 && base && search->items[search->best].score > 1 - NOISE)
         search->best = 0;
     search->best_ms = search->best >= 0 ? search->items[search->best].ms : 0;
-    search->base_ms = works(base) ? base->ms : 0;
+    search->base_ms = base ? search->unit : 0;
+}
+
+/* What is known counts only beside a known candidate 0: milliseconds of another time are none of this one. */
+static void take_known(struct tune_search *search)
+{
+    const struct tune_item base = search->items[0];
+    const bool counts = base.known && works(&base) && base.ms > 0;
+    for (int i = 0; i < search->count; i++) {
+        struct tune_item *item = &search->items[i];
+        if (item->known && item->state == CLATTN_TUNING_OK && !counts)
+            *item = (struct tune_item){.tried = false};
+        else if (item->known && item->state == CLATTN_TUNING_OK)
+            item->score = item->ms / base.ms;
+    }
+    search->unit = counts ? base.ms : 0;
 }
 
 void tune_search_run(struct tune_search *search)
 {
     bool finalists[TUNE_MOST];
     search->start = search->clock(search->user);
+    take_known(search);
     search->complete = look(search);
     for (int i = 0; i < search->count; i++)
         finalists[i] = true;

@@ -43,33 +43,52 @@ bool wire_read_capabilities(const json_t *value, struct clattn_capabilities *cap
     return true;
 }
 
-json_t *wire_measure(const struct tune_problem *problem, const struct tune_candidate *candidate,
-                     const struct tune_request *request)
+static json_t *wire_candidate(const struct tune_candidate *candidate)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:s, s:i, s:i, s:i, s:s, s:b, s:i, s:f}", "op",
-                     "measure", "pass", (int)problem->pass, "dtype", (int)problem->dtype, "d", problem->d, "d_v",
-                     problem->d_v, "causal", problem->causal, "batch", (json_int_t)problem->batch, "heads",
-                     (json_int_t)problem->heads, "n_q", (json_int_t)problem->n_q, "n_kv", (json_int_t)problem->n_kv,
-                     "skeleton", candidate->skeleton, "b_r", candidate->b_r, "b_c", candidate->b_c, "work_group_size",
-                     candidate->work_group_size, "knobs", candidate->knobs, "first", request->first, "runs",
-                     request->runs, "limit_ms", request->limit_ms);
+    return json_pack("{s:s, s:i, s:i, s:i, s:s}", "skeleton", candidate->skeleton, "b_r", candidate->b_r, "b_c",
+                     candidate->b_c, "work_group_size", candidate->work_group_size, "knobs", candidate->knobs);
+}
+
+static bool read_candidate(const json_t *value, struct tune_candidate *candidate)
+{
+    const char *skeleton, *knobs;
+    memset(candidate, 0, sizeof *candidate); /* they are compared as bytes */
+    if (json_unpack((json_t *)value, "{s:s, s:i, s:i, s:i, s:s}", "skeleton", &skeleton, "b_r", &candidate->b_r, "b_c",
+                    &candidate->b_c, "work_group_size", &candidate->work_group_size, "knobs", &knobs))
+        return false;
+    snprintf(candidate->skeleton, sizeof candidate->skeleton, "%s", skeleton);
+    snprintf(candidate->knobs, sizeof candidate->knobs, "%s", knobs);
+    return true;
+}
+
+json_t *wire_measure(const struct tune_problem *problem, const struct tune_candidate *candidate,
+                     const struct tune_candidate *base, const struct tune_request *request)
+{
+    json_t *value =
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:b, s:i, s:f}", "op", "measure", "pass",
+                  (int)problem->pass, "dtype", (int)problem->dtype, "d", problem->d, "d_v", problem->d_v, "causal",
+                  problem->causal, "batch", (json_int_t)problem->batch, "heads", (json_int_t)problem->heads, "n_q",
+                  (json_int_t)problem->n_q, "n_kv", (json_int_t)problem->n_kv, "candidate", wire_candidate(candidate),
+                  "first", request->first, "runs", request->runs, "limit", request->limit);
+    if (value && request->paired)
+        json_object_set_new(value, "base", wire_candidate(base));
+    return value;
 }
 
 bool wire_read_measure(const json_t *value, struct tune_problem *problem, struct tune_candidate *candidate,
-                       struct tune_request *request)
+                       struct tune_candidate *base, struct tune_request *request)
 {
     int pass, dtype, causal, first;
     json_int_t batch, heads, n_q, n_kv;
-    const char *skeleton, *knobs;
-    memset(candidate, 0, sizeof *candidate); /* they are compared as bytes */
+    const json_t *beside = json_object_get(value, "base");
+    memset(base, 0, sizeof *base);
     *problem = (struct tune_problem){.d = 0};
-    *request = (struct tune_request){.index = 0};
-    if (json_unpack((json_t *)value,
-                    "{s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:s, s:i, s:i, s:i, s:s, s:b, s:i, s:F}", "pass",
-                    &pass, "dtype", &dtype, "d", &problem->d, "d_v", &problem->d_v, "causal", &causal, "batch", &batch,
-                    "heads", &heads, "n_q", &n_q, "n_kv", &n_kv, "skeleton", &skeleton, "b_r", &candidate->b_r, "b_c",
-                    &candidate->b_c, "work_group_size", &candidate->work_group_size, "knobs", &knobs, "first", &first,
-                    "runs", &request->runs, "limit_ms", &request->limit_ms))
+    *request = (struct tune_request){.paired = beside != NULL};
+    if (json_unpack((json_t *)value, "{s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:b, s:i, s:F}", "pass", &pass,
+                    "dtype", &dtype, "d", &problem->d, "d_v", &problem->d_v, "causal", &causal, "batch", &batch,
+                    "heads", &heads, "n_q", &n_q, "n_kv", &n_kv, "first", &first, "runs", &request->runs, "limit",
+                    &request->limit) ||
+        !read_candidate(json_object_get(value, "candidate"), candidate) || (beside && !read_candidate(beside, base)))
         return false;
     problem->pass = (enum clattn_pass)pass;
     problem->dtype = (enum clattn_dtype)dtype;
@@ -79,34 +98,44 @@ bool wire_read_measure(const json_t *value, struct tune_problem *problem, struct
     problem->n_q = n_q;
     problem->n_kv = n_kv;
     request->first = first;
-    snprintf(candidate->skeleton, sizeof candidate->skeleton, "%s", skeleton);
-    snprintf(candidate->knobs, sizeof candidate->knobs, "%s", knobs);
     return true;
+}
+
+static json_t *wire_times(const double *ms, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_real(ms[i]));
+    return list;
+}
+
+static void read_times(const json_t *list, double *ms, int count)
+{
+    for (int i = 0; i < count; i++)
+        ms[i] = json_number_value(json_array_get(list, (size_t)i));
 }
 
 json_t *wire_measured(const struct tune_measured *measured)
 {
-    json_t *ms = json_array();
-    for (int i = 0; i < measured->runs; i++)
-        json_array_append_new(ms, json_real(measured->ms[i]));
-    return json_pack("{s:i, s:b, s:o, s:o}", "state", (int)measured->state, "broken", measured->broken, "ms", ms,
-                     "text", json_text(measured->text));
+    return json_pack("{s:i, s:b, s:i, s:o, s:o, s:o}", "state", (int)measured->state, "broken", measured->broken,
+                     "runs", measured->runs, "ms", wire_times(measured->ms, measured->runs), "base_ms",
+                     wire_times(measured->base_ms, measured->runs), "text", json_text(measured->text));
 }
 
 bool wire_read_measured(const json_t *value, struct tune_measured *measured)
 {
-    int state, broken;
+    int state, broken, runs;
     const char *text;
-    json_t *ms;
     *measured = (struct tune_measured){.runs = 0};
-    if (json_unpack((json_t *)value, "{s:i, s:b, s:o, s:s}", "state", &state, "broken", &broken, "ms", &ms, "text",
+    if (json_unpack((json_t *)value, "{s:i, s:b, s:i, s:s}", "state", &state, "broken", &broken, "runs", &runs, "text",
                     &text) ||
-        state < CLATTN_TUNING_OK || state > CLATTN_TUNING_TIMEOUT)
+        state < CLATTN_TUNING_OK || state > CLATTN_TUNING_TIMEOUT || runs < 0 || runs > TUNE_MOST_RUNS)
         return false;
     measured->state = (enum clattn_tuning_state)state;
     measured->broken = broken;
-    for (size_t i = 0; i < json_array_size(ms) && i < TUNE_MOST_RUNS; i++)
-        measured->ms[measured->runs++] = json_number_value(json_array_get(ms, i));
+    measured->runs = runs;
+    read_times(json_object_get(value, "ms"), measured->ms, runs);
+    read_times(json_object_get(value, "base_ms"), measured->base_ms, runs);
     snprintf(measured->text, sizeof measured->text, "%s", text);
     return true;
 }

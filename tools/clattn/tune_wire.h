@@ -13,10 +13,11 @@ json_t *wire_error(const char *text);
 json_t *wire_capabilities(const struct clattn_capabilities *capabilities);
 bool wire_read_capabilities(const json_t *value, struct clattn_capabilities *capabilities);
 
+/* `base` is that of a paired request; else it may be NULL, and is read as zeros. */
 json_t *wire_measure(const struct tune_problem *problem, const struct tune_candidate *candidate,
-                     const struct tune_request *request);
+                     const struct tune_candidate *base, const struct tune_request *request);
 bool wire_read_measure(const json_t *value, struct tune_problem *problem, struct tune_candidate *candidate,
-                       struct tune_request *request);
+                       struct tune_candidate *base, struct tune_request *request);
 
 json_t *wire_measured(const struct tune_measured *measured);
 bool wire_read_measured(const json_t *value, struct tune_measured *measured);

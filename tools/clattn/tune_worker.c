@@ -52,14 +52,13 @@ static json_t *open_device(struct worker *worker, const json_t *request)
 static json_t *measure(struct worker *worker, const json_t *request)
 {
     struct tune_problem problem;
-    struct tune_candidate candidate;
+    struct tune_candidate candidate, base;
     struct tune_request asked;
     struct tune_measured measured;
     struct failure failure = {.text = ""};
-    if (!worker->bench || !wire_read_measure(request, &problem, &candidate, &asked))
+    if (!worker->bench || !wire_read_measure(request, &problem, &candidate, &base, &asked))
         return wire_error("a request to measure that cannot be read");
-    if (tune_bench_measure(worker->bench, &problem, &candidate, asked.first, asked.runs, asked.limit_ms, &measured,
-                           &failure))
+    if (tune_bench_measure(worker->bench, &problem, &candidate, &base, &asked, &measured, &failure))
         return wire_error(failure.text);
     return wire_measured(&measured);
 }

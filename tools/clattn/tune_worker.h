@@ -29,8 +29,9 @@ int tune_remote_open(struct tune_remote *remote, struct clattn_capabilities *cap
 /* One measurement, which ends within `seconds`. A worker that dies or hangs with it is replaced at the next one, and
  * the candidate is what it is. Fails where no candidate could be measured. */
 int tune_remote_measure(struct tune_remote *remote, const struct tune_problem *problem,
-                        const struct tune_candidate *candidate, const struct tune_request *request, double deadline,
-                        struct tune_answer *answer, char *text, size_t size, struct failure *failure);
+                        const struct tune_candidate *candidate, const struct tune_candidate *base,
+                        const struct tune_request *request, double deadline, struct tune_answer *answer, char *text,
+                        size_t size, struct failure *failure);
 
 void tune_remote_close(struct tune_remote *remote);
 
