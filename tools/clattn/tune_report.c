@@ -37,7 +37,9 @@ void tune_print(const struct tune_outcome *outcome)
     for (int i = 0; i < outcome->count; i++)
         tried += search->items[i].tried && !search->items[i].known;
     printf("%-44s ", name);
-    if (search->best < 0)
+    if (search->best < 0 && !search->items[0].tried)
+        printf("%10s %10s %6s  no time for one measurement: more --budget is needed", "", "", "");
+    else if (search->best < 0)
         printf("%10s %10s %6s  %d of %d: none works", "", "", "", tried, outcome->count);
     else if (search->base_ms > 0)
         printf("%10.4g %10.4g %5.2fx  %d of %d: ", search->base_ms, search->best_ms, search->base_ms / search->best_ms,
