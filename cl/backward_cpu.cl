@@ -19,6 +19,7 @@
  *   CLATTN_KERNEL    0 clattn_dq; 1 clattn_dk_dv, which loops over the query heads of its key/value head;
  *                    2 clattn_d_bias, which loops over the batch elements and heads that share a bias: those along
  *                    which d_bias has stride 0.
+ *   CLATTN_STATE     1: K, V, dK and dV are a chunk of the keys, and dQ and dbias are float and added to.
  *   CLATTN_B_R       a multiple of VECTOR_WIDTH * ROW_VECTORS: rows of a block.
  *   CLATTN_B_C       the same for keys.
  *   CLATTN_STREAM    a multiple of MICRO, at least VECTOR_WIDTH: rows or keys of a streamed tile.
@@ -44,6 +45,19 @@
 #endif
 
 #define LANES_ARE_KEYS (CLATTN_KERNEL != 0)
+
+/* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
+#if CLATTN_STATE
+typedef float clattn_sum;
+CLATTN_INLINE void put_row(__global float *sum, long column, const float *in, int n)
+{
+    for (int x = 0; x < n; ++x)
+        sum[x * column] += in[x];
+}
+#else
+typedef clattn_storage clattn_sum;
+#define put_row store_row
+#endif
 #if LANES_ARE_KEYS
 #define BLOCK CLATTN_B_C
 #else
@@ -273,9 +287,9 @@ CLATTN_INLINE void add_tile(const arrays *a, const streamed *in, int lane, int c
 #endif
     for (int panel = 0; panel * PANEL < count; ++panel) {
         const int panel_first = lane + panel * PANEL;
-#if LANES_ARE_KEYS && (CLATTN_KEY_LENGTHS || CLATTN_VARLEN)
+#if LANES_ARE_KEYS && (CLATTN_KEY_LENGTHS || CLATTN_VARLEN || CLATTN_STATE)
         const int panel_last =
-            panel_first + PANEL - 1; /* with padding, whose gradients are stored too: it has to be hidden */
+            panel_first + PANEL - 1; /* what follows, whose gradients may be stored too, has to be hidden */
 #else
         const int panel_last = min(panel_first + PANEL, lane + count) - 1;
 #endif
@@ -371,7 +385,7 @@ CLATTN_INLINE void load_keys(const arrays *a, __global const clattn_storage *k, 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
           __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
-          __global clattn_storage *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+          __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
     const int first = block_of((int)get_group_id(0), (p.n_q + BLOCK - 1) / BLOCK, &bh) * BLOCK;
@@ -403,10 +417,14 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
                          .row_v = p.v.row,
                          .column_v = p.v.column,
                          .count = end};
-    for (int j0 = clattn_key_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; j0 < end; j0 += CLATTN_STREAM)
+    const int before = (clattn_key_begin(first, &view) - view.first_key) / CLATTN_STREAM * CLATTN_STREAM;
+    for (int j0 = view.first_key + before; j0 < end; j0 += CLATTN_STREAM)
         add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
-    store_block(d_q + clattn_at(p.d_q, b, h, row), p.d_q.row, p.d_q.column, CLATTN_D, a.tile, out, D_STRIDE, count,
-                p.scale);
+    for (int i = 0; i < count; i += W) {
+        panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
+        for (int r = 0; r < min(W, count - i); ++r)
+            put_row(d_q + clattn_at(p.d_q, b, h, row + i + r), p.d_q.column, a.tile + r * D_STRIDE, CLATTN_D);
+    }
 }
 
 #elif CLATTN_KERNEL == 1
@@ -417,9 +435,10 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
-    const int first = block_of((int)get_group_id(0), (p.n_kv + BLOCK - 1) / BLOCK, &bh) * BLOCK;
+    const int number = block_of((int)get_group_id(0), (p.n_kv + BLOCK - 1) / BLOCK, &bh);
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, group = p.heads / p.kv_heads;
     const clattn_view any = clattn_open(b, kv_head * group, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int first = any.first_key + number * BLOCK;
     if (first >= any.keys)
         return;
     const int count = min(BLOCK, any.keys - first); /* to be written: those that no row may see get 0 */
@@ -454,20 +473,35 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
 }
 
 #else
+/* dS of some rows, and keys from first_key on, to their places. */
+CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *at, int b, int h, int first_row, int rows,
+                              int first_key, int keys, const vec *out)
+{
+    for (int i = 0; i < rows; ++i)
+        put_row(d_bias + clattn_at(*at, b, h, first_row + i) + first_key * at->column, at->column,
+                (const float *)(out + i * (PANELS * RV)), keys);
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
               __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
-              __global clattn_storage *d_bias, const clattn_backward_params p,
+              __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
-    const int t_r = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, t_c = (p.n_kv + BLOCK - 1) / BLOCK;
+#if CLATTN_STATE
+    const int columns = score_params.keys;
+#else
+    const int columns = p.n_kv;
+#endif
+    const int t_r = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, t_c = (columns + BLOCK - 1) / BLOCK;
     const int bias_heads = at.head ? p.heads : 1;
     const int group = (int)get_group_id(0);
     const int bias_head_rows = group / t_c, key_block = group - bias_head_rows * t_c;
     const int bias_bh = bias_head_rows / t_r, row_block = bias_head_rows - bias_bh * t_r;
     const int bias_b = bias_bh / bias_heads, bias_h = bias_bh - bias_b * bias_heads;
     const int first_row = row_block * CLATTN_B_R, first_key = key_block * BLOCK;
-    const int rows = min(CLATTN_B_R, p.n_q - first_row), keys = min(BLOCK, p.n_kv - first_key);
+    const int rows = min(CLATTN_B_R, p.n_q - first_row), keys = min(BLOCK, columns - first_key);
+    int held = first_key; /* the key of the first lane of what `out` holds */
 
     DECLARE_ARRAYS(CLATTN_B_R * PANELS * RV, 1);
     DECLARE_ROW_ARRAYS;
@@ -478,17 +512,23 @@ clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k
     for (int b = bias_b; b < b_end; ++b) {
         for (int h = bias_h; h < h_end; ++h) {
             const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-            const int count = min(keys, view.n_kv - first_key), end = min(first_row + rows, view.n_q);
+            const int from = max(first_key, view.first_key);
+            const int count = min(first_key + keys, view.n_kv) - from, end = min(first_row + rows, view.n_q);
             if (count <= 0 || first_row >= end)
                 continue;
-            load_keys(&a, k, v, &p, &view, first_key, count);
+#if CLATTN_STATE
+            if (from != held) { /* the chunk begins within the present sequence, or within the one before */
+                put_d_bias(d_bias, &at, bias_b, bias_h, first_row, rows, held, first_key + keys - held, out);
+                zero_vectors(out, CLATTN_B_R * PANELS * RV);
+                held = from;
+            }
+#endif
+            load_keys(&a, k, v, &p, &view, from, count);
             const streamed in = rows_of(q, d_o, lse, delta, &p, &view);
             for (int i0 = first_row; i0 < end; i0 += CLATTN_STREAM)
-                add_tile(&a, &in, first_key, count, i0, min(end, i0 + CLATTN_STREAM), first_row, p.scale, &view);
+                add_tile(&a, &in, from, count, i0, min(end, i0 + CLATTN_STREAM), first_row, p.scale, &view);
         }
     }
-    for (int i = 0; i < rows; ++i)
-        store_row(d_bias + clattn_at(at, bias_b, bias_h, first_row + i) + first_key * at.column, at.column,
-                  (const float *)(out + i * (PANELS * RV)), keys);
+    put_d_bias(d_bias, &at, bias_b, bias_h, first_row, rows, held, first_key + keys - held, out);
 }
 #endif

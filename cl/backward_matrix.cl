@@ -390,9 +390,12 @@ CLATTN_INLINE matrix_head matrix_open_head(__global const clattn_storage *q, __g
     const int kv_head = view->h / (p->heads / p->kv_heads);
     const matrix_source rows1 = matrix_open(q, p->q, view->b, view->h, view->row_base, view->n_q);
     const matrix_source rows2 = matrix_open(d_o, p->d_o, view->b, view->h, view->row_base, view->n_q);
-    const matrix_source keys1 = matrix_open(k, p->k, view->b, kv_head, view->key_base, view->n_kv);
-    const matrix_source keys2 = matrix_open(v, p->v, view->b, kv_head, view->key_base, view->n_kv);
+    matrix_source keys1 = matrix_open(k, p->k, view->b, kv_head, view->key_base, view->n_kv);
+    matrix_source keys2 = matrix_open(v, p->v, view->b, kv_head, view->key_base, view->n_kv);
     matrix_head head;
+#if CLATTN_STATE
+    keys1.before = keys2.before = view->first_key;
+#endif
     head.x1 = ROWS_FIXED ? rows1 : keys1;
     head.x2 = ROWS_FIXED ? rows2 : keys2;
     head.y1 = ROWS_FIXED ? keys1 : rows1;
@@ -404,6 +407,13 @@ CLATTN_INLINE matrix_head matrix_open_head(__global const clattn_storage *q, __g
     return head;
 }
 
+/* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
+#if CLATTN_STATE
+typedef float clattn_sum;
+#else
+typedef clattn_storage clattn_sum;
+#endif
+
 #define MATRIX_INPUTS                                                                                                  \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,              \
         __global const clattn_storage *d_o, __global const float *lse, __global const float *delta
@@ -412,7 +422,7 @@ CLATTN_INLINE matrix_head matrix_open_head(__global const clattn_storage *q, __g
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
 
 #if CLATTN_KERNEL == 0
-MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_storage *d_q,
+MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
                         const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
@@ -435,7 +445,16 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_storage *d_q,
         MATRIX_ZERO(out1, O1);
         matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, true, out1, out2);
     }
+#if CLATTN_STATE
+    FOR_PIECES(O1)
+    {
+        const int i = mine + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), x = 16 * c + matrix_column(lane, e);
+        if (i < view.n_q && x < CLATTN_D)
+            d_q[clattn_at(p.d_q, b, h, view.row_base + i) + x * p.d_q.column] += out1[r][c].x[e] * p.scale;
+    }
+#else
     MATRIX_RESULT(out1, O1, CLATTN_D, p.scale, d_q, p.d_q, b, h, view.row_base, fixed, view.n_q);
+#endif
 }
 
 #elif CLATTN_KERNEL == 1
@@ -446,7 +465,13 @@ MATRIX_KERNEL clattn_dk_dv(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, group = (int)get_group_id(0);
     const int blocks = (p.n_kv + FIXED - 1) / FIXED, bh = group / blocks;
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, share = p.heads / p.kv_heads;
-    const int fixed = (group - bh * blocks) * FIXED, mine = fixed + lid / MATRIX_LANES / SPLIT * 16 * RT;
+#if CLATTN_STATE
+    const clattn_view any = clattn_open(b, kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int first = any.first_key;
+#else
+    const int first = 0;
+#endif
+    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / MATRIX_LANES / SPLIT * 16 * RT;
     matrix_accumulator out1[RT][O1], out2[RT][O2];
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
@@ -482,12 +507,17 @@ MATRIX_KERNEL clattn_dk_dv(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 }
 
 #else
-MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_storage *d_bias, const clattn_backward_params p,
+MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const clattn_backward_params p,
                             const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
     const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, group = (int)get_group_id(0);
-    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C;
+#if CLATTN_STATE
+    const int keys = score_params.keys;
+#else
+    const int keys = p.n_kv;
+#endif
+    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
     const int batches = at.batch ? p.batch : 1, heads = at.head ? p.heads : 1;
     const int bh = group / (row_blocks * key_blocks), tile = group - bh * (row_blocks * key_blocks);
     const int own_b = bh / heads, own_h = bh - own_b * heads;
@@ -502,7 +532,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_storage *d_bias, cons
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
         const matrix_head head = matrix_open_head(q, k, v, d_o, lse, delta, &p, &view);                                \
-        if (fixed < view.n_q && first_key < view.n_kv)                                                                 \
+        if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                                                               \
             matrix_head_gradients(&head, memory, lid, fixed, mine, first_key, min(first_key + CLATTN_B_C, view.n_kv),  \
                                   p.scale, &view, careful, out1, out2);                                                \
     }
@@ -516,8 +546,14 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_storage *d_bias, cons
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
     {
         const int i = mine + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), j = first_key + 16 * c + matrix_column(lane, e);
-        if (i < p.n_q && j < p.n_kv)
-            clattn_store(out1[r][c].x[e], d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column));
+        __global clattn_sum *const place = d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column);
+        if (i >= p.n_q || j >= keys)
+            continue;
+#if CLATTN_STATE
+        *place += out1[r][c].x[e];
+#else
+        clattn_store(out1[r][c].x[e], place);
+#endif
     }
 }
 #endif

@@ -150,6 +150,15 @@ CLATTN_INLINE void simt_clear(simt_rows pairs[RG][CS])
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) pairs[g][c] = (simt_rows)(0.0f);
 }
 
+/* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
+#if CLATTN_STATE
+typedef float clattn_sum;
+CLATTN_INLINE void simt_put(float x, __global float *place) { *place += x; }
+#else
+typedef clattn_storage clattn_sum;
+CLATTN_INLINE void simt_put(float x, __global clattn_storage *place) { clattn_store(x, place); }
+#endif
+
 #if CLATTN_KERNEL != 2
 CLATTN_INLINE void simt_put_weights(__local float *tile, int tx, int ty, simt_rows pairs[RG][CS])
 {
@@ -157,25 +166,37 @@ CLATTN_INLINE void simt_put_weights(__local float *tile, int tx, int ty, simt_ro
         simt_put_weight(tile, c, g, tx, ty, pairs[g][c]);
 }
 
-/* Rows of a gradient: those of the block from `first` on, as far as below `rows`. */
-CLATTN_INLINE void simt_store(__global clattn_storage *to, clattn_layout at, int b, int h, long base, int first, int rows,
+/* Rows of a gradient: those of the block from `first` on, as far as below `rows`. dQ is a sum; dK and dV are whole. */
+#if CLATTN_KERNEL == 0
+typedef clattn_sum simt_gradient;
+#else
+typedef clattn_storage simt_gradient;
+#endif
+#define SIMT_ADDS (CLATTN_STATE && CLATTN_KERNEL == 0)
+
+CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int b, int h, long base, int first, int rows,
                               int columns, int vectors, int tx, int ty, float factor, const simt_rows *out)
 {
     UNROLL for (int r = 0; r < RS; ++r) {
         const int g = r / RW, row = SIMT_ROW_OF(first, g, r % RW);
         if (row >= rows)
             continue;
-        __global clattn_storage *const place = to + clattn_at(at, b, h, base + row);
+        __global simt_gradient *const place = to + clattn_at(at, b, h, base + row);
         UNROLL for (int c = 0; c < vectors; ++c) {
             const int x = (c * TX + tx) * 4;
             float y[4]; /* read back by vload: collecting lanes in vector literals crashes Oclgrind 21.10 */
             UNROLL for (int e = 0; e < 4; ++e) y[e] = ROW_LANE(out[(g * vectors + c) * 4 + e], r) * factor;
+#if SIMT_ADDS
+            UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
+                simt_put(y[e], place + (x + e) * at.column);
+#else
             if (at.column == 1 && x + 4 <= columns) {
                 clattn_store4(vload4(0, y), place + x);
             } else {
                 UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
                     clattn_store(y[e], place + (x + e) * at.column);
             }
+#endif
         }
     }
 }
@@ -202,7 +223,7 @@ CLATTN_INLINE void simt_store(__global clattn_storage *to, clattn_layout at, int
 
 #if CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_dq(SIMT_SIGNATURE, __global clattn_storage *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     SIMT_BEGIN
     /* Causal heads start with the longest rows. */
@@ -219,8 +240,8 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_storage *d_q, const clattn_backward_pa
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
     const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
-    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
-    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
+    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
     const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, 0, tx, ty, &view);
 
     simt_rows out[RG * 4 * CV];
@@ -275,15 +296,16 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     SIMT_BEGIN
     const int key_blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C;
     const int head = group / key_blocks, b = head / p.kv_heads, kv_head = head - b * p.kv_heads;
-    const int key0 = CLATTN_B_C * (group - head * key_blocks), shared = p.heads / p.kv_heads;
+    const int shared = p.heads / p.kv_heads;
     clattn_view view = clattn_open(b, kv_head * shared, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int key0 = view.first_key + CLATTN_B_C * (group - head * key_blocks);
     const int last_key = min(key0 + CLATTN_B_C, view.n_kv) - 1;
 #if CLATTN_VARLEN
     if (key0 >= view.keys)
         return;
 #endif
-    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
-    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
+    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
 
     simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V];
     UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
@@ -366,11 +388,16 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
 #define SIMT_PLACE(r, c) (weights + (((r) * CS + (c)) * WG + lid))
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_d_bias(SIMT_SIGNATURE, __global clattn_storage *d_bias, const clattn_backward_params p,
+clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
     SIMT_BEGIN
-    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C;
+#if CLATTN_STATE
+    const int keys = score_params.keys;
+#else
+    const int keys = p.n_kv;
+#endif
+    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
     const int heads = at.head != 0 ? p.heads : 1;
     const int rest = group / key_blocks, j0 = CLATTN_B_C * (group - rest * key_blocks);
     const int bias = rest / row_blocks, row0 = CLATTN_B_R * (rest - bias * row_blocks);
@@ -383,12 +410,12 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_storage *d_bias, const clattn_back
             const int kv_head = h / (p.heads / p.kv_heads);
             const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
             const int kind = simt_tile(row0, j0, &view);
-            if (row0 >= view.n_q || j0 >= view.n_kv || kind == CLATTN_TILE_SKIP)
+            if (row0 >= view.n_q || j0 >= view.n_kv || j0 + CLATTN_B_C <= view.first_key || kind == CLATTN_TILE_SKIP)
                 continue;
             const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
             const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
-            const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D);
-            const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, 0, view.n_kv, CLATTN_D_V);
+            const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
+            const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
             const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
@@ -412,8 +439,8 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_storage *d_bias, const clattn_back
         const int i = SIMT_ROW_OF(row0, r / RW, r % RW);
         UNROLL for (int c = 0; c < CS; ++c) {
             const int j = SIMT_COLUMN_OF(j0, c);
-            if (i < p.n_q && j < p.n_kv)
-                clattn_store(*SIMT_PLACE(r, c), d_bias + clattn_at(at, bias_b, bias_h, i) + j * at.column);
+            if (i < p.n_q && j < keys)
+                simt_put(*SIMT_PLACE(r, c), d_bias + clattn_at(at, bias_b, bias_h, i) + j * at.column);
         }
     }
 }

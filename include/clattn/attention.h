@@ -151,10 +151,21 @@ struct clattn_backward_args {
     struct clattn_score_args score;
     cl_mem workspace;
     size_t workspace_bytes;
+
+    /* CLATTN_BACKWARD_ACCUMULATE alone, else 0: the call is on one chunk of the keys, first_key to first_key +
+     * key_count - 1 (with CLATTN_VARLEN of the packed keys, across sequences).
+     *
+     *     k, v, d_k, d_v    hold the chunk alone: [batch, kv_heads, key_count, ...]; d_k and d_v are complete
+     *     d_q, d_bias       fp32, whatever the problem's type: sums over chunks that the call adds to, so they are set
+     *                       to 0 before the first; the same chunks in the same order give the same bits
+     *     d_sinks           of all keys: each chunk gives the same, and may leave it out
+     *
+     * o, lse and score are those of the whole; shape.n_kv counts all keys. */
+    int64_t first_key, key_count;
 };
 
-/* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD. The commands depend on each other through the queue's
- * order, or through events where it has none. */
+/* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD or CLATTN_BACKWARD_ACCUMULATE. The commands depend on
+ * each other through the queue's order, or through events where it has none. */
 CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);

@@ -66,9 +66,9 @@ struct clattn_host_forward_args {
 
     /* 0: K and V are on the device as a whole. Else they stream through it in pieces of so many keys (clattn/state.h),
      * two pieces at a time, the copy of one beside the work on the other; so they may be larger than the device's
-     * memory or than what it allocates at once. The result is the same up to rounding. Not with CLATTN_VARLEN, whose
-     * sequences are packed. `progress`, where not NULL, is called from within the call as keys are done, the last time
-     * with all of them. */
+     * memory or than what it allocates at once. The result is the same up to rounding. With CLATTN_VARLEN the pieces
+     * are of the packed keys. `progress`, where not NULL, is called from within the call as keys are done, the last
+     * time with all of them. */
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
@@ -85,6 +85,12 @@ struct clattn_host_backward_args {
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;
     struct clattn_layout d_q_layout, d_k_layout, d_v_layout, d_bias_layout;
     struct clattn_host_score_args score;
+
+    /* As in struct clattn_host_forward_args: K and V stream to the device, dK and dV from it. dQ and d_bias are added
+     * up there in fp32, and rounded to the problem's type at last. */
+    int64_t kv_chunk;
+    void (*progress)(void *user, int64_t keys_done, int64_t keys);
+    void *progress_user;
 };
 
 /* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made

@@ -24,9 +24,10 @@ enum clattn_causal {
 
 /* What a plan computes. */
 enum clattn_pass {
-    CLATTN_FORWARD = 0,   /* O and LSE: clattn_forward_enqueue */
-    CLATTN_BACKWARD = 1,  /* the gradients: clattn_backward_enqueue */
-    CLATTN_ACCUMULATE = 2 /* O, m and l in device memory, keys chunk by chunk: clattn/state.h */
+    CLATTN_FORWARD = 0,            /* O and LSE: clattn_forward_enqueue */
+    CLATTN_BACKWARD = 1,           /* the gradients: clattn_backward_enqueue */
+    CLATTN_ACCUMULATE = 2,         /* O, m and l in device memory, keys chunk by chunk: clattn/state.h */
+    CLATTN_BACKWARD_ACCUMULATE = 3 /* the gradients, keys chunk by chunk: clattn_backward_enqueue */
 };
 
 /* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its
@@ -73,7 +74,7 @@ struct clattn_problem {
      *     float score_mod(float score, int b, int h, int i, int j, __global const float *data)
      *         the score after scale, softcap, alibi and bias -> the score to use; -INFINITY hides the pair
      *     float score_mod_grad(float score, int b, int h, int i, int j, __global const float *data)
-     *         its derivative by `score`: needed with score_mod in CLATTN_BACKWARD
+     *         its derivative by `score`: needed with score_mod in both backward passes
      *     bool mask_mod(int b, int h, int i, int j, __global const float *data)
      *         whether row i sees key j
      *

@@ -35,11 +35,11 @@ CLATTN_API clattn_status clattn_state_begin_enqueue(const clattn_plan *plan, cl_
 
 struct clattn_accumulate_args {
     struct clattn_shape shape;
-    int64_t first_key; /* the chunk holds keys first_key to first_key + key_count - 1 of each sequence */
-    int64_t key_count;
+    /* The chunk: keys first_key to first_key + key_count - 1; with CLATTN_VARLEN of the packed keys, so that it may
+     * hold the end of one sequence and the beginning of another. */
+    int64_t first_key, key_count;
     struct clattn_tensor q;
-    struct clattn_tensor k,
-        v; /* [batch, kv_heads, key_count, ...]: the chunk alone; with CLATTN_VARLEN all keys, packed */
+    struct clattn_tensor k, v; /* [batch, kv_heads, key_count, ...]: the chunk alone */
     cl_mem state;
     struct clattn_score_args score; /* as for the whole: bias, mask and block mask cover all keys */
     cl_mem workspace;               /* clattn_plan_workspace_bytes */

@@ -82,6 +82,29 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
     return CLATTN_SUCCESS;
 }
 
+clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int64_t key_count, struct cla_error *error)
+{
+    static const int tensors[] = {CLA_K, CLA_V, CLA_D_K, CLA_D_V};
+    const bool packed = call->features & CLATTN_VARLEN;
+    const int64_t keys = packed ? call->score.total_kv : call->shape.n_kv;
+    const char *what = packed ? "score.total_kv" : "shape.n_kv";
+    if (first_key < 0 || first_key > keys)
+        return cla_fail(error, CLATTN_INVALID_SHAPE, "first_key is %lld: with %lld keys (%s) it is from 0 on",
+                        (long long)first_key, (long long)keys, what);
+    if (key_count < 0 || key_count > keys - first_key)
+        return cla_fail(
+            error, CLATTN_INVALID_SHAPE, "key_count is %lld: from first_key %lld on there are %lld of %lld keys (%s)",
+            (long long)key_count, (long long)first_key, (long long)(keys - first_key), (long long)keys, what);
+    call->first_key = first_key;
+    call->key_count = key_count;
+    call->score.first_key = (int32_t)first_key;
+    call->score.key_count = (int32_t)key_count;
+    call->score.keys = (int32_t)call->shape.n_kv;
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        call->operands[tensors[i]].sizes.rows = key_count;
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_present(const struct cla_call *call, int which, struct cla_error *error)
 {
     const struct cla_operand *operand = &call->operands[which];

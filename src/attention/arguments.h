@@ -80,6 +80,9 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
                              enum cla_source source, const struct clattn_shape *shape,
                              const struct clattn_score_args *score, struct cla_error *error);
 
+/* Makes it a call on some of the keys, those of the whole that k and v hold: with CLATTN_VARLEN of the packed ones. */
+clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int64_t key_count, struct cla_error *error);
+
 /* Takes over one tensor of the call: sizes, layout, buffer. An input must be there if it has elements; an output where
  * the buffer is NULL is not wanted, unless it is required. Asks OpenCL nothing. */
 enum { CLA_INPUT = 0, CLA_OUTPUT = 1, CLA_OPTIONAL = 2 };

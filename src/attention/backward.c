@@ -68,6 +68,22 @@ static clattn_status place_tensors(struct cla_call *call, const struct clattn_ba
     return status ? status : place_d_sinks(call, &args->d_sinks, error);
 }
 
+/* What k and v hold; what sums over chunks of keys does so in float. */
+static clattn_status place_chunk(struct cla_call *call, const struct clattn_backward_args *args,
+                                 struct cla_error *error)
+{
+    if (cla_problem_accumulates(call->problem)) {
+        call->operands[CLA_D_Q].element_bytes = call->operands[CLA_BIAS_GRAD].element_bytes = sizeof(float);
+        return cla_call_take_chunk(call, args->first_key, args->key_count, error);
+    }
+    if (args->first_key || args->key_count)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "first_key is %lld and key_count %lld: chunks of keys need a plan whose problem.pass is "
+                        "CLATTN_BACKWARD_ACCUMULATE, else both are 0",
+                        (long long)args->first_key, (long long)args->key_count);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
                                      const struct clattn_backward_args *args, struct cla_call *call,
                                      struct cla_error *error)
@@ -76,6 +92,8 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_backward_args");
     clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     call->empty = false; /* without rows there are still gradients, of 0 */
+    if (!status)
+        status = place_chunk(call, args, error);
     if (!status)
         status = place_tensors(call, args, error);
     if (!status)
@@ -96,13 +114,20 @@ static struct clattn_layout delta_layout(const struct cla_call *call)
     return (struct clattn_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
 }
 
+/* Keys of one sequence that the call may have to do with. */
+static int64_t most_keys(const struct cla_call *call)
+{
+    return call->key_count < call->shape.n_kv ? call->key_count : call->shape.n_kv;
+}
+
 static clattn_status count_groups(const struct clattn_plan *plan, struct pass *pass, struct cla_error *error)
 {
     const struct cla_operand *operands = pass->call.operands;
     const struct clattn_shape *shape = &pass->call.shape;
     const struct cla_sizes *d_bias = &operands[CLA_BIAS_GRAD].sizes;
     const int64_t row_blocks = cla_ceil_div(shape->n_q, plan->info.b_r);
-    const int64_t key_blocks = cla_ceil_div(shape->n_kv, plan->info.b_c);
+    const int64_t key_blocks = cla_ceil_div(most_keys(&pass->call), plan->info.b_c);
+    const int64_t bias_columns = cla_ceil_div(shape->n_kv, plan->info.b_c);
     clattn_status status = CLATTN_SUCCESS;
     if (operands[CLA_D_Q].end)
         status =
@@ -111,8 +136,8 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
         status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c",
                                  &pass->groups[CLA_DK_DV], error);
     if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
-        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * key_blocks, "n_q / B_r x n_kv / B_c",
-                                 &pass->groups[CLA_D_BIAS], error);
+        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * bias_columns,
+                                 "n_q / B_r x n_kv / B_c", &pass->groups[CLA_D_BIAS], error);
     if (!status)
         status =
             cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32, error);
@@ -137,7 +162,7 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .heads = (int32_t)shape->heads,
                                         .kv_heads = (int32_t)shape->kv_heads,
                                         .n_q = (int32_t)shape->n_q,
-                                        .n_kv = (int32_t)shape->n_kv,
+                                        .n_kv = (int32_t)most_keys(call),
                                         .scale = call->problem->scale,
                                         .scale_log2e = call->problem->scale * 1.44269504088896341f};
 }
@@ -169,7 +194,8 @@ static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *ch
     if (number == CLA_D_BIAS)
         arguments[count++] =
             (struct cla_argument){sizeof operands[CLA_BIAS_GRAD].layout, &operands[CLA_BIAS_GRAD].layout};
-    count += cla_score_arguments(&pass->call, plan->features, false, arguments + count);
+    count +=
+        cla_score_arguments(&pass->call, plan->features, cla_problem_accumulates(&plan->problem), arguments + count);
     return cla_chain_launch(chain, &plan->kernels->skeleton[number], arguments, count, pass->groups[number],
                             (size_t)plan->info.work_group_size, error);
 }
@@ -221,7 +247,9 @@ clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue 
                                       const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
-    clattn_status status = cla_plan_check_pass(plan, CLATTN_BACKWARD, "clattn_backward_enqueue", &error);
+    const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
+    clattn_status status = cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD,
+                                               "clattn_backward_enqueue", &error);
     if (!status)
         status = cla_backward_enqueue(plan, queue, args, wait_count, wait_list, event, &error);
     return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;

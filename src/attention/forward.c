@@ -51,7 +51,7 @@ static cl_uint arguments_of(const struct clattn_plan *plan, const struct cla_cal
     }
     arguments[count++] = (struct cla_argument){sizeof *params, params};
     return count +
-           cla_score_arguments(call, plan->features, plan->problem.pass == CLATTN_ACCUMULATE, arguments + count);
+           cla_score_arguments(call, plan->features, cla_problem_accumulates(&plan->problem), arguments + count);
 }
 
 clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,

@@ -67,9 +67,10 @@ void clattn_host_destroy(clattn_host **handle)
         cla_device_block_free(&host->blocks[i]);
         cla_host_block_free(&host->staged[i]);
     }
-    for (int i = 0; i < 4; i++) {
-        cla_device_block_free(&host->slots[i / 2][i % 2].block);
-        cla_host_block_free(&host->slots[i / 2][i % 2].staged);
+    for (int i = 0; i < CLA_SLOTS * CLA_SLOT_TENSORS; i++) {
+        struct cla_host_slot *slot = &host->slots[i / CLA_SLOT_TENSORS][i % CLA_SLOT_TENSORS];
+        cla_device_block_free(&slot->block);
+        cla_host_block_free(&slot->staged);
     }
     cla_host_plans_free(&host->plans);
     cla_cl_release_queue(host->copy_queue);
@@ -98,6 +99,15 @@ static clattn_status compute_forward(struct cla_host_job *job, cl_uint wait_coun
     return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
 }
 
+static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error)
+{
+    if (kv_chunk < 0)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys", (long long)kv_chunk);
+    job->streamed = kv_chunk > 0;
+    return CLATTN_SUCCESS;
+}
+
 /* Everything that can be known to be wrong without OpenCL. */
 static clattn_status check_forward(struct cla_host_job *job, const struct clattn_problem *problem,
                                    const struct clattn_host_forward_args *given, struct cla_error *error)
@@ -115,15 +125,8 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
         cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
-    if (!status && given->kv_chunk < 0)
-        status =
-            cla_fail(error, CLATTN_INVALID_ARGUMENT, "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys",
-                     (long long)given->kv_chunk);
-    if (!status && given->kv_chunk && (problem->features & CLATTN_VARLEN))
-        status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                          "kv_chunk is %lld with CLATTN_VARLEN: packed sequences do not stream, so it must be 0",
-                          (long long)given->kv_chunk);
-    job->streamed = given->kv_chunk > 0;
+    if (!status)
+        status = take_chunk(job, given->kv_chunk, error);
     return status ? status : cla_host_measure(job, error);
 }
 
@@ -210,6 +213,8 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
         cla_backward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
+    if (!status)
+        status = take_chunk(job, given->kv_chunk, error);
     return status ? status : cla_host_measure(job, error);
 }
 
@@ -227,9 +232,14 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
                           "problem.pass is %d: clattn_host_backward computes CLATTN_BACKWARD (1)", (int)resolved.pass);
     if (!status)
         status = check_backward(&job, &resolved, args, error);
-    if (!status)
+    if (!status) {
+        resolved.pass = job.streamed ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
         status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
-    return status ? status : cla_host_run(&job, compute_backward, error);
+    }
+    if (!status && job.streamed)
+        status = cla_host_backward_chunks_prepare(&job, error);
+    return status ? status
+                  : cla_host_run(&job, job.streamed ? cla_host_backward_chunks_compute : compute_backward, error);
 }
 
 clattn_status clattn_host_backward(clattn_host *host, const struct clattn_problem *problem,

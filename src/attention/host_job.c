@@ -2,6 +2,7 @@
 #include "attention/host_job.h"
 #include "device/clcall.h"
 #include "plan/checked.h"
+#include "plan/half.h"
 #include <string.h>
 
 struct clattn_tensor cla_host_array(const void *array, const struct clattn_layout *layout)
@@ -67,7 +68,25 @@ static clattn_status check_overlap(const struct cla_host_job *job, struct cla_er
 
 static bool is_streamed(const struct cla_host_job *job, int which)
 {
-    return job->streamed && (which == CLA_K || which == CLA_V);
+    return job->streamed && (which == CLA_K || which == CLA_V || which == CLA_D_K || which == CLA_D_V);
+}
+
+/* Sums over chunks: on the device, and until they are handed over, in float. */
+static bool is_sum(const struct cla_host_job *job, int which)
+{
+    return job->streamed && (which == CLA_D_Q || which == CLA_BIAS_GRAD);
+}
+
+/* Of an output, what its values take until they are handed over. */
+static size_t wide_bytes(const struct cla_host_job *job, int which)
+{
+    const size_t bytes = job->pieces[which].bytes;
+    return is_sum(job, which) ? bytes / (size_t)job->call.operands[which].element_bytes * sizeof(float) : bytes;
+}
+
+size_t cla_host_device_bytes(const struct cla_host_job *job, int which)
+{
+    return is_streamed(job, which) ? 0 : wide_bytes(job, which);
 }
 
 clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error)
@@ -79,16 +98,18 @@ clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error
     for (int i = 0; i < CLA_OPERANDS; i++) {
         const struct cla_operand *operand = &job->call.operands[i];
         struct cla_piece *piece = &job->pieces[i];
-        if (!operand->end || is_streamed(job, i))
+        if (!operand->end || (is_streamed(job, i) && !operand->output))
             continue;
-        if (!cla_piece_of(&operand->layout, &operand->sizes, operand->element_bytes, operand->output, piece))
-            piece->bytes = SIZE_MAX;
-        if (piece->bytes > limit)
+        if (!cla_piece_of(&operand->layout, &operand->sizes, operand->element_bytes, operand->output, piece) ||
+            piece->bytes > SIZE_MAX / sizeof(float))
+            piece->bytes = SIZE_MAX / sizeof(float);
+        if (cla_host_device_bytes(job, i) > limit)
             return cla_fail(error, CLATTN_TOO_LARGE,
                             "%s takes %zu bytes on the device, which can allocate at most %llu at once: take shorter "
                             "sequences or a smaller batch%s",
-                            cla_operand_names[i], piece->bytes, (unsigned long long)limit,
-                            i == CLA_K || i == CLA_V ? ", or in a forward pass stream the keys (kv_chunk)" : "");
+                            cla_operand_names[i], cla_host_device_bytes(job, i), (unsigned long long)limit,
+                            i == CLA_K || i == CLA_V || i == CLA_D_K || i == CLA_D_V ? ", or stream the keys (kv_chunk)"
+                                                                                     : "");
     }
     return CLATTN_SUCCESS;
 }
@@ -99,11 +120,11 @@ static clattn_status make_room(struct cla_host_job *job, struct cla_error *error
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_OPERANDS && !status; i++) {
         const struct cla_piece *piece = &job->pieces[i];
-        status = cla_device_block_grow(&host->blocks[i], host->context->context, piece->bytes, error);
+        status = cla_device_block_grow(&host->blocks[i], host->context->context, cla_host_device_bytes(job, i), error);
         /* Outputs are never copied straight to their arrays, so that an error while copying leaves these as they were.
          */
         if (!status && (!piece->as_it_lies || job->call.operands[i].output))
-            status = cla_host_block_grow(&host->staged[i], piece->bytes, error);
+            status = cla_host_block_grow(&host->staged[i], wide_bytes(job, i), error);
     }
     if (!status)
         status = cla_device_block_grow(&host->blocks[CLA_WORKSPACE], host->context->context, job->call.workspace_bytes,
@@ -142,7 +163,7 @@ static clattn_status copy_in(struct cla_host_job *job, struct cla_error *error)
 struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int which)
 {
     struct clattn_tensor tensor = {0};
-    if (job->pieces[which].bytes)
+    if (cla_host_device_bytes(job, which))
         tensor = (struct clattn_tensor){job->host->blocks[which].buffer, job->pieces[which].layout};
     return tensor;
 }
@@ -165,14 +186,29 @@ static clattn_status copy_out(struct cla_host_job *job, struct cla_error *error)
     cl_uint count = 1;
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_OPERANDS && !status; i++) {
-        if (!job->pieces[i].bytes || !job->call.operands[i].output)
+        const size_t bytes = cla_host_device_bytes(job, i);
+        if (!bytes || !job->call.operands[i].output)
             continue;
-        status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, job->pieces[i].bytes, host->staged[i].data,
-                                     1, &job->computed, &job->copied[i], error);
+        status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, bytes, host->staged[i].data, 1,
+                                     &job->computed, &job->copied[i], error);
         if (!status)
             waits[count++] = job->copied[i];
     }
     return status ? status : cla_cl_wait(count, waits, error);
+}
+
+/* Sums become elements of the problem's type, in place: none lies before the number that it comes from. */
+static void narrow(const struct cla_host_job *job, int which)
+{
+    char *data = job->host->staged[which].data;
+    const size_t count = wide_bytes(job, which) / sizeof(float);
+    const enum clattn_dtype dtype = job->call.problem->dtype;
+    for (size_t i = 0; i < count && dtype != CLATTN_FP32; i++) {
+        float value;
+        memcpy(&value, data + i * sizeof value, sizeof value);
+        const uint16_t bits = dtype == CLATTN_FP16 ? cla_half_from_float(value) : cla_bf16_from_float(value);
+        memcpy(data + i * sizeof bits, &bits, sizeof bits);
+    }
 }
 
 static void hand_over(const struct cla_host_job *job)
@@ -181,6 +217,8 @@ static void hand_over(const struct cla_host_job *job)
         const struct cla_operand *operand = &job->call.operands[i];
         if (!job->pieces[i].bytes || !operand->output)
             continue;
+        if (is_sum(job, i))
+            narrow(job, i);
         if (job->pieces[i].as_it_lies)
             memcpy(first_element(job, i), job->host->staged[i].data, job->pieces[i].bytes);
         else
@@ -203,29 +241,32 @@ double cla_host_milliseconds(cl_event event)
     return between(start, end);
 }
 
-static double compute_milliseconds(const struct cla_host_job *job)
+double cla_host_between(cl_event from, cl_event to)
 {
     struct cla_error ignored;
     uint64_t start = 0, started = 0, end = 0;
-    if (!job->started)
-        return cla_host_milliseconds(job->computed);
-    if (cla_cl_event_times(job->started, &start, &started, &ignored) ||
-        cla_cl_event_times(job->computed, &start, &end, &ignored))
+    if (cla_cl_event_times(from, &start, &started, &ignored) || cla_cl_event_times(to, &start, &end, &ignored))
         return 0;
     return between(started, end);
+}
+
+static double compute_milliseconds(const struct cla_host_job *job)
+{
+    return job->started ? cla_host_between(job->started, job->computed) : cla_host_milliseconds(job->computed);
 }
 
 static void take_down(const struct cla_host_job *job)
 {
     struct clattn_host *host = job->host;
     struct clattn_host_info info = {.copy_in_ms = job->copy_in_ms,
+                                    .copy_out_ms = job->copy_out_ms,
                                     .compute_ms = job->compute_ms + compute_milliseconds(job)};
     for (int i = 0; i < CLA_OPERANDS; i++) {
         info.device_bytes += host->blocks[i].bytes;
         *(job->call.operands[i].output ? &info.copy_out_ms : &info.copy_in_ms) += cla_host_milliseconds(job->copied[i]);
     }
-    for (int i = 0; i < 4; i++)
-        info.device_bytes += host->slots[i / 2][i % 2].block.bytes;
+    for (int i = 0; i < CLA_SLOTS * CLA_SLOT_TENSORS; i++)
+        info.device_bytes += host->slots[i / CLA_SLOT_TENSORS][i % CLA_SLOT_TENSORS].block.bytes;
     host->last_info = info;
     host->last_plan = job->plan->info;
     host->succeeded = true;

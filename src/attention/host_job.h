@@ -7,7 +7,9 @@
 #include "attention/staging.h"
 #include <clattn/host.h>
 
-/* One piece of K or V on its way to the device. */
+/* Two pieces of the keys are on the device at a time: of each K and V, and in backward passes dK and dV. */
+enum { CLA_SLOTS = 2, CLA_SLOT_TENSORS = 4 };
+
 struct cla_host_slot {
     struct cla_device_block block;
     struct cla_host_block staged;
@@ -19,9 +21,9 @@ struct clattn_host {
     cl_command_queue copy_queue; /* made when keys first stream */
     struct cla_host_plans plans;
     struct cla_device_block blocks[CLA_OPERANDS];
-    struct cla_host_block staged[CLA_OPERANDS]; /* for arrays that are not copied as they lie */
-    struct cla_host_slot slots[2][2];           /* [turn][K or V], where keys stream */
-    bool succeeded;                             /* once: then the following hold */
+    struct cla_host_block staged[CLA_OPERANDS];              /* for arrays that are not copied as they lie */
+    struct cla_host_slot slots[CLA_SLOTS][CLA_SLOT_TENSORS]; /* where keys stream */
+    bool succeeded;                                          /* once: then the following hold */
     struct clattn_plan_info last_plan;
     struct clattn_host_info last_info;
 };
@@ -40,12 +42,12 @@ struct cla_host_job {
     const struct clattn_plan *plan;
     struct cla_call call; /* its buffers are the arrays; inputs are only read */
     struct cla_piece pieces[CLA_OPERANDS];
-    bool streamed;                 /* K and V are not copied as a whole */
+    bool streamed; /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
     cl_event started;              /* where not NULL, the work is timed from its end on */
     cl_event computed;
-    double copy_in_ms, compute_ms; /* of what has no event here */
-    const void *args;              /* the call's, for `compute` */
+    double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
+    const void *args;                           /* the call's, for `compute` */
 };
 
 /* Enqueues the work, which waits for the inputs' copies, and sets job->computed. */
@@ -69,7 +71,12 @@ clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error
 /* Makes room, copies in, computes, copies out. On an error the outputs are untouched. */
 clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error);
 
-/* 0 where the queue does not profile. */
+/* What the operand takes on the device, as a whole: 0 where it streams, and more than in its array where it is a sum.
+ */
+size_t cla_host_device_bytes(const struct cla_host_job *job, int which);
+
+/* The event's own time; from the end of one to that of another. 0 where the queue does not profile. */
 double cla_host_milliseconds(cl_event event);
+double cla_host_between(cl_event from, cl_event to);
 
 #endif

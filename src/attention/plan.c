@@ -109,7 +109,8 @@ clattn_status clattn_plan_get_info(const clattn_plan *plan, struct clattn_plan_i
 clattn_status cla_plan_check_pass(const struct clattn_plan *plan, enum clattn_pass pass, const char *function,
                                   struct cla_error *error)
 {
-    static const char *const names[] = {"CLATTN_FORWARD", "CLATTN_BACKWARD", "CLATTN_ACCUMULATE"};
+    static const char *const names[] = {"CLATTN_FORWARD", "CLATTN_BACKWARD", "CLATTN_ACCUMULATE",
+                                        "CLATTN_BACKWARD_ACCUMULATE"};
     if (!plan)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "plan is NULL: it must be a clattn_plan");
     if (plan->problem.pass != pass)

@@ -84,7 +84,7 @@ clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *contex
 {
     clattn_status status = CLATTN_SUCCESS;
     shape_groups(rows, &context->capabilities, problem->d_v);
-    if (problem->pass == CLATTN_BACKWARD)
+    if (cla_problem_is_backward(problem))
         status = make_backward(rows, context, problem, features, error);
     if (problem->pass == CLATTN_ACCUMULATE)
         status = make_state(rows, context, problem, features, error);

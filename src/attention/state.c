@@ -123,36 +123,15 @@ static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queu
     return status ? status : launch(plan, queue, cla_rows_merge, &call, &places, wait_count, wait_list, event, error);
 }
 
-static clattn_status check_keys(const struct clattn_accumulate_args *args, struct cla_error *error)
-{
-    const int64_t n_kv = args->shape.n_kv;
-    if (args->first_key < 0 || args->first_key > n_kv)
-        return cla_fail(error, CLATTN_INVALID_SHAPE, "first_key is %lld: with %lld keys (shape.n_kv) it is from 0 on",
-                        (long long)args->first_key, (long long)n_kv);
-    if (args->key_count < 0 || args->key_count > n_kv - args->first_key)
-        return cla_fail(error, CLATTN_INVALID_SHAPE,
-                        "key_count is %lld: from first_key %lld on there are %lld of %lld keys (shape.n_kv)",
-                        (long long)args->key_count, (long long)args->first_key, (long long)(n_kv - args->first_key),
-                        (long long)n_kv);
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status place_chunk(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
                                  struct cla_call *call, struct cla_state_places *places, struct cla_error *error)
 {
     clattn_status status =
         cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
     if (!status)
-        status = check_keys(args, error);
-    if (status)
-        return status;
-    call->first_key = args->first_key;
-    call->key_count = args->key_count;
-    call->score.first_key = (int32_t)args->first_key;
-    call->score.keys = (int32_t)call->shape.n_kv;
-    if (!(plan->features & CLATTN_VARLEN))
-        call->operands[CLA_K].sizes.rows = call->operands[CLA_V].sizes.rows = args->key_count;
-    status = cla_call_place(call, CLA_Q, &args->q, CLA_INPUT, error);
+        status = cla_call_take_chunk(call, args->first_key, args->key_count, error);
+    if (!status)
+        status = cla_call_place(call, CLA_Q, &args->q, CLA_INPUT, error);
     if (!status)
         status = cla_call_place(call, CLA_K, &args->k, CLA_INPUT, error);
     if (!status)

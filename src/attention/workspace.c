@@ -26,7 +26,7 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
     clattn_status status = cla_shape_resolve(shape, &resolved, error);
     if (!status)
         status = cla_forward_groups(plan, &resolved, &groups, error);
-    if (!status && plan->problem.pass == CLATTN_BACKWARD)
+    if (!status && cla_problem_is_backward(&plan->problem))
         status = cla_delta_bytes(&resolved, &delta, error);
     if (!status)
         status = cla_score_workspace(&plan->problem, plan->features, &resolved, &blocks, error);

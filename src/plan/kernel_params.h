@@ -32,15 +32,16 @@ struct cla_score_params {
     int64_t sinks_offset, sinks_head;
     int64_t key_lengths_offset, cu_q_offset, cu_kv_offset;
     int32_t total_q, total_kv;
-    int32_t first_key, keys;
+    int32_t first_key, key_count, keys;
     int32_t window_left, window_right;
     float softcap;
     uint32_t dropout_threshold;
     float dropout_scale;
     uint32_t seed_low, seed_high, dropout_offset;
+    int32_t reserved;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 12 * 4, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 14 * 4, "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
 #define CLA_FEATURE_SCORE_MOD 1024u

@@ -193,7 +193,7 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         {"D_V", problem->d_v},
         {"FEATURES", (int)cla_problem_features(problem)},
         {"SCORE_MOD_GRAD", problem->score_mod_grad != NULL},
-        {"STATE", problem->pass == CLATTN_ACCUMULATE},
+        {"STATE", cla_problem_accumulates(problem)},
         {"WORK_GROUP_SIZE", choice->config.work_group_size},
     };
     for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)

@@ -70,9 +70,10 @@ static clattn_status check_block(const char *name, int value, bool wanted, struc
 static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
 {
     const unsigned known = 2 * CLATTN_DROPOUT - 1;
-    if ((unsigned)problem->pass > CLATTN_ACCUMULATE)
+    if ((unsigned)problem->pass > CLATTN_BACKWARD_ACCUMULATE)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.pass is %d: it is CLATTN_FORWARD (0), CLATTN_BACKWARD (1) or CLATTN_ACCUMULATE (2)",
+                        "problem.pass is %d: it is CLATTN_FORWARD (0), CLATTN_BACKWARD (1), CLATTN_ACCUMULATE (2) or "
+                        "CLATTN_BACKWARD_ACCUMULATE (3)",
                         (int)problem->pass);
     if (problem->features & ~known)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -81,7 +82,7 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
     if (problem->score_mod_grad && !problem->score_mod)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is given without score_mod, whose derivative it is");
-    if (problem->pass == CLATTN_BACKWARD && problem->score_mod && !problem->score_mod_grad)
+    if (cla_problem_is_backward(problem) && problem->score_mod && !problem->score_mod_grad)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
     const bool blocks = problem->features & CLATTN_BLOCK_MASK;

@@ -18,7 +18,18 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 /* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
-/* The same for the sizes of a call: kv_heads is then never 0 unless heads is. */
+/* The passes that compute gradients, and those that take keys chunk by chunk. */
+static inline bool cla_problem_is_backward(const struct clattn_problem *problem)
+{
+    return problem->pass == CLATTN_BACKWARD || problem->pass == CLATTN_BACKWARD_ACCUMULATE;
+}
+
+static inline bool cla_problem_accumulates(const struct clattn_problem *problem)
+{
+    return problem->pass == CLATTN_ACCUMULATE || problem->pass == CLATTN_BACKWARD_ACCUMULATE;
+}
+
+/* As cla_problem_resolve, for the sizes of a call: kv_heads is then never 0 unless heads is. */
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error);
 

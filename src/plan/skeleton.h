@@ -46,7 +46,7 @@ struct cla_knob {
 };
 
 /* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is
- * a program of its own, CLATTN_KERNEL its number. A forward skeleton has one, which CLATTN_STATE turns into accumulate.
+ * a program of its own, CLATTN_KERNEL its number. A forward skeleton has one. CLATTN_STATE makes them accumulate.
  */
 enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
 
@@ -56,8 +56,8 @@ enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
  * The functions are pure. `problem` is resolved (see problem.h). */
 struct cla_skeleton {
     const char *name;
-    bool backward;              /* it serves CLATTN_BACKWARD; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
-    const char *const *files;   /* program text: files under cl/, in order, ended by NULL */
+    bool backward;            /* it serves CLATTN_BACKWARD and _ACCUMULATE; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
+    const char *const *files; /* program text: files under cl/, in order, ended by NULL */
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 

@@ -3,6 +3,7 @@
  * The bytes of include/clattn/traffic.h. Numbers are doubles throughout: lengths may be any, and four digits are
  * plenty. */
 #include "plan/traffic.h"
+#include "plan/problem.h"
 #include <math.h>
 
 void cla_streams_plain(const struct cla_config *config, struct clattn_plan_stream streams[2])
@@ -144,9 +145,10 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const struct passing keys = pass(problem, params, dq, false), rows = pass(problem, params, dk_dv, true);
     const struct sizes s = sizes_of(problem, &params->shape);
     const double both = s.d + s.d_v, statistics = 2.0 * FLOAT;
+    const bool sums = cla_problem_accumulates(problem); /* dQ is fp32, read and written */
     const double delta = s.rows * (2.0 * s.element * s.d_v + FLOAT);
     const double to_dq = s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
-                         s.rows * (statistics + s.element * s.d);
+                         s.rows * (statistics + (sums ? 2.0 * FLOAT : s.element) * s.d);
     const double passed =
         s.heads * rows.rows * (s.element * (dk_dv->reads * s.d + dk_dv->reads_v * s.d_v) + statistics);
     const double kept = dk_dv->resident == 1   ? s.keys
@@ -165,7 +167,7 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
 static double standard(const struct clattn_problem *problem, const struct clattn_traffic_params *params)
 {
     const struct sizes s = sizes_of(problem, &params->shape);
-    const bool is_backward = problem->pass == CLATTN_BACKWARD;
+    const bool is_backward = cla_problem_is_backward(problem);
     const double both = s.d + s.d_v, matrices = is_backward ? 7.0 : 4.0;
     const double tensors = is_backward ? 2.0 * (s.rows + s.keys) * both : (s.rows + s.keys) * both;
     const double converted = s.element < FLOAT ? s.element + 2.0 * FLOAT : FLOAT;
@@ -178,7 +180,7 @@ void cla_traffic(const struct clattn_problem *problem, const struct clattn_plan_
     const struct sizes s = sizes_of(problem, &params->shape);
     const double d = fmax(s.d, s.d_v);
     *traffic = (struct clattn_traffic){0};
-    if (problem->pass == CLATTN_BACKWARD)
+    if (cla_problem_is_backward(problem))
         backward(problem, info, params, traffic);
     else
         forward(problem, info, params, traffic);

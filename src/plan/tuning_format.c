@@ -13,7 +13,7 @@ static const char format_name[] = "clattn tuning";
 
 enum kind { TEXT, INTEGER, LENGTH, NUMBER, BOOLEAN, WORD };
 
-static const char *const passes[] = {"forward", "backward", "accumulate", NULL};
+static const char *const passes[] = {"forward", "backward", "accumulate", "backward-accumulate", NULL};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16", NULL};
 static const char *const states[] = {"ok", "wrong", "infeasible", "timeout", NULL};
 

@@ -24,5 +24,5 @@ const struct cla_skeleton *cla_skeleton_find(const char *name)
 
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass)
 {
-    return skeleton->backward == (pass == CLATTN_BACKWARD);
+    return skeleton->backward == (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE);
 }

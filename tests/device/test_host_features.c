@@ -41,7 +41,7 @@ static void forward_in_pieces(void **state)
     static const int64_t chunks[] = {1000, 64, 50, 17};
     int failures = 0;
     for (int n = 0; n < 8; n++) {
-        struct forward_case forward = case_of(features_of(n < 2 ? n : CASE_FEATURES) & ~(unsigned)CLATTN_VARLEN);
+        struct forward_case forward = case_of(features_of(n < 2 ? n : CASE_FEATURES) | (n == 3 ? CLATTN_VARLEN : 0));
         forward.kv_chunk = chunks[n % 4];
         failures += !forward_check(&device, &forward);
     }
@@ -60,10 +60,25 @@ static void backward(void **state)
     assert_int_equal(failures, 0);
 }
 
+static void backward_in_pieces(void **state)
+{
+    (void)state;
+    static const int64_t chunks[] = {64, 1000, 50, 17};
+    static const unsigned sums[] = {CLATTN_BIAS | CLATTN_SINKS, CLATTN_VARLEN | CLATTN_BIAS, 0, 0};
+    int failures = 0;
+    for (int n = 0; n < 4; n++) {
+        struct forward_case forward = case_of(features_of(CASE_FEATURES) | sums[n]);
+        forward.problem.dtype = (enum clattn_dtype)(n % 3);
+        forward.kv_chunk = chunks[n];
+        failures += !backward_check(&device, &forward, BACKWARD_ALL);
+    }
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(forward_as_a_whole), cmocka_unit_test(forward_in_pieces),
-                                       cmocka_unit_test(backward)};
+                                       cmocka_unit_test(backward), cmocka_unit_test(backward_in_pieces)};
     test_device_open(&device);
     chance.state = case_seed();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,12 +48,13 @@ static bool check(struct forward_case forward, const char *skeleton)
 {
     struct forward_arrays arrays;
     int64_t ends[MOST_CHUNKS];
-    const int count = cut(forward.shape.n_kv, MOST_CHUNKS, ends);
     forward.problem.skeleton = skeleton;
     if (!test_serves(&device, &forward.problem))
         return true;
     if (!forward_arrays_make(&forward, &arrays))
         return false;
+    const bool packed = forward.problem.features & CLATTN_VARLEN;
+    const int count = cut(packed ? arrays.score.total_kv : forward.shape.n_kv, MOST_CHUNKS, ends);
     const bool right = state_run(&device, &forward, ends, count, &arrays) && compare_outputs(&forward, &arrays);
     forward_arrays_free(&arrays);
     return say(&forward, ends, count, right);
@@ -95,6 +96,23 @@ static void chunks_are_the_whole_with_features(void **state)
 {
     (void)state;
     assert_int_equal(failures_everywhere(1, 4) + failures_everywhere(3, 5), 0);
+}
+
+/* Chunks of packed keys begin and end within sequences, or hold several of them, empty ones too. */
+static void chunks_of_packed_keys(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
+        unsigned features = CLATTN_VARLEN;
+        for (int n = 0; n < 2; n++, features |= case_random_features(&chance, 2, EVERYTHING)) {
+            struct forward_case forward = case_random(&chance, features, MOST_WORK);
+            forward.shape.batch += 2;
+            if (test_takes(&device, *skeleton, n, 2))
+                failures += failures_of(forward, (*skeleton)->name);
+        }
+    }
+    assert_int_equal(failures, 0);
 }
 
 /* Small, planned, with everything that the state's own kernels look at. */
@@ -258,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_are_those_of_the_layout),
         cmocka_unit_test(chunks_are_the_whole),
+        cmocka_unit_test(chunks_of_packed_keys),
         cmocka_unit_test(chunks_are_the_whole_with_features),
         cmocka_unit_test(equal_chunks_give_equal_bits),
         cmocka_unit_test(merged_states_are_the_whole),

@@ -69,7 +69,12 @@ bool backward_arrays_refresh(const struct forward_case *forward, struct backward
     return made;
 }
 
-/* The run */
+/* The run. With a kv_chunk and PATH_DEVICE the keys come in chunks: dQ and d_bias are then sums in fp32. */
+
+static bool in_chunks(const struct forward_case *forward)
+{
+    return forward->kv_chunk && forward->path == PATH_DEVICE;
+}
 
 enum tensor { Q, K, V, O, D_O, LSE, FIRST_GRADIENT };
 
@@ -77,6 +82,7 @@ struct run {
     struct stage stage;
     struct score_stage score;
     int at[GRADIENTS]; /* numbers of the gradients in the stage; -1: not wanted */
+    float *zeros;      /* what sums begin with */
 };
 
 static void add_gradients(const struct forward_case *forward, const struct gradients *gradients, unsigned wanted,
@@ -90,9 +96,14 @@ static void add_gradients(const struct forward_case *forward, const struct gradi
     const struct guard_view views[GRADIENTS] = {run->stage.tensors[Q].view, run->stage.tensors[K].view,
                                                 run->stage.tensors[V].view, bias, sinks};
     for (int i = 0; i < GRADIENTS; i++) {
+        struct guard_view view = views[i];
+        const bool sum = in_chunks(forward) && (i == D_Q || i == D_BIAS);
+        if (sum)
+            view.dtype = CLATTN_FP32;
         run->at[i] = -1;
         if (wanted & 1u << i && (i < D_BIAS || gradients->counts[i]))
-            run->at[i] = stage_add(&run->stage, backward_names[i], &views[i], NULL, gradients->values[i]);
+            run->at[i] =
+                stage_add(&run->stage, backward_names[i], &view, sum ? run->zeros : NULL, gradients->values[i]);
     }
 }
 
@@ -106,7 +117,9 @@ static void lay_out(const struct forward_case *forward, unsigned wanted, struct 
     const enum forward_tensor kinds[] = {FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_O, FORWARD_ROWS};
     const float *const values[] = {in->q, in->k, in->v, in->o, arrays->d_o, in->lse};
     const struct gradients gradients = backward_gradients(forward, arrays);
-    *run = (struct run){0};
+    const size_t most =
+        gradients.counts[D_Q] > gradients.counts[D_BIAS] ? gradients.counts[D_Q] : gradients.counts[D_BIAS];
+    *run = (struct run){.zeros = calloc(most + 1, sizeof(float))};
     for (int i = Q; i < FIRST_GRADIENT; i++) {
         const struct guard_view view = forward_view(forward, in, kinds[i], layouts[i]);
         stage_add(&run->stage, inputs[i], &view, values[i], NULL);
@@ -117,6 +130,52 @@ static void lay_out(const struct forward_case *forward, unsigned wanted, struct 
 static struct clattn_tensor gradient_at(const struct run *run, int which)
 {
     return run->at[which] < 0 ? (struct clattn_tensor){0} : stage_at(&run->stage, run->at[which]);
+}
+
+static bool enqueue_once(const struct test_device *device, const clattn_plan *plan,
+                         const struct clattn_backward_args *args)
+{
+    cl_event event = NULL;
+    return test_succeeded(clattn_backward_enqueue(plan, device->queue, args, 0, NULL, &event),
+                          "clattn_backward_enqueue") &&
+           stage_wait(event);
+}
+
+/* The tensor's keys from `first` on; strides 0 are dense. */
+static struct clattn_tensor keys_from(struct clattn_tensor tensor, const struct forward_case *forward, int64_t keys,
+                                      int d, int64_t first)
+{
+    struct clattn_layout *layout = &tensor.layout;
+    if (!layout->batch && !layout->head && !layout->row && !layout->column) {
+        const int64_t offset = layout->offset;
+        *layout = clattn_layout_bhnd(forward->shape.kv_heads ? forward->shape.kv_heads : forward->shape.heads, keys, d);
+        layout->offset = offset;
+    }
+    layout->offset += first * layout->row;
+    return tensor;
+}
+
+static bool enqueue_chunks(const struct test_device *device, const clattn_plan *plan,
+                           const struct forward_case *forward, const struct forward_arrays *in,
+                           const struct clattn_backward_args *whole)
+{
+    const bool packed = forward->problem.features & CLATTN_VARLEN;
+    const int64_t keys = packed ? in->score.total_kv : forward->shape.n_kv;
+    const int d = forward->problem.d, d_v = forward->problem.d_v ? forward->problem.d_v : d;
+    int64_t first = 0;
+    bool ran = true;
+    do { /* once where there are no keys */
+        struct clattn_backward_args args = *whole;
+        args.first_key = first;
+        args.key_count = keys - first < forward->kv_chunk ? keys - first : forward->kv_chunk;
+        args.k = keys_from(args.k, forward, keys, d, first);
+        args.v = keys_from(args.v, forward, keys, d_v, first);
+        args.d_k = args.d_k.buffer ? keys_from(args.d_k, forward, keys, d, first) : args.d_k;
+        args.d_v = args.d_v.buffer ? keys_from(args.d_v, forward, keys, d_v, first) : args.d_v;
+        ran = enqueue_once(device, plan, &args);
+        first += forward->kv_chunk;
+    } while (ran && first < keys);
+    return ran;
 }
 
 static bool enqueue(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
@@ -135,14 +194,12 @@ static bool enqueue(const struct test_device *device, const clattn_plan *plan, c
                                         .d_v = gradient_at(run, D_V),
                                         .d_bias = gradient_at(run, D_BIAS),
                                         .d_sinks = gradient_at(run, D_SINKS)};
-    cl_event event = NULL;
     args.score = score_args(&forward->problem, &forward->score, &in->score, &run->score);
-    const bool ran = test_succeeded(clattn_plan_workspace_bytes(plan, &args.shape, &args.workspace_bytes),
-                                    "clattn_plan_workspace_bytes") &&
-                     stage_workspace(device, args.workspace_bytes, &args.workspace) &&
-                     test_succeeded(clattn_backward_enqueue(plan, device->queue, &args, 0, NULL, &event),
-                                    "clattn_backward_enqueue") &&
-                     stage_wait(event);
+    const bool ran =
+        test_succeeded(clattn_plan_workspace_bytes(plan, &args.shape, &args.workspace_bytes),
+                       "clattn_plan_workspace_bytes") &&
+        stage_workspace(device, args.workspace_bytes, &args.workspace) &&
+        (in_chunks(forward) ? enqueue_chunks(device, plan, forward, in, &args) : enqueue_once(device, plan, &args));
     if (args.workspace)
         clReleaseMemObject(args.workspace);
     return ran;
@@ -153,7 +210,7 @@ static bool run_planned(const struct test_device *device, const clattn_plan *pla
 {
     struct clattn_problem problem = forward->problem;
     clattn_plan *own = NULL;
-    problem.pass = CLATTN_BACKWARD;
+    problem.pass = in_chunks(forward) ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
     if (!plan && !test_succeeded(clattn_plan_create(&own, device->clattn, &problem), "clattn_plan_create"))
         return false;
     const bool ran = enqueue(device, plan ? plan : own, forward, in, run);
@@ -197,7 +254,8 @@ static bool run_host(const struct test_device *device, const struct forward_case
         .d_k_layout = gradient_at(run, D_K).layout,
         .d_v_layout = gradient_at(run, D_V).layout,
         .d_bias_layout = gradient_at(run, D_BIAS).layout,
-        .score = score_host_args(&problem, &forward->score, &in->score, &bias)};
+        .score = score_host_args(&problem, &forward->score, &in->score, &bias),
+        .kv_chunk = forward->kv_chunk};
     clattn_host *host = NULL;
     const bool ran = test_succeeded(clattn_host_create(&host, &params), "clattn_host_create") &&
                      test_succeeded(clattn_host_backward(host, &problem, &args), "clattn_host_backward");
@@ -219,12 +277,13 @@ bool backward_run(const struct test_device *device, const clattn_plan *plan, con
     struct run run;
     const struct forward_arrays *in = &arrays->forward;
     lay_out(forward, wanted, arrays, &run);
-    const bool ran = stage_make(&run.stage) &&
+    const bool ran = run.zeros && stage_make(&run.stage) &&
                      (forward->path == PATH_HOST ? run_host(device, forward, in, &run)
                                                  : run_device(device, plan, forward, in, &run)) &&
                      stage_collect(&run.stage, device);
     stage_free(&run.stage);
     score_stage_free(&run.score);
+    free(run.zeros);
     return ran;
 }
 

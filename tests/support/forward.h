@@ -22,7 +22,7 @@ struct forward_case {
     bool packed;                     /* q, k and v lie in one buffer */
     double spread;                   /* deviation of the scores; 0: 4 */
     struct score_case score;         /* values of the problem's features; not on PATH_STANDARD */
-    int64_t kv_chunk;                /* on PATH_HOST: keys of a piece; 0: as a whole */
+    int64_t kv_chunk;                /* keys of a piece, on PATH_HOST and in backward passes; 0: as a whole */
     uint64_t seed;
     enum forward_path path;
 };

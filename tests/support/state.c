@@ -83,8 +83,6 @@ static struct clattn_tensor chunk_of(const struct state_session *session, int wh
     struct clattn_tensor tensor = stage_at(&session->stage, which);
     const struct clattn_layout *layout = &tensor.layout;
     const bool dense = !layout->batch && !layout->head && !layout->row && !layout->column;
-    if (session->forward->problem.features & CLATTN_VARLEN)
-        return tensor;
     if (dense) {
         const int64_t *sizes = session->stage.tensors[which].view.sizes, offset = layout->offset;
         tensor.layout = clattn_layout_bhnd(sizes[1], sizes[2], sizes[3]);

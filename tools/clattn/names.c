@@ -38,7 +38,7 @@ const char *causal_name(enum clattn_causal causal)
 
 const char *pass_name(enum clattn_pass pass)
 {
-    static const char *const names[] = {"forward", "backward", "accumulate"};
+    static const char *const names[] = {"forward", "backward", "accumulate", "backward-accumulate"};
     return (unsigned)pass < sizeof names / sizeof names[0] ? names[pass] : "";
 }
 

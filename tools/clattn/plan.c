@@ -17,13 +17,18 @@ struct values {
     bool json;
 };
 
-static const struct option_word passes[] = {
-    {"forward", CLATTN_FORWARD}, {"backward", CLATTN_BACKWARD}, {"accumulate", CLATTN_ACCUMULATE}, {NULL, 0}};
+static const struct option_word passes[] = {{"forward", CLATTN_FORWARD},
+                                            {"backward", CLATTN_BACKWARD},
+                                            {"accumulate", CLATTN_ACCUMULATE},
+                                            {"backward-accumulate", CLATTN_BACKWARD_ACCUMULATE},
+                                            {NULL, 0}};
 
 static const struct option_spec options[] = {
     DEVICE("plan and compile for this device (default: the first GPU, else the first device)"),
     TEXT("clinfo", "FILE", clinfo, "plan for every device of a 'clinfo --json' or '--raw' dump; - is stdin"),
-    WORD("pass", "NAME", pass, passes, "forward (default), backward (gradients), or accumulate (keys in pieces)"),
+    WORD("pass", "NAME", pass, passes,
+         "forward (default), backward (gradients); with keys in pieces: accumulate,\n"
+         "backward-accumulate"),
     WORD("dtype", "TYPE", dtype, option_dtypes, "fp32 (default), fp16 or bf16"),
     INTEGER("d", d, 1, CLATTN_MAX_D, "head dimension of Q and K, 1 to 512 (default 64)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
@@ -155,7 +160,7 @@ static json_t *json_planned(const struct clattn_capabilities *capabilities, int 
 static int check_named(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct failure *failure)
 {
-    return problem->pass == CLATTN_BACKWARD
+    return problem->pass == CLATTN_BACKWARD || problem->pass == CLATTN_BACKWARD_ACCUMULATE
                ? check_backward_skeleton(capabilities, "skeleton", problem->skeleton, failure)
                : check_skeleton(capabilities, problem->skeleton, failure);
 }

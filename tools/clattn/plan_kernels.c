@@ -18,7 +18,11 @@ static const struct kernel kernels[][MOST_KERNELS + 1] = {
                          {"dk_dv", false, true, "rows"},
                          {"d_bias", true, true, "the heads that share a bias, where there is one,"},
                          {NULL, false, false, NULL}},
-    [CLATTN_ACCUMULATE] = {{"accumulate", true, false, "the chunk's keys"}, {NULL, false, false, NULL}}};
+    [CLATTN_ACCUMULATE] = {{"accumulate", true, false, "the chunk's keys"}, {NULL, false, false, NULL}},
+    [CLATTN_BACKWARD_ACCUMULATE] = {{"dq", true, false, "the chunk's keys"},
+                                    {"dk_dv", false, true, "rows"},
+                                    {"d_bias", true, true, "the heads that share a bias, where there is one,"},
+                                    {NULL, false, false, NULL}}};
 
 /* Work-groups of a head; 0 where a length is not known. */
 static int64_t groups(const struct kernel *kernel, const struct clattn_plan_info *info)

@@ -76,11 +76,19 @@ static void show_keys(void *user, int64_t done, int64_t keys)
     progress_step(user, text);
 }
 
+static void start_progress(const struct run *run, struct progress *progress)
+{
+    const int64_t chunk = run->values->kv_chunk, packed = run->score.total_kv;
+    const int64_t keys = packed ? packed : run->arrays.shape.n_kv;
+    const int64_t chunks = chunk ? (keys + chunk - 1) / chunk : 0;
+    progress_start(progress, chunks > INT_MAX ? INT_MAX : (int)chunks, run->values->quiet);
+}
+
 static clattn_status forward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_FORWARD);
-    const int64_t chunk = run->values->kv_chunk, keys = arrays->shape.n_kv;
+    const int64_t chunk = run->values->kv_chunk;
     struct progress progress;
     const struct clattn_host_forward_args args = {.shape = arrays->shape,
                                                   .q = run->inputs[ARRAYS_Q].data,
@@ -98,8 +106,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .kv_chunk = chunk,
                                                   .progress = chunk ? show_keys : NULL,
                                                   .progress_user = &progress};
-    const int64_t chunks = chunk ? (keys + chunk - 1) / chunk : 0;
-    progress_start(&progress, chunks > INT_MAX ? INT_MAX : (int)chunks, run->values->quiet);
+    start_progress(run, &progress);
     const clattn_status code = clattn_host_forward(host, &problem, &args);
     progress_clear(&progress);
     return code ? code : clattn_host_last(host, &run->plan, &run->info);
@@ -109,6 +116,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_BACKWARD);
+    struct progress progress;
     const struct clattn_host_backward_args args = {.shape = arrays->shape,
                                                    .q = run->inputs[ARRAYS_Q].data,
                                                    .k = run->inputs[ARRAYS_K].data,
@@ -130,8 +138,13 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_k_layout = arrays->k,
                                                    .d_v_layout = arrays->v,
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                   .score = score_args(run)};
+                                                   .score = score_args(run),
+                                                   .kv_chunk = run->values->kv_chunk,
+                                                   .progress = run->values->kv_chunk ? show_keys : NULL,
+                                                   .progress_user = &progress};
+    start_progress(run, &progress);
     const clattn_status code = clattn_host_backward(host, &problem, &args);
+    progress_clear(&progress);
     return code ? code : clattn_host_last(host, &run->backward_plan, &run->backward_info);
 }
 

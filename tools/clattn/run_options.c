@@ -62,8 +62,8 @@ static const struct option_spec options[] = {
     TEXT("mask-mod", "FILE", score.mask_mod, "bool mask_mod(int b, int h, int i, int j, __global const float *data)"),
     TEXT("data", "FILE", score.data, "what these get as `data`, fp32"),
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
-            "bring K and V to the device N keys at a time: they may be larger\n"
-            "than its memory"),
+            "bring K and V to the device N keys at a time, and take dK and dV from\n"
+            "it: they may be larger than its memory"),
     TEXT("grad-out", "FILE", inputs[3], "dO, the gradient by O, of O's shape: then any of the following"),
     TEXT("dq", "FILE", outputs[RUN_D_Q], "where the gradient by Q goes"),
     TEXT("dk", "FILE", outputs[RUN_D_K], "by K"),
@@ -177,14 +177,6 @@ static int check_gradients(const struct values *values, struct failure *failure)
     return STATUS_OK;
 }
 
-static int check_chunk(const struct values *values, struct failure *failure)
-{
-    if (values->kv_chunk && values->score.cu_seqlens_q)
-        return fail(failure, STATUS_USAGE,
-                    "--kv-chunk and --cu-seqlens-kv: packed sequences are not cut into chunks; leave --kv-chunk out");
-    return STATUS_OK;
-}
-
 static int check_numbers(const struct score_options *score, struct failure *failure)
 {
     if (score->window.count && score->window.count != 2)
@@ -212,7 +204,5 @@ int run_options_parse(int argc, char **argv, struct values *values, struct failu
         status = check_numbers(&values->score, failure);
     if (!status)
         status = check_pairs(values, failure);
-    if (!status)
-        status = check_chunk(values, failure);
     return status ? status : check_gradients(values, failure);
 }

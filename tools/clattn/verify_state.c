@@ -45,12 +45,11 @@ static void destroy(struct states *states)
             clReleaseMemObject(all[i]);
 }
 
-/* Keys first .. first + count - 1 of a tensor; packed sequences are given whole. */
+/* Keys first .. first + count - 1 of a tensor. */
 static struct clattn_tensor keys_from(const struct states *states, enum stage_tensor which, int64_t first)
 {
     struct clattn_tensor tensor = stage_tensor(states->stage, which);
-    if (!(states->stage->problem->score.features & CLATTN_VARLEN))
-        tensor.layout.offset += first * tensor.layout.row;
+    tensor.layout.offset += first * tensor.layout.row;
     return tensor;
 }
 
@@ -85,14 +84,14 @@ static clattn_status stream(const struct states *states)
 {
     const struct clattn_shape *shape = &states->stage->problem->shape;
     const cl_command_queue queue = states->session->queue;
-    const int64_t chunk = states->item->chunk;
+    const struct reference_score *score = &states->stage->problem->score;
+    const int64_t keys = score->features & CLATTN_VARLEN ? score->total_kv : shape->n_kv, chunk = states->item->chunk;
     const int count = states->item->merged ? 2 : 1;
     clattn_status code = CLATTN_SUCCESS;
     for (int i = 0; !code && i < count; i++)
         code = clattn_state_begin_enqueue(states->plan, queue, shape, states->memory[i], 0, NULL, NULL);
-    for (int64_t at = 0, turn = 0; !code && at < shape->n_kv; at += chunk, turn++)
-        code =
-            accumulate(states, at, shape->n_kv - at < chunk ? shape->n_kv - at : chunk, states->memory[turn % count]);
+    for (int64_t at = 0, turn = 0; !code && at < keys; at += chunk, turn++)
+        code = accumulate(states, at, keys - at < chunk ? keys - at : chunk, states->memory[turn % count]);
     if (!code && states->item->merged)
         code =
             clattn_state_merge_enqueue(states->plan, queue, shape, states->memory[0], states->memory[1], 0, NULL, NULL);
