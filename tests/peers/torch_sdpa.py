@@ -292,7 +292,7 @@ def report(arguments, torch, device, cells, backends):
             cell["share_of_peak"] = statistics.median(cell["share_of_peak"])
     return {"device": device["name"], "driver": device["driver"], "compute_units": device["compute_units"],
             "torch": torch.__version__, "torch_device": peer, "torch_threads": torch.get_num_threads(),
-            "date": datetime.date.today().isoformat(), "commit": commit_of(arguments),
+            "date": datetime.date.today().isoformat(), "commit": arguments.commit,
             "command": " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:]]), "rounds": arguments.rounds,
             "summaries": summaries(cells, backends), "cells": cells}
 
@@ -305,6 +305,7 @@ def main():
     device = choose_device(arguments)
     peer = Peer(torch, arguments, device)
     groups = shapes(arguments)
+    arguments.commit = commit_of(arguments)  # now: it may be another one at the end
     if arguments.verify:
         result = command(arguments, "verify", "--quick", "--quiet", "--device", device["device"])
         if result.returncode:

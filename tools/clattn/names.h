@@ -12,7 +12,7 @@
 const char *device_type_name(enum clattn_device_type type);        /* "GPU" */
 const char *local_memory_name(enum clattn_local_memory_type type); /* "local" */
 const char *causal_name(enum clattn_causal causal);                /* "off", "bottom-right", "top-left" */
-const char *pass_name(enum clattn_pass pass);                      /* "forward", "backward", "accumulate" */
+const char *pass_name(enum clattn_pass pass);                      /* "forward", "backward", "accumulate", ... */
 
 const char *plan_source_name(enum clattn_plan_source source); /* "the model" */
 
