@@ -967,6 +967,27 @@ class Bench(CommandTest):
         self.refused(FILE, *words, "--compare", self.path("rows.json"), says=["rows.json: line 1"])
 
 
+class PeersTest(CommandTest):
+    """What tests/peers/torch_sdpa.py does before it measures; the rest of it needs PyTorch, which the tests do without."""
+
+    def run_script(self, *words):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "peers", "torch_sdpa.py")
+        return subprocess.run([sys.executable, "-S", script, "--clattn", CLATTN, *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60)  # -S: without what else is installed
+
+    def test_what_is_missing_is_named(self):
+        result = self.run_script("--torch", "cpu")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("PyTorch is needed", result.stderr)
+
+    def test_bad_values(self):
+        for words, text in ((["--dtype", "fp32,fp8"], "'fp8'"), (["--backends", "fast"], "'fast'"), (["--n", "0"], "--n"),
+                            (["--grid", "flash", "--heads", "2"], "--grid"), (["--rounds", "0"], "--rounds")):
+            result = self.run_script(*words)
+            self.assertEqual(result.returncode, USAGE, words)
+            self.assertIn(text, result.stderr)
+
+
 if __name__ == "__main__":
     CLATTN = os.path.abspath(sys.argv[1])
     DUMPS = os.path.abspath(sys.argv[2])

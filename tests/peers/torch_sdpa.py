@@ -161,12 +161,13 @@ def clattn_round(arguments, device, shape, cells):
         result.stderr = "exit status %d" % result.returncode
     for cell in cells:
         row = [row for row in rows if all(row[key] == cell[key] for key in ("dtype", "causal", "pass"))]
-        if row and row[0]["median_ms"] > 0.0:
+        if row and row[0]["median_ms"]:
             cell["times"].setdefault("clattn", []).append(row[0]["median_ms"])
             cell["path"] = row[0]["path"]
-            cell.setdefault("share_of_peak", []).append(row[0]["share_of_peak"])
+            cell.setdefault("share_of_peak", []).append(row[0]["share_of_peak"] or 0.0)
         else:
-            cell["problems"]["clattn"] = (result.stderr.strip() or "no time came back").replace("\n", "; ")
+            said = row[0]["problem"] if row else result.stderr.strip()
+            cell["problems"]["clattn"] = (said or "no time came back").replace("\n", "; ")
 
 
 class Peer:
