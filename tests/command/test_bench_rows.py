@@ -15,6 +15,9 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from terminal import on_terminal
+
 CLATTN = ""
 OK, USAGE, FILE, SLOWER = 0, 2, 3, 3
 
@@ -79,6 +82,16 @@ class KeptRows(unittest.TestCase):
         without = [{key: value for key, value in row(512, 1.0, spread=0.06).items() if key not in ("q1_ms", "q3_ms")}]
         self.assertEqual(self.compare([row(512, 1.1, spread=0.0)], without), ["same"])  # by the extremes
         self.assertEqual(self.compare([row(512, 1.13, spread=0.0)], without, status=SLOWER), ["SLOWER"])
+
+    def test_colours_are_for_terminals(self):
+        new, old = self.keep("new.json", [row(512, 2.0)]), self.keep("old.json", [row(512, 1.0)])
+        words = [CLATTN, "bench", "--from", new, "--compare", old]
+        self.assertIn("\033[31mSLOWER\033[0m", on_terminal(words, "stdout", {})[1])
+        for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            status, text = on_terminal(words, "stdout", environment)
+            self.assertEqual(status, SLOWER)
+            self.assertIn("SLOWER", text)
+            self.assertNotIn("\033", text)
 
     def test_rows_are_matched_by_what_they_measure(self):
         old = [row(512, 1.0), row(512, 1.0, causal=True), row(512, 9.0, dtype="fp16")]

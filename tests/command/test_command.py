@@ -20,6 +20,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from modified_attention import Modified, dropout
+from terminal import on_terminal
 
 CLATTN = ""
 DUMPS = ""
@@ -831,6 +832,28 @@ class Verify(CommandTest):
         result = self.run_it("verify", "--quick", "--seed", "2")
         self.assertRegex(result.stdout, r"certified: (\d+) of \1 cases passed")
         self.assertIn("seed 2", result.stdout)
+
+
+class Terminal(CommandTest):
+    """Bars and colours are for terminals."""
+    WORDS = ["verify", "--seed", "1", "--only", "0"]
+    BAR = "\r\033[K"
+
+    def stderr_of(self, *words, **environment):
+        status, text = on_terminal([CLATTN, *words], "stderr", environment)
+        self.assertEqual(status, OK)
+        return text
+
+    def test_bars(self):
+        text = self.stderr_of(*self.WORDS)
+        self.assertIn(self.BAR, text)
+        self.assertIn("\033[32m", text)
+        plain = self.stderr_of(*self.WORDS, NO_COLOR="1")
+        self.assertIn(self.BAR, plain)
+        self.assertNotIn("\033[32m", plain)
+        self.assertNotIn("\033", self.stderr_of(*self.WORDS, TERM="dumb"))
+        self.assertEqual(self.stderr_of(*self.WORDS, "--quiet"), "")
+        self.assertNotIn("\033", self.run_it(*self.WORDS).stderr)
 
 
 class Bench(CommandTest):
