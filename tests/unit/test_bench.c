@@ -29,6 +29,9 @@ static void a_share_above_the_peak_is_kept_and_explained(void **state)
     const struct bench_row row = row_of(CLATTN_FP32, 0.5, 0.512);
     assert_float_equal(bench_share(&row), 2.0, 1e-9);
     assert_non_null(strstr(bench_share_problem(&row), "clock"));
+    struct bench_row matrix = row;
+    matrix.unit = UNIT_MATRIX;
+    assert_non_null(strstr(bench_share_problem(&matrix), "larger"));
 }
 
 /* 0.512 TFLOP of work. */

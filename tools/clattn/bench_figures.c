@@ -86,8 +86,12 @@ const char *bench_share_problem(const struct bench_row *row)
         return NULL;
     if (row->peak_tflops.median <= 0.0)
         return "the peak could not be measured";
-    return bench_share(row) <= 1.0
-               ? NULL
+    if (bench_share(row) <= 1.0)
+        return NULL;
+    return row->unit == UNIT_MATRIX
+               ? "faster than the peak beside it, that of products by one sub-group: by larger ones, or the clock or "
+                 "the "
+                 "machine's load changed in between"
                : "faster than the peak beside it: the clock or the machine's load changed in between";
 }
 
@@ -95,7 +99,8 @@ const char *bench_share_problem(const struct bench_row *row)
 static const struct {
     const char *part;
     enum bench_unit unit;
-} skeletons[] = {{"_matrix_emulated", UNIT_MATRIX_EMULATED}, {"_matrix", UNIT_MATRIX}, {"", UNIT_FMA}};
+} skeletons[] = {
+    {"_matrix_emulated", UNIT_MATRIX_EMULATED}, {"_matrix", UNIT_MATRIX}, {"_hopper", UNIT_MATRIX}, {"", UNIT_FMA}};
 
 enum bench_unit bench_unit_of(const char *skeleton)
 {
