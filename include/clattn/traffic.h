@@ -21,7 +21,7 @@ CLATTN_BEGIN_DECLS
  * read. */
 
 struct clattn_traffic_params {
-    struct clattn_shape shape;
+    struct clattn_shape shape;         /* where keys come in pieces, n_kv is that of one */
     int64_t window_left, window_right; /* with CLATTN_WINDOW; -1: unlimited */
     double block_share;                /* with CLATTN_BLOCK_MASK: the share of its blocks that is kept; 0: all */
 };

@@ -145,10 +145,11 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const struct passing keys = pass(problem, params, dq, false), rows = pass(problem, params, dk_dv, true);
     const struct sizes s = sizes_of(problem, &params->shape);
     const double both = s.d + s.d_v, statistics = 2.0 * FLOAT;
-    const bool sums = cla_problem_accumulates(problem); /* dQ is fp32, read and written */
+    /* An element of dQ; with keys in pieces it is an fp32 sum, read and written. */
+    const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.element;
     const double delta = s.rows * (2.0 * s.element * s.d_v + FLOAT);
     const double to_dq = s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
-                         s.rows * (statistics + (sums ? 2.0 * FLOAT : s.element) * s.d);
+                         s.rows * (statistics + gradient * s.d);
     const double passed =
         s.heads * rows.rows * (s.element * (dk_dv->reads * s.d + dk_dv->reads_v * s.d_v) + statistics);
     const double kept = dk_dv->resident == 1   ? s.keys
@@ -158,7 +159,7 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const double fixed = kept * s.element * both;
     traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
     traffic->keys += fixed;
-    traffic->least = s.element * (s.rows * 2.0 * both + s.keys * 2.0 * both) + s.rows * FLOAT;
+    traffic->least = s.element * (s.rows * (both + s.d_v) + s.keys * 2.0 * both) + s.rows * (gradient * s.d + FLOAT);
 }
 
 /* fp32 matrices of n_q x n_kv, as often as they are written or read. Forward: S written and read, P written and read.

@@ -127,6 +127,25 @@ static void what_does_not_stay_is_read_again(void **state)
                        4.0 * 128 * 960 * (960 / 32 - 1) + 4.0 * 128 * 960 * (960 / 16 - 1), 0.5);
 }
 
+/* O, m and l, or dQ, are fp32 sums then, read and written. */
+static void keys_in_pieces_move_their_sums(void **state)
+{
+    (void)state;
+    const struct clattn_traffic_params params = {.shape = {.batch = 1, .heads = 1, .n_q = 960, .n_kv = 960}};
+    struct clattn_problem whole = {.d = 64, .dtype = CLATTN_FP16}, pieces = whole;
+    pieces.pass = CLATTN_ACCUMULATE;
+    struct clattn_traffic a = traffic_of(&whole, &plan, &params), b = traffic_of(&pieces, &plan, &params);
+    assert_float_equal(b.flash - a.flash, 960 * (2.0 * 4 * (64 + 2) - (2 * 64 + 4)), 0.5);
+    assert_float_equal(b.least - a.least, b.flash - a.flash, 0.5);
+    whole.pass = CLATTN_BACKWARD;
+    pieces.pass = CLATTN_BACKWARD_ACCUMULATE;
+    a = traffic_of(&whole, &plan, &params);
+    b = traffic_of(&pieces, &plan, &params);
+    assert_float_equal(b.flash - a.flash, 960 * 64 * (2.0 * 4 - 2), 0.5);
+    assert_float_equal(b.least - a.least, b.flash - a.flash, 0.5);
+    assert_float_equal(b.standard, a.standard, 0.0);
+}
+
 static void a_block_mask_saves_its_share(void **state)
 {
     (void)state;
@@ -177,9 +196,10 @@ static void wrong_arguments_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_are_those_with_pairs),          cmocka_unit_test(the_papers_formulas_hold),
-        cmocka_unit_test(what_does_not_stay_is_read_again),    cmocka_unit_test(a_block_mask_saves_its_share),
-        cmocka_unit_test(long_sequences_are_quick_and_finite), cmocka_unit_test(wrong_arguments_are_named),
+        cmocka_unit_test(tiles_are_those_with_pairs),       cmocka_unit_test(the_papers_formulas_hold),
+        cmocka_unit_test(what_does_not_stay_is_read_again), cmocka_unit_test(a_block_mask_saves_its_share),
+        cmocka_unit_test(keys_in_pieces_move_their_sums),   cmocka_unit_test(long_sequences_are_quick_and_finite),
+        cmocka_unit_test(wrong_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
