@@ -23,6 +23,18 @@ const char *child_death(void)
     return death;
 }
 
+bool child_limit_memory(uint64_t bytes)
+{
+    unsigned long long pages = 0;
+    FILE *status = fopen("/proc/self/statm", "r"); /* size resident shared text lib data dt, in pages */
+    const bool read = status && fscanf(status, "%*u %*u %*u %*u %*u %llu", &pages) == 1;
+    if (status)
+        fclose(status);
+    const uint64_t most = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + bytes;
+    const struct rlimit limit = {most, most};
+    return read && setrlimit(RLIMIT_DATA, &limit) == 0;
+}
+
 double child_clock(void)
 {
     struct timespec now;
@@ -41,11 +53,6 @@ static void become(const struct child_spec *spec, int in, int out, pid_t parent)
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_DFL);
     setrlimit(RLIMIT_CORE, &no_core);
-    if (spec->memory_bytes) {
-        const struct rlimit limit = {spec->memory_bytes, spec->memory_bytes};
-        if (setrlimit(RLIMIT_DATA, &limit))
-            _exit(CANNOT_RUN);
-    }
     const int nowhere = spec->quiet ? open("/dev/null", O_WRONLY) : -1;
     if (nowhere >= 0)
         dup2(nowhere, STDERR_FILENO);
@@ -184,9 +191,10 @@ enum child_result child_ask(struct child *child, const char *request, double dea
         result = CHILD_DIED;
     char *end = NULL;
     while (result == CHILD_OK && !end) {
+        const size_t before = child->length;
         result = receive(child, until, stop);
         if (result == CHILD_OK)
-            end = strchr(child->text, '\n');
+            end = memchr(child->text + before, '\n', child->length - before);
     }
     if (result != CHILD_OK) {
         finish(child, result != CHILD_DIED || child->capacity >= MOST_BYTES);

@@ -12,9 +12,8 @@
  * own, so that Ctrl-C meets the parent alone and an end meets its children, too; it dies with the parent. */
 
 struct child_spec {
-    char *const *argv;     /* argv[0] is looked up in PATH unless it has a slash */
-    uint64_t memory_bytes; /* of its own (RLIMIT_DATA); 0: no limit */
-    bool quiet;            /* its standard error goes nowhere */
+    char *const *argv; /* argv[0] is looked up in PATH unless it has a slash */
+    bool quiet;        /* its standard error goes nowhere */
 };
 
 struct child {
@@ -47,6 +46,10 @@ void child_end(struct child *child);
 
 /* How the last child that died or was ended went: "exit status 3", "signal 11 (Segmentation fault)". */
 const char *child_death(void);
+
+/* Lets this process take so much memory of its own beyond what it has now (RLIMIT_DATA): what drivers hold from the
+ * start, often many gigabytes of addresses, is not counted. False where that cannot be had. */
+bool child_limit_memory(uint64_t bytes);
 
 /* Seconds of a clock that only goes forward. */
 double child_clock(void);

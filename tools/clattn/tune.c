@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct option_word passes[] = {{"forward", 1}, {"backward", 2}, {"both", 3}, {NULL, 0}};
 static const struct option_word causals[] = {{"off", 1}, {"on", 2}, {"both", 3}, {NULL, 0}};
@@ -43,7 +44,8 @@ static const struct option_spec options[] = {
     INTEGER("heads", heads, 1, 1 << 20, "default: enough to fill a CPU, else 2048 / d"),
     INTEGER("deadline", deadline, 1, 86400, "seconds that one measurement may take (default 60)"),
     INTEGER("memory", memory, 64, 1 << 30,
-            "MiB that the measuring process may take beside the device's (default 8192)"),
+            "MiB that the measuring process may take beyond what it has at its start (default: half\n"
+            "of the machine's, at most 8192)"),
     FLAG("json", json, "print an array of results as JSON"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     END_OF_OPTIONS,
@@ -138,14 +140,19 @@ static void merge_facts(const struct values *values, const struct clinfo_devices
         warn(values, "clinfo and the device's own answer differ in %s%s: clinfo's count", differences, "");
 }
 
+static int fail_file(clattn_status code, struct failure *failure)
+{
+    const bool file = code == CLATTN_FILE_FAILED || code == CLATTN_FILE_DAMAGED;
+    return fail(failure, file ? STATUS_FILE : STATUS_DEVICE, "%s", clattn_error_message());
+}
+
 static int save(const struct tune_job *job, const struct tune_outcome *outcome, struct failure *failure)
 {
     clattn_tuning *records = NULL;
     clattn_status code = clattn_tuning_create(&records);
     int status = code ? fail_library(failure, "tuning records", code) : tune_records(job, outcome, records, failure);
     if (!status && clattn_tuning_count(records) && (code = clattn_tuning_save(records, job->values->db)))
-        status = fail(failure, code == CLATTN_FILE_FAILED || code == CLATTN_FILE_DAMAGED ? STATUS_FILE : STATUS_DEVICE,
-                      "%s", clattn_error_message());
+        status = fail_file(code, failure);
     clattn_tuning_destroy(&records);
     return status;
 }
@@ -188,21 +195,18 @@ static int tune_classes(struct tune_job *job, const struct tune_list *list, json
     return !status && wrong ? STATUS_MISMATCH : status;
 }
 
-/* Nobody wants to hear at the end that the file cannot be used: the file is read first. */
-static int load_known(struct tune_job *job, struct failure *failure)
+/* Nobody wants to hear at the end that the file cannot be used: nothing is added to it before anything is measured. */
+static int try_file(struct tune_job *job, struct failure *failure)
 {
-    clattn_tuning *known = NULL;
-    const char *path = job->values->db;
-    FILE *there = path ? fopen(path, "rb") : NULL;
-    if (there)
-        fclose(there);
-    if ((!path || there) && clattn_tuning_load(&known, path))
-        return fail(failure, STATUS_FILE, "%s", clattn_error_message());
-    if (job->values->resume)
-        job->known = known;
-    else
-        clattn_tuning_destroy(&known);
-    return STATUS_OK;
+    clattn_tuning *nothing = NULL, *known = NULL;
+    clattn_status code = clattn_tuning_create(&nothing);
+    if (!code)
+        code = clattn_tuning_save(nothing, job->values->db);
+    if (!code && job->values->resume)
+        code = clattn_tuning_load(&known, job->values->db);
+    job->known = known;
+    clattn_tuning_destroy(&nothing);
+    return code ? fail_file(code, failure) : STATUS_OK;
 }
 
 static int tune_here(struct tune_job *job, const struct clinfo_devices *here, int index,
@@ -212,7 +216,7 @@ static int tune_here(struct tune_job *job, const struct clinfo_devices *here, in
     job->remote.device = (struct option_device){true, here->items[index].platform, here->items[index].device};
     int status = tune_remote_open(&job->remote, &job->present, failure);
     if (!status)
-        status = load_known(job, failure);
+        status = try_file(job, failure);
     if (status)
         return status;
     merge_facts(job->values, here, index, dumped, job);
@@ -250,11 +254,19 @@ static int no_device(const struct values *values, const struct clinfo_devices *h
     return fail(failure, STATUS_DEVICE, "no OpenCL device is here ('clattn devices' says more)");
 }
 
+/* Unless it is said, half of what the machine has, at most 8 GiB. */
+static uint64_t memory_bytes(const struct values *values)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    const uint64_t most = UINT64_C(8) << 30, half = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : most;
+    return values->memory ? (uint64_t)values->memory << 20 : half < most ? half : most;
+}
+
 static int tune(const struct values *values, json_t *rows, struct failure *failure)
 {
     struct clinfo_devices dumped = {.items = NULL}, here = {.items = NULL};
     struct tune_job job = {.values = values,
-                           .remote = {.memory_bytes = (uint64_t)values->memory << 20, .stop = &interrupted},
+                           .remote = {.memory_bytes = memory_bytes(values), .stop = &interrupted},
                            .start = child_clock(),
                            .budget = (double)values->budget};
     struct failure none;
@@ -298,7 +310,7 @@ static void end_interrupted(void)
 
 int tune_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.budget = 600, .deadline = 60, .memory = 8192};
+    struct values values = {.budget = 600, .deadline = 60};
     if (argc == 2 && !strcmp(argv[1], "--worker")) /* started by this program: see tune_worker.h */
         return tune_worker_main();
     int status = options_parse(&tune_command, argc, argv, &values, failure);

@@ -20,7 +20,7 @@ static int start(struct tune_remote *remote, struct failure *failure)
         return fail(failure, STATUS_DEVICE, "/proc/self/exe: %s: the program cannot start itself", strerror(errno));
     program[length] = '\0';
     char *const argv[] = {program, "tune", "--worker", NULL};
-    const struct child_spec spec = {.argv = argv, .memory_bytes = remote->memory_bytes, .quiet = true};
+    const struct child_spec spec = {.argv = argv, .quiet = true};
     if (!child_start(&spec, &remote->child))
         return fail(failure, STATUS_DEVICE, "a process to measure in cannot be started: %s", strerror(errno));
     return STATUS_OK;
@@ -43,15 +43,13 @@ static json_t *ask(struct tune_remote *remote, json_t *request, double seconds, 
     return read;
 }
 
-static int no_answer(const struct tune_remote *remote, enum child_result result, struct failure *failure)
+static int no_answer(enum child_result result, struct failure *failure)
 {
     if (result == CHILD_TIMEOUT)
         return fail(failure, STATUS_DEVICE, "OpenCL did not answer within %.0f seconds", OPEN_SECONDS);
     if (result == CHILD_STOPPED)
         return fail(failure, STATUS_DEVICE, "stopped");
-    return fail(failure, STATUS_DEVICE,
-                "the process that works with OpenCL ended with %s; it may take %llu MiB of memory (--memory)",
-                child_death(), (unsigned long long)(remote->memory_bytes >> 20));
+    return fail(failure, STATUS_DEVICE, "the process that works with OpenCL ended with %s", child_death());
 }
 
 /* The answer to a request that every device should give; a failure where it is an error. */
@@ -65,7 +63,7 @@ static int ask_surely(struct tune_remote *remote, json_t *request, json_t **answ
     }
     *answer = ask(remote, request, OPEN_SECONDS, &result);
     if (!*answer)
-        return no_answer(remote, result, failure);
+        return no_answer(result, failure);
     const char *error = json_string_value(json_object_get(*answer, "error"));
     if (!error)
         return STATUS_OK;
@@ -99,8 +97,9 @@ int tune_remote_devices(struct tune_remote *remote, struct clinfo_devices *devic
 
 int tune_remote_open(struct tune_remote *remote, struct clattn_capabilities *capabilities, struct failure *failure)
 {
-    json_t *answer, *request = json_pack("{s:s, s:b, s:i, s:i}", "op", "open", "given", remote->device.given,
-                                         "platform", remote->device.platform, "device", remote->device.device);
+    json_t *answer, *request = json_pack("{s:s, s:b, s:i, s:i, s:I}", "op", "open", "given", remote->device.given,
+                                         "platform", remote->device.platform, "device", remote->device.device, "memory",
+                                         (json_int_t)remote->memory_bytes);
     const int status = ask_surely(remote, request, &answer, failure);
     if (status)
         return status;

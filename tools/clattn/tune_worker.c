@@ -35,13 +35,16 @@ static json_t *open_device(struct worker *worker, const json_t *request)
 {
     struct option_device wanted = {.given = true};
     struct failure failure = {.text = ""};
+    json_int_t memory = 0;
     int given = 0;
-    if (json_unpack((json_t *)request, "{s:b, s:i, s:i}", "given", &given, "platform", &wanted.platform, "device",
-                    &wanted.device))
+    if (json_unpack((json_t *)request, "{s:b, s:i, s:i, s:I}", "given", &given, "platform", &wanted.platform, "device",
+                    &wanted.device, "memory", &memory))
         return wire_error("a request to open a device without its number");
     wanted.given = given;
     if (!worker->opened && session_open(&worker->session, &wanted, true, &failure))
         return wire_error(failure.text);
+    if (!worker->opened && !child_limit_memory((uint64_t)memory))
+        return wire_error("the memory of the process that works with OpenCL cannot be limited (setrlimit)");
     worker->opened = true;
     if (!worker->bench && !(worker->bench = tune_bench_create(&worker->session)))
         return wire_error("no memory");

@@ -14,7 +14,7 @@ int tune_worker_main(void);
 
 /* The asking end. */
 struct tune_remote {
-    uint64_t memory_bytes; /* that the worker may take */
+    uint64_t memory_bytes; /* that the worker may take beyond what it has with an open device */
     struct option_device device;
     struct child child;
     const volatile sig_atomic_t *stop; /* set by Ctrl-C */
