@@ -41,6 +41,13 @@ class Tune(unittest.TestCase):
         self.assertEqual(process.returncode, status, "clattn %s: %s%s" % (" ".join(map(str, words)), out, err))
         return out, err
 
+    def enough(self, seconds, attempt):
+        """A loaded machine needs longer for the same: what `attempt` does within so many seconds, it may do within more."""
+        for factor in (1, 5, 15):
+            if attempt(seconds * factor):
+                return
+        self.fail("nothing was measured within %d seconds" % (15 * seconds))
+
     def records(self, path=None):
         with open(path or self.db, encoding="utf-8") as file:
             root = json.load(file)
@@ -48,13 +55,19 @@ class Tune(unittest.TestCase):
         return root["records"]
 
     def test_plans_say_what_was_measured(self):
-        budget, start = 15, time.monotonic()
-        row, = json.loads(self.run_it("tune", *SMALL, "--budget", budget, "--json")[0])
-        self.assertLessEqual(time.monotonic() - start, budget * 1.1)
+        row, tried = {}, []
+
+        def tune(budget):
+            nonlocal row, tried
+            start = time.monotonic()
+            row, = json.loads(self.run_it("tune", *SMALL, "--budget", budget, "--json")[0])
+            self.assertLessEqual(time.monotonic() - start, budget * 1.1)
+            tried = [candidate for candidate in row["candidates"] if candidate["state"]]
+            return len(tried) >= 2
+
+        self.enough(12, tune)
         records = self.records()
-        tried = [candidate for candidate in row["candidates"] if candidate["state"]]
-        self.assertGreaterEqual(len(tried), 2)
-        self.assertEqual(len(records), len(tried))
+        self.assertGreaterEqual(len(records), len(tried))
         best, = [record for record in records if record["best"]]
         chosen = row["candidates"][row["best"]]
         self.assertEqual({name: best[name] for name in ("skeleton", "b_r", "b_c", "knobs")},
@@ -74,26 +87,43 @@ class Tune(unittest.TestCase):
         self.assertGreaterEqual(len(self.records()), len(records))
 
     def test_an_interrupt_keeps_what_was_found(self):
-        process = self.start("tune", *SMALL, "--budget", "200")
-        time.sleep(5)
-        start = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        self.assertLess(time.monotonic() - start, 10)
-        self.assertEqual(process.returncode, -signal.SIGINT)
+        def interrupt(seconds):
+            process = self.start("tune", *SMALL, "--budget", "900")
+            time.sleep(seconds)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - start, 10)
+            self.assertEqual(process.returncode, -signal.SIGINT)
+            return os.path.exists(self.db) and [record for record in self.records() if record["best"]]
+
+        self.enough(4, interrupt)
         self.assertEqual(len([record for record in self.records() if record["best"]]), 1)
 
     def test_two_tuners_lose_nothing(self):
-        both = [self.start("tune", *SMALL[2:], "--d", d, "--budget", 7) for d in (16, 24)]
-        for process in both:
-            self.assertEqual(process.wait(timeout=120), OK, process.communicate())
-            process.communicate()
-        self.assertEqual({record["d"] for record in self.records() if record["best"]}, {16, 24})
+        def both(budget):
+            for process in [self.start("tune", *SMALL[2:], "--d", d, "--budget", budget) for d in (16, 24)]:
+                out, err = process.communicate(timeout=300)
+                self.assertEqual(process.returncode, OK, out + err)
+            return {record["d"] for record in self.records() if record["best"]} == {16, 24}
+
+        self.enough(6, both)
 
     def test_wrong_numbers_are_not_timed(self):
-        """Every read from the device lies, so that verification finds all of them wrong."""
+        """Every process's first read from the device lies, which is the first of the verification."""
         lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": "1"}
-        row, = json.loads(self.run_it("tune", *SMALL, "--budget", 4, "--json", status=MISMATCH, environment=lie)[0])
+        row = {}
+
+        def tune(budget):
+            nonlocal row
+            process = self.start("tune", *SMALL, "--budget", budget, "--json", environment=lie)
+            out, err = process.communicate(timeout=300)
+            row, = json.loads(out)
+            tried = row["candidates"][0]["state"] is not None
+            self.assertEqual(process.returncode, MISMATCH if tried else OK, err)
+            return tried
+
+        self.enough(4, tune)
         self.assertEqual(row["candidates"][0]["state"], "wrong")
         self.assertIn("changed", row["candidates"][0]["reason"])
         self.assertEqual(self.records()[0]["state"], "wrong")
