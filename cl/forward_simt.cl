@@ -137,6 +137,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         sum[g] = SIMT_ROWS(SIMT_TOTAL_OF);
         UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] = SIMT_ROWS(SIMT_VALUE_OF);
     }
+    barrier(CLK_GLOBAL_MEM_FENCE); /* the row's items have all read what some of them overwrite in the end */
 #else
     UNROLL for (int g = 0; g < RG; ++g) {
         bound[g] = top[g] = (simt_rows)(-INFINITY);

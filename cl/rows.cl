@@ -73,7 +73,8 @@ clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_
     const int b = bh / heads;
     const int h = bh - b * heads;
     const int count = min(CLATTN_B_R, rows - first);
-    const int self = (int)get_local_id(0), lane = self % CLATTN_ROW_ITEMS;
+    /* Unsigned: a shift and a mask, not the freeze instruction that Oclgrind lacks. */
+    const int lane = (int)(get_local_id(0) % CLATTN_ROW_ITEMS);
     o += clattn_at(o_at, b, h, first);
     d_o += clattn_at(d_o_at, b, h, first);
     delta += clattn_at(delta_at, b, h, first);
@@ -84,7 +85,8 @@ clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_
 #else
     /* One column more than there are parts, so that those who add up a row each read different banks. */
     __local float parts[CLATTN_B_R * (CLATTN_ROW_ITEMS + 1)];
-    for (int r = self / CLATTN_ROW_ITEMS; r < count; r += TEAMS)
+    const int self = (int)get_local_id(0);
+    for (int r = (int)(get_local_id(0) / CLATTN_ROW_ITEMS); r < count; r += TEAMS)
         parts[r * (CLATTN_ROW_ITEMS + 1) + lane] =
             part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane);
     barrier(CLK_LOCAL_MEM_FENCE);

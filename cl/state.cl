@@ -25,8 +25,9 @@
 #error "CLATTN_B_R must be a multiple of the rows worked at a time"
 #endif
 
-#define LANE ((int)get_local_id(0) % CLATTN_ROW_ITEMS)
-#define TEAM ((int)get_local_id(0) / CLATTN_ROW_ITEMS)
+/* Unsigned: a shift and a mask, not the freeze instruction that Oclgrind lacks. */
+#define LANE ((int)(get_local_id(0) % CLATTN_ROW_ITEMS))
+#define TEAM ((int)(get_local_id(0) / CLATTN_ROW_ITEMS))
 #define KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 
 /* NDRange of begin and merge: ceil(rows / B_R) work-groups. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fault/scenario.h"
+#include "fault/passes.h"
 #include "support/compare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,14 +13,9 @@ static const struct forward_case forward = {.problem = {.d = D, .causal = CLATTN
                                             .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = 6, .n_kv = 9},
                                             .seed = 51};
 
-static size_t output_count(const struct scene *scene)
+void scene_poison(struct scene *scene)
 {
-    return scene->count[O] + (size_t)3 * ROWS;
-}
-
-static void poison(struct scene *scene)
-{
-    memset(scene->output, 0xff, output_count(scene) * sizeof(float));
+    memset(scene->output, 0xff, scene->outputs * sizeof(float));
 }
 
 /* Steps */
@@ -30,7 +26,7 @@ static clattn_status unless_set(clattn_status status, const void *handle)
     return status && handle ? 1 : status;
 }
 
-static clattn_status make_context(struct scene *scene)
+clattn_status scene_make_context(struct scene *scene)
 {
     const struct clattn_context_params params = {
         .context = scene->device->context, .device = scene->device->device, .cache_directory = scene->cache_directory};
@@ -74,7 +70,7 @@ static clattn_status make_host(struct scene *scene)
 
 static clattn_status run_host(struct scene *scene)
 {
-    poison(scene);
+    scene_poison(scene);
     const struct clattn_host_forward_args args = {.shape = forward.shape,
                                                   .q = scene->arrays.q,
                                                   .k = scene->arrays.k,
@@ -99,27 +95,30 @@ static clattn_status run_standard(struct scene *scene)
     return status;
 }
 
-static const struct step device_steps[] = {{"clattn_context_create", make_context},
+static const struct step device_steps[] = {{"clattn_context_create", scene_make_context},
                                            {"clattn_plan_create", make_plan},
                                            {"clattn_forward_enqueue", enqueue},
                                            {0}};
-static const struct step host_steps[] = {{"clattn_context_create", make_context},
+static const struct step host_steps[] = {{"clattn_context_create", scene_make_context},
                                          {"clattn_host_create", make_host},
                                          {"clattn_host_forward", run_host},
                                          {"clattn_host_forward again", run_host},
                                          {0}};
 static const struct step standard_steps[] = {
-    {"clattn_context_create", make_context}, {"clattn_standard_enqueue", run_standard}, {0}};
+    {"clattn_context_create", scene_make_context}, {"clattn_standard_enqueue", run_standard}, {0}};
 
-static const struct scenario scenarios[] = {{"device level", device_steps, false},
-                                            {"host level", host_steps, false},
-                                            {"standard attention", standard_steps, true}};
+static const struct scenario scenarios[] = {{.name = "device level", .steps = device_steps},
+                                            {.name = "host level", .steps = host_steps},
+                                            {.name = "standard attention", .steps = standard_steps, .clblast = true}};
 
 const struct scenario *scenario_named(const char *name)
 {
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenarios[i].name, name) == 0)
             return &scenarios[i];
+    for (int i = 0; i < pass_scenario_count; i++)
+        if (strcmp(pass_scenarios[i].name, name) == 0)
+            return &pass_scenarios[i];
     abort();
 }
 
@@ -137,7 +136,7 @@ static bool fill_buffers(struct scene *scene)
 {
     float *const contents[TENSORS] = {scene->arrays.q, scene->arrays.k, scene->arrays.v, scene->output};
     for (int i = 0; i < TENSORS; i++) {
-        const size_t count = i == O ? output_count(scene) : scene->count[i];
+        const size_t count = i == O ? scene->outputs : scene->count[i];
         cl_int code = CL_SUCCESS;
         scene->buffers[i] = clCreateBuffer(scene->device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
                                            count * sizeof(float), contents[i], &code);
@@ -147,25 +146,34 @@ static bool fill_buffers(struct scene *scene)
     return true;
 }
 
-bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory)
+static bool open_forward(struct scene *scene)
 {
     const struct reference_problem problem = forward_reference(&forward);
-    *scene = (struct scene){.device = device, .cache_directory = cache_directory};
     scene->count[Q] = reference_q_count(&problem);
     scene->count[K] = reference_k_count(&problem);
     scene->count[V] = reference_v_count(&problem);
     scene->count[O] = reference_o_count(&problem);
-    scene->output = malloc(output_count(scene) * sizeof(float));
+    scene->outputs = scene->count[O] + (size_t)3 * ROWS;
+    scene->output = malloc(scene->outputs * sizeof(float));
     if (!scene->output || !forward_arrays_make(&forward, &scene->arrays))
         return false;
-    poison(scene);
+    scene_poison(scene);
     cl_int code = CL_SUCCESS;
-    scene->workspace = clCreateBuffer(device->context, CL_MEM_READ_WRITE, WORKSPACE_BYTES, NULL, &code);
+    scene->workspace = clCreateBuffer(scene->device->context, CL_MEM_READ_WRITE, WORKSPACE_BYTES, NULL, &code);
     return test_cl_succeeded(code, "clCreateBuffer") && fill_buffers(scene);
+}
+
+bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory,
+                const struct scenario *scenario)
+{
+    *scene = (struct scene){.device = device, .cache_directory = cache_directory, .scenario = scenario};
+    return scenario->open ? scenario->open(scene) : open_forward(scene);
 }
 
 void scene_close(struct scene *scene)
 {
+    if (scene->scenario->close)
+        scene->scenario->close(scene);
     clattn_plan_destroy(&scene->plan);
     clattn_host_destroy(&scene->host);
     clattn_context_destroy(&scene->context);
@@ -190,21 +198,26 @@ bool scene_consistent(const struct scene *scene)
  * of the host level finds the first one's results there, which is as good. */
 bool scene_untouched(const struct scene *scene)
 {
-    return scene->done || (!scene->event && is_poison(scene->output, output_count(scene)));
+    return scene->done || (!scene->event && is_poison(scene->output, scene->outputs));
 }
 
-bool scene_right(struct scene *scene)
+static bool forward_right(struct scene *scene)
 {
     struct forward_arrays *arrays = &scene->arrays;
     float *const outputs[] = {arrays->o, arrays->lse, arrays->m, arrays->l};
     if (!scene->host &&
         (!test_cl_succeeded(clWaitForEvents(1, &scene->event), "clWaitForEvents") ||
          !test_cl_succeeded(clEnqueueReadBuffer(scene->device->queue, scene->buffers[O], CL_TRUE, 0,
-                                                output_count(scene) * sizeof(float), scene->output, 0, NULL, NULL),
+                                                scene->outputs * sizeof(float), scene->output, 0, NULL, NULL),
                             "clEnqueueReadBuffer")))
         return false;
     memcpy(outputs[0], scene->output, scene->count[O] * sizeof(float));
     for (int i = 0; i < 3; i++)
         memcpy(outputs[i + 1], scene->output + scene->count[O] + i * ROWS, ROWS * sizeof(float));
     return compare_outputs(&forward, arrays);
+}
+
+bool scene_right(struct scene *scene)
+{
+    return scene->scenario->right ? scene->scenario->right(scene) : forward_right(scene);
 }

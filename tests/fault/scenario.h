@@ -4,6 +4,8 @@
 
 #include "support/forward.h"
 
+struct pass_scene;
+
 /* The operations that faults are tried on, as steps that can each be repeated after they failed. */
 struct scene {
     struct test_device *device; /* its cl_context and queue are the caller's part of the game */
@@ -11,7 +13,10 @@ struct scene {
     struct forward_arrays arrays;
     size_t count[4]; /* elements of q, k, v, o */
     cl_mem buffers[4];
-    float *output; /* what the host level writes to */
+    float *output;  /* what the host level writes to */
+    size_t outputs; /* its elements */
+    const struct scenario *scenario;
+    struct pass_scene *pass; /* of passes.c */
     cl_mem workspace;
     cl_event event;
 
@@ -28,14 +33,22 @@ struct step {
 
 struct scenario {
     const char *name;
-    const struct step *steps; /* ended by one without a function */
-    bool clblast;             /* CLBlast's own status codes may come out */
+    const struct step *steps;          /* ended by one without a function */
+    bool clblast;                      /* CLBlast's own status codes may come out */
+    bool warm_only;                    /* met with a warm disk cache alone, and in half of the ways to fail */
+    bool (*open)(struct scene *scene); /* NULL: the forward pass's */
+    void (*close)(struct scene *scene);
+    bool (*right)(struct scene *scene);
 };
 
 const struct scenario *scenario_named(const char *name);
 
-bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory);
+bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory,
+                const struct scenario *scenario);
 void scene_close(struct scene *scene);
+
+void scene_poison(struct scene *scene);
+clattn_status scene_make_context(struct scene *scene); /* a step */
 
 /* After a step that succeeded, and after one that failed: are the outputs as the headers say? */
 bool scene_consistent(const struct scene *scene);

@@ -10,6 +10,7 @@
  *     test_faults LAYER.so [NAME_PATTERN] */
 #define _GNU_SOURCE /* setenv, mkdtemp */
 #include "fault/layer.h"
+#include "fault/passes.h"
 #include "fault/scenario.h"
 #include "support/unit.h"
 #include <dlfcn.h>
@@ -101,7 +102,7 @@ static bool try_attempt(const struct attempt *attempt, bool *injected)
     if (attempt->cache == CACHE_COLD)
         clattn_cache_clear(directory, NULL);
     faults->references(before);
-    if (!scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory))
+    if (!scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory, attempt->scenario))
         return complain(attempt, "before", "no memory");
     faults->arm(attempt->nth, attempt->sticky, attempt->code);
     faults->pause();
@@ -119,7 +120,7 @@ static bool try_attempt(const struct attempt *attempt, bool *injected)
 static bool warm_up(const struct attempt *attempt)
 {
     struct scene scene;
-    bool good = scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory);
+    bool good = scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory, attempt->scenario);
     for (const struct step *step = attempt->scenario->steps; step->run && good; step++)
         good = step->run(&scene) == CLATTN_SUCCESS;
     good = good && scene_right(&scene);
@@ -169,14 +170,15 @@ static void survives(const char *name)
     static const cl_int codes[] = {CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY};
     int failures = 0;
     bool injected = false;
-    for (int cache = CACHE_OFF; cache <= CACHE_WARM; cache++) {
+    const bool few = scenario_named(name)->clblast || scenario_named(name)->warm_only;
+    for (int cache = scenario_named(name)->warm_only ? CACHE_WARM : CACHE_OFF; cache <= CACHE_WARM; cache++) {
         struct attempt attempt = {.scenario = scenario_named(name), .cache = (enum cache)cache, .nth = MOST_CALLS};
         /* Without a fault first. CLBlast keeps what it compiles: its references count from the second time on. */
         if (attempt.scenario->clblast)
             assert_true(warm_up(&attempt));
         assert_true(try_attempt(&attempt, &injected));
         /* CLBlast has most of the calls and its own code on most of the ways out: half of the ways to fail will do. */
-        for (int mode = 0; mode < 4; mode += attempt.scenario->clblast ? 3 : 1) {
+        for (int mode = 0; mode < 4; mode += few ? 3 : 1) {
             attempt.sticky = mode % 2 != 0;
             attempt.code = codes[mode / 2];
             failures += sweep(attempt, mode);
@@ -201,6 +203,49 @@ static void standard_attention_survives(void **state)
 {
     (void)state;
     survives("standard attention");
+}
+
+static void backward_survives(void **state)
+{
+    (void)state;
+    survives("backward");
+}
+
+static void backward_at_host_level_survives(void **state)
+{
+    (void)state;
+    survives("backward, host level");
+}
+
+static void state_survives(void **state)
+{
+    (void)state;
+    survives("state");
+}
+
+static void keys_in_pieces_survive(void **state)
+{
+    (void)state;
+    survives("keys in pieces, host level");
+}
+
+/* No call may fail for it, since there is none. */
+static void wrong_score_arguments_reach_no_call(void **state)
+{
+    (void)state;
+    faults->arm(0, false, CL_OUT_OF_RESOURCES);
+    assert_true(pass_refuses_wrong_arguments(&device, faults->calls));
+    faults->pause();
+}
+
+static void the_dropout_mask_makes_no_call(void **state)
+{
+    (void)state;
+    uint8_t mask[12];
+    faults->arm(1, true, CL_OUT_OF_RESOURCES);
+    assert_int_equal(clattn_dropout_mask(0.5f, 1, 0, 2, 0, 1, 0, 3, 0, 4, mask), CLATTN_SUCCESS);
+    faults->pause();
+    assert_int_equal(faults->calls(), 0);
 }
 
 /* That the layer is there and does what it says, or everything else here would pass unseen. */
@@ -267,6 +312,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_chosen_read_lies),
         cmocka_unit_test(device_level_survives),
         cmocka_unit_test(host_level_survives),
+        cmocka_unit_test(backward_survives),
+        cmocka_unit_test(backward_at_host_level_survives),
+        cmocka_unit_test(state_survives),
+        cmocka_unit_test(keys_in_pieces_survive),
+        cmocka_unit_test(wrong_score_arguments_reach_no_call),
+        cmocka_unit_test(the_dropout_mask_makes_no_call),
         cmocka_unit_test(standard_attention_survives),
     };
     test_device_open(&device);

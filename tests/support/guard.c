@@ -7,6 +7,13 @@
 
 enum { POISON = 0xff };
 
+bool guard_exact;
+
+size_t guard_behind(void)
+{
+    return guard_exact ? 0 : GUARD_BYTES;
+}
+
 static bool is_dense(const struct clattn_layout *layout)
 {
     return !layout->batch && !layout->head && !layout->row && !layout->column;
@@ -50,7 +57,7 @@ struct clattn_layout guard_layout(const struct guard_view *view)
 
 bool guard_make(struct guarded *guarded, size_t bytes)
 {
-    *guarded = (struct guarded){.bytes = bytes + 2 * GUARD_BYTES};
+    *guarded = (struct guarded){.bytes = GUARD_BYTES + bytes + guard_behind()};
     guarded->before = malloc(guarded->bytes);
     guarded->after = malloc(guarded->bytes);
     if (!guarded->before || !guarded->after) {
@@ -113,6 +120,6 @@ bool guard_intact(const struct guarded *guarded, const char *name)
         at++;
     if (at < guarded->bytes)
         fprintf(stderr, "%s: byte %td of %zu, which is not an element, was written\n", name,
-                (ptrdiff_t)at - GUARD_BYTES, guarded->bytes - 2 * GUARD_BYTES);
+                (ptrdiff_t)at - GUARD_BYTES, guarded->bytes - GUARD_BYTES - guard_behind());
     return at == guarded->bytes;
 }

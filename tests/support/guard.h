@@ -9,6 +9,11 @@
  * unchanged to the byte, and so must all of an output but its elements. */
 #define GUARD_BYTES 4096 /* of poison in front of the elements and behind them */
 
+/* Set before any memory is made: nothing lies behind the elements, so that a tool that watches the ends of buffers sees
+ * a read beyond them, which poison does not show where it is multiplied away. */
+extern bool guard_exact;
+size_t guard_behind(void); /* bytes of poison behind the elements */
+
 struct guarded {
     unsigned char *before; /* what was put there */
     unsigned char *after;  /* what came back; the host level works on this one directly */

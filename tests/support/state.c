@@ -46,7 +46,7 @@ void state_close(struct state_session *session)
 }
 
 /* A state is a sub-buffer, so that poison can lie on both sides of it; the device says how they may be aligned. */
-static size_t guard_bytes(const struct state_session *session)
+static size_t guard_before(const struct state_session *session)
 {
     cl_uint bits = 0;
     clGetDeviceInfo(session->device->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL);
@@ -55,7 +55,7 @@ static size_t guard_bytes(const struct state_session *session)
 
 bool state_begin(const struct state_session *session, struct state *state)
 {
-    const size_t guard = guard_bytes(session), bytes = session->bytes + 2 * guard;
+    const size_t guard = guard_before(session), bytes = guard + session->bytes + guard_behind();
     const cl_buffer_region region = {guard, session->bytes};
     unsigned char *poison = malloc(bytes);
     cl_int code = poison ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
@@ -134,13 +134,13 @@ static struct clattn_score_args finish_score(const struct state_session *session
 
 static bool guards_intact(const struct state_session *session, const struct state *state)
 {
-    const size_t guard = guard_bytes(session), bytes = session->bytes + 2 * guard;
+    const size_t guard = guard_before(session), end = guard + session->bytes, bytes = end + guard_behind();
     unsigned char *all = malloc(bytes);
     bool intact = all && test_cl_succeeded(clEnqueueReadBuffer(session->device->queue, state->parent, CL_TRUE, 0, bytes,
                                                                all, 0, NULL, NULL),
                                            "clEnqueueReadBuffer");
-    for (size_t i = 0; i < guard && intact; i++)
-        intact = all[i] == 0xff && all[bytes - 1 - i] == 0xff;
+    for (size_t i = 0; i < bytes && intact; i++)
+        intact = (i >= guard && i < end) || all[i] == 0xff;
     free(all);
     if (!intact)
         fprintf(stderr, "bytes beside the state were written\n");
