@@ -70,8 +70,10 @@ static bool takes(int n, struct forward_case *forward, const struct cla_skeleton
 {
     const char *full = getenv("CLATTN_TEST_FULL");
     forward->problem.skeleton = skeleton->name;
-    if (matrix && forward->problem.dtype == CLATTN_FP32)
-        forward->problem.dtype = CLATTN_FP16;
+    if (matrix) {
+        forward->problem.dtype = forward->problem.dtype == CLATTN_FP32 ? CLATTN_FP16 : forward->problem.dtype;
+        forward->shape.batch = forward->shape.heads = 1;
+    }
     return !matrix || n == 1 || (full && !strcmp(full, "1"));
 }
 
