@@ -2,14 +2,40 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Turns files into one C file that defines cla_embedded_files[] (src/device/source.h).
 
+What a kernel file defines outside of functions gets the prefix clattn_ where it has another name, so that a user's own
+functions and types, which are compiled above, may have any other name. Macros need none: see src/plan/user_text.h.
+
 The output depends on the files' bytes and their names below --root alone: no dates, no paths of the machine.
 """
 import argparse
 import pathlib
+import re
 
 HEAD = '''/* Made by tools/embed.py from the files under cl/. */
 #include "device/source.h"
 '''
+
+
+# As the kernels are written: each begins a line.
+DEFINITIONS = [re.compile(pattern, re.MULTILINE) for pattern in (
+    r'^CLATTN_INLINE\s[\w\s]*?[\s*](\w+)\(',
+    r'^typedef\s[^{};]*?(\w+);',
+    r'^}\s*(\w+);',
+    r'^__constant\s[^=;{}]*?(\w+)(?:\[[^=;]*\])?\s*=')]
+COMMENT = re.compile(r'(/\*.*?\*/|//[^\n]*)', re.DOTALL)
+WORD = re.compile(r'\b[A-Za-z_]\w*')
+
+
+def defined_names(text):
+    text = COMMENT.sub(' ', text)
+    return {name for pattern in DEFINITIONS for name in pattern.findall(text) if not name.startswith('clattn_')}
+
+
+def prefixed(text, names):
+    code_and_comments = COMMENT.split(text)
+    code_and_comments[::2] = (WORD.sub(lambda word: f'clattn_{word[0]}' if word[0] in names else word[0], code)
+                              for code in code_and_comments[::2])
+    return ''.join(code_and_comments)
 
 
 def c_array(name, data):
@@ -26,6 +52,7 @@ def main():
     arguments = parser.parse_args()
 
     arrays, rows = [], []
+    own = set().union(*(defined_names(path.read_text(encoding='utf-8')) for path in arguments.inputs))
     for number, path in enumerate(arguments.inputs):
         name = path.resolve().relative_to(arguments.root.resolve()).as_posix()
         data = path.read_bytes()
@@ -34,7 +61,7 @@ def main():
         # A compiler on the user's machine reads these: what is not ASCII fails there, not here.
         if not data.isascii() or b'\0' in data or b'\r' in data or '"' in name or '\\' in name:
             parser.error(f'{name} must be plain ASCII with Unix line ends')
-        arrays.append(c_array(f'file_{number}', data))
+        arrays.append(c_array(f'file_{number}', prefixed(data.decode(), own).encode()))
         rows.append(f'    {{"{name}", file_{number}, sizeof file_{number}}},\n')
 
     arguments.output.write_text(HEAD + ''.join(arrays)

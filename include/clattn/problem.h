@@ -79,9 +79,10 @@ struct clattn_problem {
      *         whether row i sees key j
      *
      * b is the batch element (with CLATTN_VARLEN: the sequence), h the query head, `data` the buffer of struct
-     * clattn_score_args. The same (b, h, i, j) must always get the same answer. A name that starts with clattn, CLATTN,
-     * score_ or SCORE_ may clash. Text that does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text
-     * itself, under the field's name. The texts are copied: they need not outlive the call. */
+     * clattn_score_args. The same (b, h, i, j) must always get the same answer. Names that
+     * start with clattn or CLATTN are the library's; any other is free, for functions, types and macros alike. Text
+     * that does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text itself, under the field's name.
+     * The texts are copied: they need not outlive the call. */
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;

@@ -6,6 +6,7 @@
 #include "device/tuning.h"
 #include "plan/planner.h"
 #include "plan/tuned.h"
+#include "plan/user_text.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,23 +81,12 @@ static void name_way_out(const struct clattn_plan *plan, const struct cla_skelet
                  "%s, the planner's choice, does not compile on this device (problem.skeleton = \"%s\" takes a slower "
                  "kernel instead): %s",
                  refused->name, other->name, cause.text);
-}
-
-/* The user's functions stand above the kernel, each text with lines and name of its own in the compiler's messages. */
-static void add_user_texts(const struct clattn_problem *problem, struct cla_text *text)
-{
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"score_mod", problem->score_mod},
-                 {"score_mod_grad", problem->score_mod_grad},
-                 {"mask_mod", problem->mask_mod}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (!texts[i].text)
-            continue;
-        cla_text_printf(text, "#line 1 \"%s\"\n", texts[i].name);
-        cla_text_add(text, texts[i].text, strlen(texts[i].text));
-        cla_text_add(text, "\n", 1);
-    }
+    const struct cla_reserved_word reserved = cla_user_texts_reserved(problem);
+    if (reserved.field)
+        cla_fail(
+            error, cause.status,
+            "%s:%d: \"%.*s\": names that begin with clattn or CLATTN are the library's, in problem.%s take another: %s",
+            reserved.field, reserved.line, reserved.length, reserved.word, reserved.field, cause.text);
 }
 
 static clattn_status assemble(const struct clattn_problem *problem, const struct cla_choice *choice, int number,
@@ -106,7 +96,7 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
     cla_plan_defines(problem, choice, &defines);
     if (choice->skeleton->backward)
         cla_text_printf(&defines, "#define CLATTN_KERNEL %d\n", number);
-    add_user_texts(problem, &defines);
+    cla_user_texts(problem, &defines);
     clattn_status status;
     if (defines.failed)
         status =
