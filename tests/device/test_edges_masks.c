@@ -50,6 +50,14 @@ static void sinks_of_minus_infinity(void **state)
     assert_holds(basic(CLATTN_MASK | CLATTN_SINKS), no_sink);
 }
 
+/* The sink takes all the weight of a row that sees no key, and gives it nothing: what dO holds there moves no gradient,
+ * the sink's least of all. */
+static void finite_sinks_of_rows_with_no_key(void **state)
+{
+    (void)state;
+    assert_holds(basic(CLATTN_MASK | CLATTN_SINKS), hide_all_from_some_rows);
+}
+
 static void hide_first_keys(const struct forward_case *forward, struct forward_arrays *arrays, float *d_o)
 {
     (void)forward, (void)d_o;
@@ -210,6 +218,7 @@ int main(void)
         cmocka_unit_test(rows_with_no_key),
         cmocka_unit_test(no_row_has_a_key),
         cmocka_unit_test(sinks_of_minus_infinity),
+        cmocka_unit_test(finite_sinks_of_rows_with_no_key),
         cmocka_unit_test(all_of_a_block_masked_first),
         cmocka_unit_test(masked_keys_do_not_leak),
         cmocka_unit_test(padding_does_not_leak),
