@@ -5,8 +5,38 @@
 
 /* The backward pass: gradients against those of the float64 reference. */
 
-static bool launch(const struct session *session, const clattn_plan *plan, const struct stage *stage,
-                   struct verify_result *result)
+static struct clattn_tensor keys_from(struct clattn_tensor tensor, int64_t first)
+{
+    tensor.layout.offset += first * tensor.layout.row;
+    return tensor;
+}
+
+/* All keys at once, or chunk by chunk; once where there are none. */
+static clattn_status enqueue(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                             const struct clattn_backward_args *whole)
+{
+    const bool packed = item->problem.score.features & CLATTN_VARLEN;
+    const int64_t keys = packed ? item->problem.score.total_kv : item->problem.shape.n_kv;
+    if (item->kind == VERIFY_BACKWARD)
+        return clattn_backward_enqueue(plan, session->queue, whole, 0, NULL, NULL);
+    clattn_status code = CLATTN_SUCCESS;
+    int64_t first = 0;
+    do {
+        struct clattn_backward_args args = *whole;
+        args.first_key = first;
+        args.key_count = keys - first < item->chunk ? keys - first : item->chunk;
+        args.k = keys_from(whole->k, first);
+        args.v = keys_from(whole->v, first);
+        args.d_k = keys_from(whole->d_k, first);
+        args.d_v = keys_from(whole->d_v, first);
+        code = clattn_backward_enqueue(plan, session->queue, &args, 0, NULL, NULL);
+        first += item->chunk;
+    } while (!code && first < keys);
+    return code;
+}
+
+static bool launch(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
+                   const struct stage *stage, struct verify_result *result)
 {
     struct clattn_backward_args args = {.shape = stage->problem->shape,
                                         .q = stage_tensor(stage, STAGE_Q),
@@ -23,7 +53,7 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
                                         .score = stage_score(stage)};
     cl_int code = verify_workspace(session, plan, &args.shape, &args.workspace, &args.workspace_bytes);
     if (!code)
-        code = clattn_backward_enqueue(plan, session->queue, &args, 0, NULL, NULL);
+        code = enqueue(session, plan, item, &args);
     const char *text = code ? clattn_error_message() : "";
     if (!code)
         code = clFinish(session->queue);
@@ -36,8 +66,8 @@ bool verify_backward(const struct session *session, const clattn_plan *plan, con
                      struct verify_data *data, struct verify_result *result)
 {
     struct stage stage;
-    const bool good = stage_open(session, item, &item->problem, CLATTN_BACKWARD, data, &stage, result) &&
-                      launch(session, plan, &stage, result) && stage_collect(session, &stage, result);
+    const bool good = stage_open(session, item, &item->problem, verify_pass(item), data, &stage, result) &&
+                      launch(session, plan, item, &stage, result) && stage_collect(session, &stage, result);
     stage_close(&stage);
     return good;
 }

@@ -20,13 +20,15 @@ static void modifications_text(const struct verify_case *item, char *text, size_
 
 void verify_case_name(const struct verify_case *item, char *text, size_t size)
 {
-    static const char *const kinds[VERIFY_KINDS] = {"reference",        "backward",       "state",      "constant V",
-                                                    "permuted keys",    "shifted logits", "split keys", "linear in V",
-                                                    "separate batches", "bit-equal"};
+    static const char *const kinds[VERIFY_KINDS] = {"reference",   "backward",         "state",          "backward",
+                                                    "constant V",  "permuted keys",    "shifted logits", "split keys",
+                                                    "linear in V", "separate batches", "bit-equal"};
     static const char *const layouts[VERIFY_LAYOUTS] = {"bhnd", "bnhd", "strided"};
     const struct reference_problem *p = &item->problem;
     char modifications[224], chunk[64] = "";
     modifications_text(item, modifications, sizeof modifications);
+    if (item->kind == VERIFY_BACKWARD_CHUNKS)
+        snprintf(chunk, sizeof chunk, " in chunks of %" PRId64, item->chunk);
     if (item->kind == VERIFY_STATE)
         snprintf(chunk, sizeof chunk, " in chunks of %" PRId64 "%s", item->chunk, item->merged ? ", merged" : "");
     snprintf(text, size,
@@ -200,11 +202,23 @@ static bool check_rule(const struct session *session, const clattn_plan *plan, c
     return good;
 }
 
+bool verify_is_backward(const struct verify_case *item)
+{
+    return item->kind == VERIFY_BACKWARD || item->kind == VERIFY_BACKWARD_CHUNKS;
+}
+
 enum clattn_pass verify_pass(const struct verify_case *item)
 {
-    return item->kind == VERIFY_BACKWARD ? CLATTN_BACKWARD
-           : item->kind == VERIFY_STATE  ? CLATTN_ACCUMULATE
-                                         : CLATTN_FORWARD;
+    switch (item->kind) {
+    case VERIFY_BACKWARD:
+        return CLATTN_BACKWARD;
+    case VERIFY_STATE:
+        return CLATTN_ACCUMULATE;
+    case VERIFY_BACKWARD_CHUNKS:
+        return CLATTN_BACKWARD_ACCUMULATE;
+    default:
+        return CLATTN_FORWARD;
+    }
 }
 
 clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
@@ -248,7 +262,7 @@ static void check_data(const struct session *session, const clattn_plan *plan, c
     verify_data_fill(item, seed, data);
     if (item->kind == VERIFY_RULE || item->kind == VERIFY_STATE)
         check_rule(session, plan, item, data, result);
-    else if (item->kind == VERIFY_BACKWARD)
+    else if (verify_is_backward(item))
         verify_gradients(session, plan, item, data, result);
     else
         verify_law(session, plan, item, seed, data, result);
@@ -267,7 +281,7 @@ static struct verify_result check_filled(const struct session *session, const st
         return result;
     }
     struct verify_data data;
-    if (verify_data_create(&item->problem, item->kind == VERIFY_BACKWARD, &data)) {
+    if (verify_data_create(&item->problem, verify_is_backward(item), &data)) {
         data.counts = score->counts;
         data.csr = score->csr;
         check_data(session, plan, item, seed, &data, &result);

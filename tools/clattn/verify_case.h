@@ -15,9 +15,10 @@ enum verify_layout {
 };
 
 enum verify_kind {
-    VERIFY_RULE,     /* against the float64 reference, by FlashAttention's rule */
-    VERIFY_BACKWARD, /* gradients, likewise */
-    VERIFY_STATE,    /* the forward pass with keys in chunks, likewise */
+    VERIFY_RULE,            /* against the float64 reference, by FlashAttention's rule */
+    VERIFY_BACKWARD,        /* gradients, likewise */
+    VERIFY_STATE,           /* the forward pass with keys in chunks, likewise */
+    VERIFY_BACKWARD_CHUNKS, /* and gradients */
     VERIFY_CONSTANT_V,
     VERIFY_PERMUTED_KEYS,
     VERIFY_SHIFTED_LOGITS,
@@ -43,7 +44,7 @@ struct verify_case {
     int b_r, b_c, work_group_size; /* with `skeleton`; 0 and NULL: planned */
     const char *knobs;
     int runs;      /* how often, when bits are compared */
-    int64_t chunk; /* of VERIFY_STATE: keys that are accumulated at a time */
+    int64_t chunk; /* where keys come in chunks: how many at a time */
     bool merged;   /* and every other chunk goes to a second state, which is merged at last */
 };
 
@@ -100,6 +101,7 @@ bool verify_forward(const struct session *session, const clattn_plan *plan, cons
 clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
                           clattn_plan **plan);
 enum clattn_pass verify_pass(const struct verify_case *item);
+bool verify_is_backward(const struct verify_case *item);
 
 /* The buffer of a call's workspace; NULL where it needs none. */
 clattn_status verify_workspace(const struct session *session, const clattn_plan *plan, const struct clattn_shape *shape,

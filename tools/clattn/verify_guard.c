@@ -32,6 +32,8 @@ bool guarded_upload(const struct session *session, struct guarded *guarded, stru
     cl_int code;
     guarded->buffer = clCreateBuffer(session->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, guarded->bytes,
                                      guarded->before, &code);
+    if (guarded->input && guarded->output) /* as it is compared with */
+        reference_erase(guarded->dtype, guarded->sizes, &guarded->layout, guarded->before);
     return code ? verify_fail(result, "clCreateBuffer of %zu bytes: %s", guarded->bytes, clattn_status_name(code))
                 : true;
 }

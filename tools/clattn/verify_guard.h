@@ -15,7 +15,7 @@ struct guarded {
     int raw_bytes; /* of an element that is no number of that type: of a mask, a length; 0: it is one */
     int64_t sizes[4];
     struct clattn_layout layout; /* of the elements in the buffer; its offset is GUARD */
-    const void *input;           /* dense: floats, or raw; NULL for an output */
+    const void *input;           /* dense: floats, or raw; NULL for an output, unless it is added to */
     float *output;               /* dense */
     size_t bytes;
     unsigned char *before, *after; /* host copies */

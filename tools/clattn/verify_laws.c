@@ -239,6 +239,7 @@ static bool apply(struct law *law)
     case VERIFY_RULE:
     case VERIFY_BACKWARD:
     case VERIFY_STATE:
+    case VERIFY_BACKWARD_CHUNKS:
     case VERIFY_KINDS:
         break;
     }

@@ -28,7 +28,7 @@ static bool serves(const struct verify_list *list, const struct verify_case *ite
     struct clattn_plan_info info;
     if (!item->skeleton)
         return true;
-    if ((strncmp(item->skeleton, "backward", 8) == 0) != (item->kind == VERIFY_BACKWARD))
+    if ((strncmp(item->skeleton, "backward", 8) == 0) != verify_is_backward(item))
         return false;
     return !strstr(item->skeleton, "_matrix") ||
            clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS;
@@ -91,7 +91,7 @@ static struct verify_case cycled(const char *skeleton, enum verify_kind kind, in
         .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
         .gain = gains[turn % COUNT(gains)],
         .skeleton = skeleton,
-        .runs = kind == VERIFY_BACKWARD || kind == VERIFY_STATE ? 2 : 1,
+        .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
         .chunk = chunks[turn % COUNT(chunks)],
         .merged = turn % 3 == 1};
 }
@@ -238,12 +238,19 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
         add_full(list, skeleton);
         add_full_others(list, skeleton, VERIFY_STATE);
         add_full_others(list, skeleton, VERIFY_BACKWARD);
+        for (int i = 0; i < COUNT(quick_dimensions); i++)
+            add_lengths(list, true, skeleton, VERIFY_BACKWARD_CHUNKS, i % 3, i % 3, quick_dimensions[i],
+                        quick_dimensions[i]);
     } else {
         add_quick(list, skeleton);
     }
     add_features(list, full, skeleton, VERIFY_RULE);
     add_features(list, full, skeleton, VERIFY_STATE);
     add_features(list, full, skeleton, VERIFY_BACKWARD);
+    if (full)
+        add_features(list, full, skeleton, VERIFY_BACKWARD_CHUNKS);
+    else /* one kernel: packed keys, and what adds up over chunks */
+        add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,

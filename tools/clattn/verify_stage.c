@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_stage.h"
+#include <stdlib.h>
 
 static struct clattn_layout layout_of(enum verify_layout kind, const int64_t sizes[4])
 {
@@ -137,17 +138,35 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
 }
 
+/* Gradients that chunks of keys add to: fp32, and 0 before. */
+static bool begin_sums(struct stage *stage, struct verify_result *result)
+{
+    struct guarded *const sums[] = {&stage->tensors[STAGE_D_Q], &stage->tensors[STAGE_D_BIAS]};
+    size_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        const int64_t *n = sums[i]->sizes;
+        const size_t count = sums[i]->name ? (size_t)(n[0] * n[1] * n[2] * n[3]) : 0;
+        most = count > most ? count : most;
+    }
+    stage->zeros = calloc(most + 1, sizeof *stage->zeros);
+    for (int i = 0; i < 2; i++) {
+        sums[i]->dtype = CLATTN_FP32;
+        sums[i]->input = stage->zeros;
+    }
+    return stage->zeros || verify_fail(result, "no memory for %zu numbers", most);
+}
+
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
 {
     *stage = (struct stage){.problem = problem, .csr = &data->csr};
     describe_inputs(stage, item, data);
-    if (pass == CLATTN_BACKWARD)
+    if (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE)
         describe_backward(stage, item, data);
     else
         describe_forward(stage, item, data);
     describe_score(stage, data);
-    bool good = true;
+    bool good = pass != CLATTN_BACKWARD_ACCUMULATE || begin_sums(stage, result);
     for (int i = 0; good && i < STAGE_TENSORS; i++)
         good = !stage->tensors[i].name || guarded_upload(session, &stage->tensors[i], result);
     return good;
@@ -165,6 +184,8 @@ void stage_close(struct stage *stage)
 {
     for (int i = 0; i < STAGE_TENSORS; i++)
         guarded_free(&stage->tensors[i]);
+    free(stage->zeros);
+    stage->zeros = NULL;
 }
 
 struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor which)

@@ -38,6 +38,7 @@ enum stage_tensor {
 struct stage {
     const struct reference_problem *problem; /* which may have other sizes than the case's */
     const struct verify_csr *csr;
+    float *zeros; /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
 };
 
