@@ -118,7 +118,8 @@ class KeptRows(unittest.TestCase):
         text = self.bench("--from", self.keep("rows.json", rows), "--csv").stdout
         read = list(csv.DictReader(io.StringIO(text, newline="")))
         self.assertEqual([list(r) for r in read], [list(rows[0])] * 2)
-        self.assertEqual((read[0]["device"], read[0]["features"], read[0]["window"]), ("Some 'device', v1", "window alibi", "5 -1"))
+        self.assertEqual([read[0][name] for name in ("device", "features", "window")],
+                         ["Some 'device', v1", "window alibi", "5 -1"])
         self.assertEqual((read[1]["n_kv"], read[1]["causal"], read[1]["window"]), ("1024", "false", ""))
         self.assertAlmostEqual(float(read[1]["tflops"]), rows[1]["tflops"], delta=1e-5)
         self.bench("--from", self.path("rows.json"), "--csv", self.path("rows.csv"))

@@ -971,6 +971,19 @@ class Bench(CommandTest):
         self.assertGreater(row["peak_tflops"], 0.0)
         self.assert_ceilings(row)
 
+    def test_interrupted(self):
+        """What was measured is written, and the process ends by the signal."""
+        words = ["bench", "--n", ",".join(["64"] * 16), "--no-standard", "--pass", "both", "--repetitions", "2"]
+        process = subprocess.Popen([CLATTN, *words, "--json", self.path("rows.json")], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        while not process.stdout.readline().startswith(b"fp32"):
+            pass
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        with open(self.path("rows.json")) as file:
+            self.assertIn(len(json.load(file)), range(1, 32))
+
     def test_kept_and_compared(self):
         words = ["bench", "--n", "64", "--heads", "1", "--no-standard", "--repetitions", "3"]
         result = self.run_it(*words, "--json", self.path("rows.json"), "--csv", self.path("rows.csv"))

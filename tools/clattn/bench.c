@@ -6,6 +6,7 @@
 #include "json_out.h"
 #include "progress.h"
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,15 @@ static void row_title(const struct bench_shape *shape, char *text, size_t size)
         snprintf(text + strlen(text), size - strlen(text), ", backward");
 }
 
+static volatile sig_atomic_t interrupted;
+
+/* The first interrupt ends the measuring after the present row; the next one ends the process. */
+static void interrupt(int number)
+{
+    interrupted = number;
+    signal(number, SIG_DFL);
+}
+
 /* Measures one; a row that fails is told of on stderr and left out, since the others are still worth having. */
 static int measure_row(const struct session *session, const struct bench_shape *shape, const struct bench_options *how,
                        struct bench_ceilings *ceilings, struct progress *progress, bool table, json_t *json,
@@ -163,7 +173,9 @@ static int measure_rows(const struct values *values, const struct session *sessi
         bench_print_head(session, bench_peak_best(bench_ceilings_peak(&ceilings, UNIT_FMA, CLATTN_FP32, failure)),
                          bench_copy_sample(ceilings.copy, 1e12), &rows->items[0]);
     progress_start(&progress, rows->count, values->quiet);
-    for (int i = 0; i < rows->count; i++) {
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    for (int i = 0; i < rows->count && !interrupted; i++) {
         const int status = measure_row(session, &rows->items[i], &how, &ceilings, &progress, table, json, failure);
         worst = status ? status : worst;
     }
@@ -249,6 +261,11 @@ int bench_main(int argc, char **argv, struct failure *failure)
     const int measuring = status || values.from ? STATUS_OK : measure(&values, rows, failure);
     if (!status && json_array_size(rows))
         status = use_rows(&values, rows, old, failure);
+    if (interrupted) { /* what was measured is kept: what remains is to end as one that was interrupted does */
+        fflush(stdout);
+        signal(interrupted, SIG_DFL);
+        raise(interrupted);
+    }
     json_decref(rows);
     json_decref(old);
     return measuring ? measuring : status;
