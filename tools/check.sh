@@ -77,7 +77,7 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppression
 configure $asan --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
 share_kernels $asan
 run_tests $asan --suite unit --suite fault
-run_tests $asan context program_cache api_errors host host_errors edges far
+run_tests $asan context program_cache api_errors score_errors host host_errors host_passes edges far
 
 say 'thread sanitizer'
 if setarch "$(uname -m)" -R true 2>/dev/null; then
@@ -86,7 +86,7 @@ fi
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 configure $tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 share_kernels $tsan
-run_tests $tsan threads
+run_tests $tsan threads host_passes
 
 printf '\n'
 if [ "$skipped" -gt 0 ]; then

@@ -64,11 +64,11 @@ struct clattn_host_forward_args {
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;
 
-    /* 0: K and V are on the device as a whole. Else they stream through it in pieces of so many keys (clattn/state.h),
-     * two pieces at a time, the copy of one beside the work on the other; so they may be larger than the device's
-     * memory or than what it allocates at once. The result is the same up to rounding. With CLATTN_VARLEN the pieces
-     * are of the packed keys. `progress`, where not NULL, is called from within the call as keys are done, the last
-     * time with all of them. */
+    /* 0: K and V are on the device as a whole, where one allocation each and its memory can hold them. Else, and where
+     * they are larger than that, they stream through it in pieces of so many keys (clattn/state.h; 0: as many as fit),
+     * two pieces at a time, the copy of one beside the work on the other. The result is the same up to rounding. With
+     * CLATTN_VARLEN the pieces are of the packed keys. `progress`, where not NULL, is called from within the call as
+     * keys are done, the last time with all of them. */
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
@@ -97,6 +97,7 @@ struct clattn_host_backward_args {
  * without CL_QUEUE_PROFILING_ENABLE. */
 struct clattn_host_info {
     uint64_t device_bytes; /* device memory held for the arrays, for a workspace and for a state */
+    int64_t kv_chunk;      /* keys of a piece, where K and V streamed; else 0 */
     double copy_in_ms;     /* host to device */
     double
         compute_ms; /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
@@ -108,8 +109,8 @@ struct clattn_host_info {
  *
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *
- * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where an array exceeds what the
- * device can allocate. */
+ * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where another array than K and
+ * V exceeds what the device can allocate. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,
                                              const struct clattn_host_forward_args *args);
 

@@ -3,6 +3,7 @@
 #include "attention/forward.h"
 #include "attention/host_chunks.h"
 #include "attention/host_score.h"
+#include "attention/host_stream.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include <stdlib.h>
@@ -104,7 +105,8 @@ static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, stru
     if (kv_chunk < 0)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys", (long long)kv_chunk);
-    job->streamed = kv_chunk > 0;
+    job->kv_chunk = kv_chunk ? kv_chunk : cla_host_chunk_needed(job);
+    job->streamed = job->kv_chunk > 0;
     return CLATTN_SUCCESS;
 }
 

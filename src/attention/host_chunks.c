@@ -11,7 +11,6 @@
 clattn_status cla_host_chunks_prepare(struct cla_host_job *job, struct cla_error *error)
 {
     struct clattn_host *host = job->host;
-    const struct clattn_host_forward_args *args = job->args;
     const uint64_t limit = host->context->capabilities.max_allocation_bytes;
     size_t bytes = 0;
     clattn_status status = cla_state_bytes(job->plan, &job->call.shape, &bytes, error);
@@ -22,7 +21,7 @@ clattn_status cla_host_chunks_prepare(struct cla_host_job *job, struct cla_error
                         bytes, (unsigned long long)limit);
     if (!status)
         status = cla_device_block_grow(&host->blocks[CLA_STATE], host->context->context, bytes, error);
-    return status ? status : cla_host_stream_prepare(job, args->kv_chunk, error);
+    return status ? status : cla_host_stream_prepare(job, job->kv_chunk, error);
 }
 
 static clattn_status accumulate(struct cla_host_stream *stream, const struct cla_host_chunk *chunk, cl_uint wait_count,
@@ -66,7 +65,7 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
     struct cla_host_stream stream = {.job = job,
                                      .work = accumulate,
                                      .keys = job->call.empty ? 0 : cla_host_keys(job),
-                                     .chunk = args->kv_chunk,
+                                     .chunk = job->kv_chunk,
                                      .progress = args->progress,
                                      .progress_user = args->progress_user,
                                      .details = &score};
@@ -87,8 +86,7 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
 
 clattn_status cla_host_backward_chunks_prepare(struct cla_host_job *job, struct cla_error *error)
 {
-    const struct clattn_host_backward_args *args = job->args;
-    return cla_host_stream_prepare(job, args->kv_chunk, error);
+    return cla_host_stream_prepare(job, job->kv_chunk, error);
 }
 
 static clattn_status add_gradients(struct cla_host_stream *stream, const struct cla_host_chunk *chunk,
@@ -155,7 +153,7 @@ clattn_status cla_host_backward_chunks_compute(struct cla_host_job *job, cl_uint
                                      .work = add_gradients,
                                      .even_without_keys = true,
                                      .keys = cla_host_keys(job),
-                                     .chunk = args->kv_chunk,
+                                     .chunk = job->kv_chunk,
                                      .progress = args->progress,
                                      .progress_user = args->progress_user,
                                      .details = &score};

@@ -42,7 +42,8 @@ struct cla_host_job {
     const struct clattn_plan *plan;
     struct cla_call call; /* its buffers are the arrays; inputs are only read */
     struct cla_piece pieces[CLA_OPERANDS];
-    bool streamed; /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
+    int64_t kv_chunk; /* keys of a piece, where they stream */
+    bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
     cl_event started;              /* where not NULL, the work is timed from its end on */
     cl_event computed;

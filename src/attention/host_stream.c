@@ -33,6 +33,37 @@ static bool piece_of(const struct cla_host_job *job, int which, int64_t keys, st
     return cla_piece_of(gradient ? &dense : &operand->layout, &sizes, operand->element_bytes, gradient, piece);
 }
 
+static uint64_t bytes_of(const struct cla_host_job *job, int which, int64_t keys)
+{
+    struct cla_piece piece;
+    if (!operand_of(job, which)->end)
+        return 0;
+    return piece_of(job, which, keys, &piece) ? piece.bytes : UINT64_MAX / CLA_SLOT_TENSORS;
+}
+
+/* Pieces of a quarter of what the device allocates at once, and so that all slots take a quarter of its memory at most;
+ * larger ones than MOST_BYTES would only make the first copy, beside which nothing is computed, take longer. */
+enum { MOST_BYTES = 1 << 28, WHOLE_TILES = 128 };
+
+int64_t cla_host_chunk_needed(const struct cla_host_job *job)
+{
+    const struct clattn_capabilities *device = &job->host->context->capabilities;
+    const uint64_t limit = device->max_allocation_bytes, memory = device->global_memory_bytes;
+    const uint64_t share = memory / ((uint64_t)4 * CLA_SLOTS * CLA_SLOT_TENSORS);
+    uint64_t most = 0, all = 0, of_a_key = 1, bytes = limit / 4 < MOST_BYTES ? limit / 4 : MOST_BYTES;
+    for (int i = 0; i < CLA_SLOT_TENSORS; i++) {
+        const uint64_t whole = bytes_of(job, i, cla_host_keys(job)), key = bytes_of(job, i, 1);
+        all += whole;
+        most = whole > most ? whole : most;
+        of_a_key = key > of_a_key ? key : of_a_key;
+    }
+    if (most <= limit && all <= memory)
+        return 0;
+    bytes = bytes < share ? bytes : share;
+    const uint64_t keys = bytes / of_a_key;
+    return keys < WHOLE_TILES ? (int64_t)keys + !keys : (int64_t)(keys - keys % WHOLE_TILES);
+}
+
 static clattn_status make_slot(struct cla_host_job *job, int turn, int which, int64_t keys, struct cla_error *error)
 {
     struct clattn_host *host = job->host;

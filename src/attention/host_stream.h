@@ -42,6 +42,9 @@ struct cla_host_stream {
 /* The keys that the arrays hold: with variable lengths the packed ones. */
 int64_t cla_host_keys(const struct cla_host_job *job);
 
+/* 0 where K and V, and their gradients, can be on the device as a whole; else how many keys a piece may have. */
+int64_t cla_host_chunk_needed(const struct cla_host_job *job);
+
 /* Makes the slots and the queue of the copies. */
 clattn_status cla_host_stream_prepare(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error);
 

@@ -7,6 +7,7 @@ Python computation, and what it says and leaves behind when something is wrong. 
 """
 import json
 import math
+import operator
 import os
 import random
 import resource
@@ -20,6 +21,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from modified_attention import Modified, dropout
+from terminal import on_terminal
 from terminal import on_terminal
 
 CLATTN = ""
@@ -701,6 +703,51 @@ class Modifications(CommandTest):
         self.gradients(["--kv-chunk", "4"], wanted=("dk",))
         for kind in ("<f2", "<u2"):
             self.check(["--kv-chunk", "4"], kind=kind, tolerance=3e-2)
+
+    def sparse_npy(self, name, shape, rows):
+        """A file of zeros, which takes no room on the disk, but for some rows, numbered through heads and keys."""
+        header = ("{'descr': '<f2', 'fortran_order': False, 'shape': (1, %d, %d, %d), }" % shape).ljust(117) + "\n"
+        bytes_of_a_row = shape[2] * 2
+        with open(self.path(name), "wb") as file:
+            file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+            first = file.tell()
+            file.truncate(first + product(shape) * 2)
+            for row, values in rows.items():
+                file.seek(first + row * bytes_of_a_row)
+                file.write(struct.pack("<%de" % shape[2], *values))
+
+    def test_keys_larger_than_the_device_allocates(self):
+        """With POCL_MEMORY_LIMIT, of GiB, PoCL says and enforces that buffers have a quarter of it at most."""
+        heads, keys, d, limit = 512, 10_000, 32, 1 << 28
+        environment = {"POCL_MEMORY_LIMIT": "1"}
+        devices = json.loads(self.run_it("devices", "--json", environment=environment).stdout)
+        if devices[0]["max_allocation_bytes"] != limit:
+            self.skipTest("not PoCL, or one that allocates otherwise")
+        self.assertGreater(heads * keys * d * 2, limit)
+        source = random.Random(8)
+        row = lambda spread: stored("<f2", [source.gauss(0.0, spread) for _ in range(d)])[0]
+        places = {h: (0, 1, 3_333, 9_000 + h, keys - 1) for h in (0, 7, heads - 1)}
+        k = {h * keys + j: row(3.0) for h in places for j in places[h]}
+        v = {place: row(1e4) for place in k}
+        q = {h: row(1.0) for h in range(heads)}
+        self.sparse_npy("q.npy", (heads, 1, d), q)
+        self.sparse_npy("k.npy", (heads, keys, d), k)
+        self.sparse_npy("v.npy", (heads, keys, d), v)
+        words = ["run", *self.names(), "--lse", self.path("lse.npy")]
+        summary = json.loads(self.run_it(*words, "--json", environment=environment).stdout)
+        self.assertTrue(0 < summary["kv_chunk"] * heads * d * 2 <= limit, summary)
+        out, lse = self.got("o", "<f2"), self.got("lse")
+        for h in range(heads):
+            scores = {j: sum(map(operator.mul, q[h], k[h * keys + j])) / math.sqrt(d) for j in places.get(h, ())}
+            total = sum(map(math.exp, scores.values())) + keys - len(scores)  # the others have a score of 0
+            self.assertAlmostEqual(lse[h], math.log(total), delta=5e-4)  # 10,000 sums in fp32
+            for c in range(d):
+                parts = [math.exp(score) * v[h * keys + j][c] / total for j, score in scores.items()]
+                self.assertAlmostEqual(out[h * d + c], sum(parts), delta=2e-3 * sum(map(abs, parts)) + 1e-7)
+        status, shown = on_terminal([CLATTN, *words], "stderr", environment)
+        self.assertEqual(status, OK)
+        self.assertIn("%d of %d keys" % (summary["kv_chunk"], keys), shown)
+        self.assertIn("%d of %d keys" % (keys, keys), shown)
 
     def test_chunks_of_bnhd(self):
         batch, heads, n_q, n_kv, d = 2, 3, 4, 9, 8

@@ -44,15 +44,19 @@ static void host_errors(void **state)
     assert_nothing_written();
 }
 
-/* Two billion keys: more than a device allocates. Where all lie in one place, that one is copied; outputs have none. */
+/* Two billion rows: more than a device allocates (so many keys would stream). Where all lie in one place, that one is
+ * copied; outputs have none. */
 static void arrays_too_large_for_the_device(void **state)
 {
     (void)state;
     struct clattn_host_forward_args args = good_host_args();
-    args.shape.n_kv = INT64_C(0x7fffffff) - 4096;
-    assert_host_refuses(&args, CLATTN_TOO_LARGE,
-                        "k takes 274877382528 bytes on the device, which can allocate at most");
-    args.shape.n_kv = 1;
+    args.shape.n_q = INT64_C(0x7fffffff) - 4096;
+    args.lse = args.m = args.l = NULL;
+    char expected[96];
+    snprintf(expected, sizeof expected, "q takes %lld bytes on the device, which can allocate at most",
+             (long long)(args.shape.n_q * args.shape.heads * problem.d * 4));
+    assert_host_refuses(&args, CLATTN_TOO_LARGE, expected);
+    args.shape.n_q = args.shape.n_kv = 1;
     args.shape.batch = INT32_MAX;
     args.q_layout = args.k_layout = args.v_layout = (struct clattn_layout){.column = 1};
     args.shape.heads = args.shape.kv_heads = INT32_MAX;

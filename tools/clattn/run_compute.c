@@ -69,27 +69,37 @@ static struct clattn_host_score_args score_args(const struct run *run)
     return args;
 }
 
+/* A bar that begins with the first piece of the keys, which tells how many there will be: the library may have chosen
+ * its size. Where they do not come in pieces, there is none. */
+struct key_progress {
+    struct progress bar;
+    bool begun, quiet;
+};
+
 static void show_keys(void *user, int64_t done, int64_t keys)
 {
+    struct key_progress *progress = user;
     char text[64];
+    if (!progress->begun) {
+        const int64_t pieces = done ? (keys + done - 1) / done : 1;
+        progress_start(&progress->bar, pieces > INT_MAX ? INT_MAX : (int)pieces, progress->quiet);
+        progress->begun = true;
+    }
     snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " keys", done, keys);
-    progress_step(user, text);
+    progress_step(&progress->bar, text);
 }
 
-static void start_progress(const struct run *run, struct progress *progress)
+static void end_progress(const struct key_progress *progress)
 {
-    const int64_t chunk = run->values->kv_chunk, packed = run->score.total_kv;
-    const int64_t keys = packed ? packed : run->arrays.shape.n_kv;
-    const int64_t chunks = chunk ? (keys + chunk - 1) / chunk : 0;
-    progress_start(progress, chunks > INT_MAX ? INT_MAX : (int)chunks, run->values->quiet);
+    if (progress->begun)
+        progress_clear(&progress->bar);
 }
 
 static clattn_status forward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_FORWARD);
-    const int64_t chunk = run->values->kv_chunk;
-    struct progress progress;
+    struct key_progress progress = {.quiet = run->values->quiet};
     const struct clattn_host_forward_args args = {.shape = arrays->shape,
                                                   .q = run->inputs[ARRAYS_Q].data,
                                                   .k = run->inputs[ARRAYS_K].data,
@@ -103,12 +113,11 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .m = run->results[RUN_M],
                                                   .l = run->results[RUN_L],
                                                   .score = score_args(run),
-                                                  .kv_chunk = chunk,
-                                                  .progress = chunk ? show_keys : NULL,
+                                                  .kv_chunk = run->values->kv_chunk,
+                                                  .progress = show_keys,
                                                   .progress_user = &progress};
-    start_progress(run, &progress);
     const clattn_status code = clattn_host_forward(host, &problem, &args);
-    progress_clear(&progress);
+    end_progress(&progress);
     return code ? code : clattn_host_last(host, &run->plan, &run->info);
 }
 
@@ -116,7 +125,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_BACKWARD);
-    struct progress progress;
+    struct key_progress progress = {.quiet = run->values->quiet};
     const struct clattn_host_backward_args args = {.shape = arrays->shape,
                                                    .q = run->inputs[ARRAYS_Q].data,
                                                    .k = run->inputs[ARRAYS_K].data,
@@ -140,11 +149,10 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
                                                    .score = score_args(run),
                                                    .kv_chunk = run->values->kv_chunk,
-                                                   .progress = run->values->kv_chunk ? show_keys : NULL,
+                                                   .progress = show_keys,
                                                    .progress_user = &progress};
-    start_progress(run, &progress);
     const clattn_status code = clattn_host_backward(host, &problem, &args);
-    progress_clear(&progress);
+    end_progress(&progress);
     return code ? code : clattn_host_last(host, &run->backward_plan, &run->backward_info);
 }
 

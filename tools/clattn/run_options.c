@@ -63,7 +63,7 @@ static const struct option_spec options[] = {
     TEXT("data", "FILE", score.data, "what these get as `data`, fp32"),
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
             "bring K and V to the device N keys at a time, and take dK and dV from\n"
-            "it: they may be larger than its memory"),
+            "it: they may be larger than its memory (there: as many as fit)"),
     TEXT("grad-out", "FILE", inputs[3], "dO, the gradient by O, of O's shape: then any of the following"),
     TEXT("dq", "FILE", outputs[RUN_D_Q], "where the gradient by Q goes"),
     TEXT("dk", "FILE", outputs[RUN_D_K], "by K"),

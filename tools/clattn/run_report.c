@@ -69,7 +69,7 @@ int run_print_json(const struct run *run, struct failure *failure)
         (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q", (json_int_t)s->n_q, "n_kv",
         (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
         causal_name((enum clattn_causal)run->values->causal), "features", json_features(run), "kv_chunk",
-        (json_int_t)run->values->kv_chunk, "compute_ms", json_measure(run->info.compute_ms), "copy_in_ms",
+        (json_int_t)run->info.kv_chunk, "compute_ms", json_measure(run->info.compute_ms), "copy_in_ms",
         json_measure(run->info.copy_in_ms), "copy_out_ms", json_measure(run->info.copy_out_ms), "gflops",
         json_rate(flops(run), run->info.compute_ms), "device_bytes", (json_int_t)run->info.device_bytes, "backward",
         json_backward(run));
