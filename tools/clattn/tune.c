@@ -32,6 +32,7 @@ static const struct option_spec options[] = {
     INTEGERS("n", n, 1, 1 << 30,
              "lengths; each stands for its class: up to 16, 64, 256, 1024, 4096, longer\n"
              "(default 1024,4096, and 8192 on a CPU or 16384)"),
+    INTEGER("n-q", n_q, 1, 1 << 30, "length of Q where it is another, as in decoding"),
     {.name = "causal",
      .argument = "WHEN",
      .kind = OPTION_WORD,

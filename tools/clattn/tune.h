@@ -13,7 +13,7 @@ struct values {
     struct option_files merge;
     struct option_list dtype, d, n;
     int pass, causal;
-    int64_t d_v, batch, heads, budget, deadline, memory;
+    int64_t d_v, n_q, batch, heads, budget, deadline, memory;
     bool resume, best, json, quiet;
 };
 

@@ -21,7 +21,7 @@ static bool add(struct tune_list *list, const struct tune_problem *problem)
 static void take_size(const struct values *values, const struct clattn_capabilities *capabilities,
                       struct tune_problem *problem)
 {
-    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1, n = problem->n_q;
+    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1, n = problem->n_kv;
     const int64_t filling = (units * 4096 + n - 1) / n;
     const bool cpu = capabilities->type == CLATTN_DEVICE_CPU;
     problem->heads = cpu ? (filling < 1 ? 1 : filling < 8 ? filling : 8) : problem->d < 2048 ? 2048 / problem->d : 1;
@@ -61,7 +61,7 @@ bool tune_list_create(struct tune_list *list, const struct values *values,
                 struct tune_problem problem = {.dtype = (enum clattn_dtype)dtype->values[t],
                                                .d = (int)d->values[i],
                                                .d_v = (int)(values->d_v ? values->d_v : d->values[i]),
-                                               .n_q = n->values[j],
+                                               .n_q = values->n_q ? values->n_q : n->values[j],
                                                .n_kv = n->values[j]};
                 take_size(values, capabilities, &problem);
                 enough = enough && add_variants(list, values, problem);
@@ -79,9 +79,12 @@ void tune_list_destroy(struct tune_list *list)
 
 void tune_problem_name(const struct tune_problem *problem, char *text, size_t size)
 {
-    char d_v[16] = "";
+    char d_v[16] = "", n_q[32] = "";
     if (problem->d_v != problem->d)
         snprintf(d_v, sizeof d_v, "/%d", problem->d_v);
-    snprintf(text, size, "%s, %s, d %d%s, %s, n %" PRId64, pass_name(problem->pass), clattn_dtype_name(problem->dtype),
-             problem->d, d_v, problem->causal ? "causal" : "full", problem->n_q);
+    if (problem->n_q != problem->n_kv)
+        snprintf(n_q, sizeof n_q, "%" PRId64 " x ", problem->n_q);
+    snprintf(text, size, "%s, %s, d %d%s, %s, n %s%" PRId64, pass_name(problem->pass),
+             clattn_dtype_name(problem->dtype), problem->d, d_v, problem->causal ? "causal" : "full", n_q,
+             problem->n_kv);
 }
