@@ -69,6 +69,15 @@ static void show(void *user, const struct tune_search *search, int index)
     progress_show(&job->progress, spent / job->budget, text);
 }
 
+static bool same_candidate(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
+{
+    return !strcmp(a->device, b->device) && !strcmp(a->driver, b->driver) && !strcmp(a->kernels, b->kernels) &&
+           a->pass == b->pass && a->dtype == b->dtype && a->d == b->d && a->d_v == b->d_v && a->causal == b->causal &&
+           a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to && !strcmp(a->skeleton, b->skeleton) &&
+           a->b_r == b->b_r && a->b_c == b->b_c && a->work_group_size == b->work_group_size &&
+           !strcmp(a->knobs, b->knobs);
+}
+
 /* Takes over what an earlier search measured; true where that is all. */
 static bool take_known(const struct tune_job *job, const struct clattn_problem *problem, struct tune_outcome *outcome)
 {
@@ -79,13 +88,8 @@ static bool take_known(const struct tune_job *job, const struct clattn_problem *
         if (clattn_tuning_describe(&job->present, problem, &outcome->candidates[i], &wanted))
             return false;
         for (int r = 0; r < clattn_tuning_count(job->known) && !found; r++) {
-            if (clattn_tuning_get(job->known, r, &record))
-                continue;
-            wanted.state = record.state;
-            wanted.ms = record.ms;
-            wanted.runs = record.runs;
-            wanted.best = record.best;
-            found = memcmp(&wanted, &record, sizeof record) == 0;
+            if (!clattn_tuning_get(job->known, r, &record))
+                found = same_candidate(&wanted, &record);
         }
         if (found)
             outcome->search.items[i] = (struct tune_item){
