@@ -173,6 +173,12 @@ static size_t write_speed(const json_t *rows, FILE *script)
     return (size_t)count;
 }
 
+static int speed_is_tall(const json_t *rows)
+{
+    struct panel panels[MOST_PANELS];
+    return (list_panels(rows, panels) + 1) / 2;
+}
+
 /* ---- Points of rows, in blocks of data: memory over length, and the roofline. */
 
 struct point {
@@ -298,7 +304,8 @@ static size_t write_roofline(const json_t *rows, FILE *script)
     if (!count)
         return 0;
     const double gbps = device_memory_gbps(rows);
-    fputs("set logscale xy 10\nset key outside right top\nset grid\nset samples 2000\nset xlabel 'FLOP for each byte moved: "
+    fputs("set logscale xy 10\nset key outside right top\nset grid\nset samples 2000\nset xlabel 'FLOP for each byte "
+          "moved: "
           "flash, inputs and outputs; standard, its matrices too'\nset ylabel 'TFLOP/s'\nset title ",
           script);
     write_title(rows, "Roofline", script);
@@ -312,7 +319,7 @@ static size_t write_roofline(const json_t *rows, FILE *script)
     return (size_t)count;
 }
 
-const struct bench_picture bench_pictures[] = {{"speed", write_speed, 1000, 800},
-                                               {"memory", write_memory, 800, 520},
-                                               {"roofline", write_roofline, 1000, 520},
-                                               {NULL, NULL, 0, 0}};
+const struct bench_picture bench_pictures[] = {{"speed", write_speed, speed_is_tall, 1000, 400},
+                                               {"memory", write_memory, NULL, 800, 520},
+                                               {"roofline", write_roofline, NULL, 1000, 520},
+                                               {NULL, NULL, NULL, 0, 0}};

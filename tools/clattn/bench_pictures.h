@@ -9,7 +9,8 @@
 struct bench_picture {
     const char *name;
     size_t (*write)(const json_t *rows, FILE *script);
-    int width, height;
+    int (*tall)(const json_t *rows); /* how many panels stand above each other; NULL: one */
+    int width, height;               /* of the picture, and of one of these panels */
 };
 
 extern const struct bench_picture bench_pictures[]; /* ended by one without a name */

@@ -72,14 +72,11 @@ static char *picture_path(const char *path, const char *name, const char *kind)
     return made;
 }
 
-static void write_terminal(const struct bench_picture *picture, const char *kind, FILE *script)
+static void write_terminal(const struct bench_picture *picture, const json_t *rows, const char *kind, FILE *script)
 {
-    if (!strcmp(kind, "svg"))
-        fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' background 'white' noenhanced\n",
-                picture->width, picture->height);
-    else
-        fprintf(script, "set terminal pngcairo size %d,%d font 'sans-serif,11' background 'white' noenhanced\n",
-                picture->width, picture->height);
+    const int height = picture->height * (picture->tall ? picture->tall(rows) : 1);
+    fprintf(script, "set terminal %s size %d,%d font 'sans-serif,%d' background 'white' noenhanced\n",
+            strcmp(kind, "svg") ? "pngcairo" : "svg", picture->width, height, strcmp(kind, "svg") ? 11 : 13);
 }
 
 /* What gnuplot writes goes to a file that takes its name when it is whole. */
@@ -126,7 +123,7 @@ static int draw_picture(const struct bench_picture *picture, const json_t *rows,
     if (!image || !kept || !script) {
         status = fail(failure, STATUS_DEVICE, "no memory or temporary file for a picture");
     } else {
-        write_terminal(picture, kind, script);
+        write_terminal(picture, rows, kind, script);
         if (picture->write(rows, script)) {
             status = keep ? keep_script(script, kept, failure) : STATUS_OK;
             if (!status)
