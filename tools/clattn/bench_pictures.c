@@ -237,13 +237,13 @@ static size_t write_memory(const json_t *rows, FILE *script)
     const int count = write_blocks(rows, memory_point, series, script);
     if (!count)
         return 0;
-    fputs("set logscale x 2\nset logscale y 10\nset format y '%g'\nset key top left reverse Left\nset grid\n"
+    fputs("set logscale x 2\nset logscale y 10\nset format '%g'\nset key top left reverse Left\nset grid\n"
           "set xlabel 'sequence length'\nset ylabel 'device memory, MiB'\nset title ",
           script);
     write_title(rows, "Memory", script);
     fputs("\nplot", script);
     for (int i = 0; i < count; i++)
-        fprintf(script, "%s $series%d using 1:2:xtic(1) with linespoints linewidth 2 pointtype %d title '%s %s, %s'",
+        fprintf(script, "%s $series%d using 1:2 with linespoints linewidth 2 pointtype %d title '%s %s, %s'",
                 i ? "," : "", i, series[i].standard ? 5 : 7, series[i].standard ? "standard" : "flash", series[i].dtype,
                 series[i].pass);
     fputs("\n", script);
@@ -304,12 +304,13 @@ static size_t write_roofline(const json_t *rows, FILE *script)
     if (!count)
         return 0;
     const double gbps = device_memory_gbps(rows);
-    fputs("set logscale xy 10\nset key outside right top\nset grid\nset samples 2000\nset xlabel 'FLOP for each byte "
-          "moved: "
-          "flash, inputs and outputs; standard, its matrices too'\nset ylabel 'TFLOP/s'\nset title ",
-          script);
+    fputs(
+        "set logscale xy 10\nset key top left reverse Left\nset grid\nset samples 2000\nset xlabel 'FLOP for each byte "
+        "moved: "
+        "flash, inputs and outputs; standard, its matrices too'\nset ylabel 'TFLOP/s'\nset title ",
+        script);
     write_title(rows, "Roofline", script);
-    fprintf(script, "\nroof = %.6g\nset xrange [0.1:*]\nplot", largest(rows, "peak_tflops", NULL));
+    fprintf(script, "\nroof = %.6g\nset xrange [0.1:*]\nset yrange [*:30 * roof]\nplot", largest(rows, "peak_tflops", NULL));
     write_roofs(rows, gbps, script);
     for (int i = 0; i < count; i++)
         fprintf(script, ", $series%d using 1:2 with points pointtype %d pointsize 0.8 linecolor %d title '%s %s, %s'",
@@ -321,5 +322,5 @@ static size_t write_roofline(const json_t *rows, FILE *script)
 
 const struct bench_picture bench_pictures[] = {{"speed", write_speed, speed_is_tall, 1000, 400},
                                                {"memory", write_memory, NULL, 800, 520},
-                                               {"roofline", write_roofline, NULL, 1000, 520},
+                                               {"roofline", write_roofline, NULL, 800, 560},
                                                {NULL, NULL, NULL, 0, 0}};
