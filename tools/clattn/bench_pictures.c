@@ -305,7 +305,7 @@ static size_t write_roofline(const json_t *rows, FILE *script)
         return 0;
     const double gbps = device_memory_gbps(rows);
     fputs(
-        "set logscale xy 10\nset key top left reverse Left\nset grid\nset samples 2000\nset xlabel 'FLOP for each byte "
+        "set logscale xy 10\nset key top left reverse Left\nset grid\nset samples 500\nset xlabel 'FLOP for each byte "
         "moved: "
         "flash, inputs and outputs; standard, its matrices too'\nset ylabel 'TFLOP/s'\nset title ",
         script);
