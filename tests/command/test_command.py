@@ -165,7 +165,7 @@ class General(CommandTest):
 
     def test_usage(self):
         self.refused(USAGE, says=["subcommand", "Usage"])
-        self.refused(USAGE, "tune", says=["'tune'", "--help"])
+        self.refused(USAGE, "frobnicate", says=["'frobnicate'", "--help"])
         self.refused(USAGE, "verfy", says=["did you mean verify"])
         self.refused(USAGE, "help", "nothing", says=["'nothing'"])
         self.refused(USAGE, "plan", "--d", "0", says=["--d '0'", "1 to 512"])
