@@ -40,7 +40,7 @@ enum clattn_tuning_state {
  * alignments are one class. Problems with features other than CLATTN_KEY_LENGTHS, CLATTN_VARLEN and CLATTN_SINKS, or
  * with functions of the user's, have no records: the model plans them. */
 struct clattn_tuning_record {
-    char device[200]; /* "platform / device": as clattn_tuning_describe() writes it */
+    char device[200]; /* "platform / device", of a CPU ", N units": as clattn_tuning_describe() writes it */
     char driver[64];  /* or "*" */
     char kernels[40]; /* 32 hexadecimal digits, or "*" */
     enum clattn_pass pass;

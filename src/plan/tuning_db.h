@@ -29,7 +29,7 @@ clattn_status cla_tuning_merge(struct cla_tuning_db *db, const struct cla_tuning
 int64_t cla_tuning_length_class(int64_t length);
 
 /* "platform / device", without what tells apart neither chips nor drivers: trademarks, clocks, repeated spaces, and the
- * name of PoCL's own driver before that of the processor. */
+ * name of PoCL's own driver before that of the processor. Of a CPU with its number of compute units. */
 void cla_tuning_device_name(const struct clattn_capabilities *capabilities, char *name, size_t size);
 
 /* Whether problems like this (resolved) one have records; then *key gets the fields that the problem and the device

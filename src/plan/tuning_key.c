@@ -58,6 +58,11 @@ void cla_tuning_device_name(const struct clattn_capabilities *capabilities, char
     part[0] = '\0';
     append_clean(part, sizeof part, device);
     strncat(name, part, size - strlen(name) - 1);
+    /* A processor's name says nothing of how many of its cores there are, and block sizes depend on it. */
+    if (capabilities->type == CLATTN_DEVICE_CPU) {
+        snprintf(part, sizeof part, ", %u units", (unsigned)capabilities->compute_units);
+        strncat(name, part, size - strlen(name) - 1);
+    }
 }
 
 /* Features that leave the work of a tile as it is. */

@@ -22,7 +22,7 @@ static const char *kernels(const char *skeleton, char hex[40])
 
 static struct clattn_tuning_record record(int b_r, double ms)
 {
-    struct clattn_tuning_record made = {.device = "P / D",
+    struct clattn_tuning_record made = {.device = "P / D, 2 units",
                                         .driver = "1.0",
                                         .d = 64,
                                         .d_v = 64,
@@ -272,6 +272,20 @@ static void the_right_record_answers(void **state)
     cla_tuning_free(&db);
 }
 
+/* A CPU of 512-bit vectors, and a problem on it. */
+static const struct clattn_capabilities cpu = {.platform_name = "P",
+                                               .device_name = "D",
+                                               .driver_version = "1.0",
+                                               .type = CLATTN_DEVICE_CPU,
+                                               .available = true,
+                                               .compiler_available = true,
+                                               .compute_units = 2,
+                                               .max_work_group_size = 4096,
+                                               .max_work_item_size = 4096,
+                                               .native_vector_width_float = 16,
+                                               .local_memory_type = CLATTN_LOCAL_MEMORY_GLOBAL,
+                                               .local_memory_bytes = 1 << 20};
+
 static void names_are_normalised(void **state)
 {
     (void)state;
@@ -293,24 +307,13 @@ static void names_are_normalised(void **state)
         cla_tuning_device_name(&capabilities, name, sizeof name);
         assert_string_equal(name, names[i].name);
     }
+    char processor[200];
+    cla_tuning_device_name(&cpu, processor, sizeof processor);
+    assert_string_equal(processor, "P / D, 2 units");
     static const int64_t lengths[][2] = {{0, 0}, {1, 16}, {16, 16}, {17, 64}, {1024, 1024}, {4096, 4096}, {4097, 0}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         assert_int_equal(cla_tuning_length_class(lengths[i][0]), lengths[i][1]);
 }
-
-/* A CPU of 512-bit vectors, and a problem on it. */
-static const struct clattn_capabilities cpu = {.platform_name = "P",
-                                               .device_name = "D",
-                                               .driver_version = "1.0",
-                                               .type = CLATTN_DEVICE_CPU,
-                                               .available = true,
-                                               .compiler_available = true,
-                                               .compute_units = 2,
-                                               .max_work_group_size = 4096,
-                                               .max_work_item_size = 4096,
-                                               .native_vector_width_float = 16,
-                                               .local_memory_type = CLATTN_LOCAL_MEMORY_GLOBAL,
-                                               .local_memory_bytes = 1 << 20};
 
 static void plan_tuned(const struct cla_tuning_db *db, struct clattn_problem problem, struct clattn_plan_info *info)
 {
