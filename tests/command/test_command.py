@@ -420,10 +420,11 @@ class Run(CommandTest):
     def test_a_file_too_large_for_the_disk(self):
         """A limit of the process stands in for a disk that fills: caches are warm, so only the output meets it."""
         self.inputs("<f4", ((20000, 8), (1, 8), (1, 8)))
-        self.run_it("run", *self.names())
+        cached = {"CLATTN_CACHE_DIR": self.path("cache")}
+        self.run_it("run", *self.names(), environment=cached)
         with open(self.path("o.npy"), "rb") as file:
             before = file.read()
-        self.refused_run(FILE, *self.names(), limit=65536, says=["o.npy", "cannot be written"])
+        self.refused_run(FILE, *self.names(), environment=cached, limit=65536, says=["o.npy", "cannot be written"])
         with open(self.path("o.npy"), "rb") as file:
             self.assertEqual(file.read(), before)
 
