@@ -370,6 +370,7 @@ static const char *const nvidia_files[] = {"common/types.clh",
                                            "common/philox.clh",
                                            "matrix/nvidia_mma.clh",
                                            "common/matrix_tiles.clh",
+                                           "common/matrix_rows.clh",
                                            "forward_matrix.cl",
                                            NULL};
 static const char *const emulated_files[] = {"common/types.clh",
@@ -377,6 +378,7 @@ static const char *const emulated_files[] = {"common/types.clh",
                                              "common/philox.clh",
                                              "matrix/emulated.clh",
                                              "common/matrix_tiles.clh",
+                                             "common/matrix_rows.clh",
                                              "forward_matrix.cl",
                                              NULL};
 

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
+ * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_rows.clh).
+ *
+ * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory, into
+ * whichever of CLATTN_STAGES places is free. The others are consumers: each owns 64 query rows, with their outputs and softmax
+ * state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and
+ * adds P V; the product Q K^T of the next tile and P V of this one are under way together, and the weights of the next are
+ * formed when its scores are there, while P V still runs. With CLATTN_TURNS two consumers take turns: one issues its
+ * products while the other works on its scores.
+ *
+ * Work-groups stay: each takes rows number get_group_id(0), + get_num_groups(0), ... of all there are, so that the next rows' Q, K and
+ * V arrive while results are written.
+ *
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
+ *
+ * Baked constants (beside those of types.clh, score.clh, matrix_rows.clh and nvidia_mma.clh)
+ *   CLATTN_B_R               64 * consumers
+ *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
+ *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
+ *   CLATTN_STAGES            places for tiles, 2 or more
+ *   CLATTN_TURNS             1: two consumers take turns; else 0
+ *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
+ *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
+ */
+#define CONSUMERS (CLATTN_B_R / 64)
+#define PANELS(columns) (((columns) + HOPPER_PANEL - 1) / HOPPER_PANEL)
+#define ROW_PANELS (PANELS(CLATTN_D) > PANELS(CLATTN_D_V) ? PANELS(CLATTN_D) : PANELS(CLATTN_D_V))
+#define Q_PANEL (CLATTN_B_R * 128)
+#define KV_PANEL (CLATTN_B_C * 128)
+#define Q_BYTES (ROW_PANELS * Q_PANEL) /* O leaves by way of Q's place */
+#define K_BYTES (PANELS(CLATTN_D) * KV_PANEL)
+#define V_BYTES (PANELS(CLATTN_D_V) * KV_PANEL)
+#define STAGE_BYTES (K_BYTES + V_BYTES)
+#define TILES_BYTES (CLATTN_Q_STAGES * Q_BYTES + CLATTN_STAGES * STAGE_BYTES)
+
+/* Where they lie, from the array's beginning; then barriers, 8 bytes each: per place of Q and per stage, that it is full, and
+ * that it is empty. */
+#define Q_TILE(stage) ((stage) * Q_BYTES)
+#define K_TILE(stage) (CLATTN_Q_STAGES * Q_BYTES + (stage) * STAGE_BYTES)
+#define V_TILE(stage) (K_TILE(stage) + K_BYTES)
+#define Q_FULL(stage) (TILES_BYTES + 16 * (stage))
+#define Q_EMPTY(stage) (Q_FULL(stage) + 8)
+#define K_FULL(stage) (Q_FULL(CLATTN_Q_STAGES) + 32 * (stage))
+#define K_EMPTY(stage) (K_FULL(stage) + 8)
+#define V_FULL(stage) (K_FULL(stage) + 16)
+#define V_EMPTY(stage) (K_FULL(stage) + 24)
+#define HOPPER_LOCAL_BYTES K_FULL(CLATTN_STAGES)
+
+CLATTN_ASSERT(CLATTN_B_R % 64 == 0 && CONSUMERS >= 1 && CONSUMERS <= 4 && !CLATTN_STATE);
+CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1));
+CLATTN_ASSERT(RT == 1 && CLATTN_KEYS == CLATTN_B_C && KT == CLATTN_KEY_PIECES && VT == CLATTN_VALUE_PIECES);
+CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_Q_STAGES >= 1);
+
+/* A place among so many that are taken in turn, and how often it has been: tile number n takes stage n % stages, for the
+ * (n / stages)th time, whose parity tells the phases of its barriers apart. */
+typedef struct {
+    int stage;
+    uint parity;
+} hopper_turn;
+
+CLATTN_INLINE hopper_turn hopper_first_turn(void)
+{
+    hopper_turn turn;
+    turn.stage = 0;
+    turn.parity = 0;
+    return turn;
+}
+
+CLATTN_INLINE hopper_turn hopper_next_turn(hopper_turn turn, const int stages)
+{
+    turn.stage++;
+    if (turn.stage == stages) {
+        turn.stage = 0;
+        turn.parity ^= 1;
+    }
+    return turn;
+}
+
+/* Brings tile_rows rows, from row `first` on, into a tile; the producer's items share the work. The barrier's phase is complete when
+ * all of it is there. */
+CLATTN_INLINE void hopper_fill(matrix_source s, int first, const int tile_rows, const int columns, matrix_address tile,
+                               matrix_address barrier_at, int lid)
+{
+    const int chunks = MATRIX_PIECES(columns) * 2, total = tile_rows * chunks, present = s.rows - first;
+    if (s.whole) {
+        /* An item keeps its column and steps down the rows; with an odd number of columns some items have none. */
+        const int across = chunks <= 2 ? 2 : chunks <= 4 ? 4 : chunks <= 8 ? 8 : chunks <= 16 ? 16 : 32;
+        const int step = HOPPER_ITEMS / across, chunk = lid % across;
+        const int bytes = columns % 16 == 0 ? 16 : clamp(2 * columns - 16 * chunk, 0, 16);
+        int row = lid / across;
+        __global const ushort *from = s.base + (first + row) * s.row + chunk * 8;
+        matrix_address to = tile + chunk / 8 * (tile_rows * 128) + row * 128;
+        UNROLL for (int i = 0; i < (tile_rows + step - 1) / step; ++i)
+        {
+            if ((chunks == across || chunk < chunks) && (tile_rows % step == 0 || row < tile_rows))
+                matrix_copy16(to + (chunk % 8 ^ row % 8) * 16, from, row < present ? bytes : 0);
+            row += step;
+            from += step * s.row;
+            to += step * 128;
+        }
+        hopper_arrive_copied(barrier_at);
+    } else {
+        /* Element by element, neighbouring items taking neighbouring columns. */
+#pragma unroll 1
+        for (int n = lid; n < 8 * total; n += HOPPER_ITEMS) {
+            const int row = n / (8 * chunks), x = n - row * (8 * chunks);
+            matrix_put(tile + (x / 64 * (tile_rows * 128) + row * 128 + (x / 8 % 8 ^ row % 8) * 16 + x % 8 * 2),
+                       row < present && x < columns ? s.base[(first + row) * s.row + x * s.column] : (ushort)0);
+        }
+        hopper_publish();
+        hopper_arrive(barrier_at);
+    }
+}
+
+typedef struct {
+    __global const clattn_storage *q, *k, *v;
+} hopper_inputs;
+typedef struct {
+    __global MATRIX_OUTPUT *o;
+    __global float *lse, *m, *l;
+} hopper_outputs;
+
+/* What both sides go through in the same order: tile after tile of one block of rows after the other. */
+typedef struct {
+    int round; /* how many blocks of rows the work-group has had */
+    matrix_place place;
+    int tile, key_end;
+    clattn_view view;
+} hopper_work;
+
+/* To the first tile of the next block of rows; false: there are no more of them. A block may have no tile. Causal blocks of
+ * a head come in pairs, the longest with the shortest, so that each work-group has about as many tiles as any other. */
+CLATTN_INLINE bool hopper_next_rows(hopper_work *work, int lane, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int row_blocks = matrix_row_blocks(p);
+    const int turns = CLATTN_CAUSAL ? 2 : 1, each = CLATTN_CAUSAL ? (row_blocks + 1) / 2 : row_blocks;
+    int head, block;
+    bool again;
+    do {
+        const int group = work->round / turns * (int)get_num_groups(0) + (int)get_group_id(0);
+        head = group / each;
+        block = group - head * each;
+        if (head >= p.heads * p.batch)
+            return false;
+        again = false;
+        if (CLATTN_CAUSAL && work->round % 2 == 0)
+            block = row_blocks - 1 - block;
+        else if (CLATTN_CAUSAL)
+            again = 2 * block + 1 == row_blocks; /* the one in the middle, once more */
+        work->round++;
+    } while (again);
+    work->place = matrix_place_of(block, head, p);
+    work->view = clattn_open(work->place.b, work->place.h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    work->key_end = clattn_key_end(min(work->place.row + CLATTN_B_R, work->view.n_q) - 1, &work->view);
+    work->tile = matrix_first_tile(work->key_end, work->place.row, lane, &work->view);
+    if (work->place.row >= work->view.n_q)
+        work->tile = work->key_end; /* a shorter sequence has no such rows */
+    return true;
+}
+
+CLATTN_INLINE void hopper_next_tile(hopper_work *work, int lane)
+{
+    work->tile = matrix_next_tile(work->tile + CLATTN_B_C, work->key_end, work->place.row, lane, &work->view);
+}
+
+CLATTN_INLINE void hopper_produce(hopper_inputs in, matrix_address memory, int lid,
+                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int lane = lid % MATRIX_LANES;
+    hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
+    hopper_work work;
+    work.round = 0;
+#pragma unroll 1
+    while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
+        const int b = work.place.b;
+        if (work.tile >= work.key_end)
+            continue;
+        const matrix_source q_rows = matrix_open(in.q, p.q, b, work.place.h, work.view.row_base, work.view.n_q);
+        const matrix_source k_rows = matrix_open(in.k, p.k, b, work.place.kv_head, work.view.key_base, work.view.n_kv);
+        const matrix_source v_rows = matrix_open(in.v, p.v, b, work.place.kv_head, work.view.key_base, work.view.n_kv);
+        hopper_await(memory + Q_EMPTY(q_turn.stage), q_turn.parity ^ 1);
+        hopper_fill(q_rows, work.place.row, CLATTN_B_R, CLATTN_D, memory + Q_TILE(q_turn.stage),
+                    memory + Q_FULL(q_turn.stage), lid);
+        q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+#pragma unroll 1
+        while (work.tile < work.key_end) {
+            hopper_await(memory + K_EMPTY(turn.stage), turn.parity ^ 1);
+            hopper_fill(k_rows, work.tile, CLATTN_B_C, CLATTN_D, memory + K_TILE(turn.stage), memory + K_FULL(turn.stage), lid);
+            hopper_await(memory + V_EMPTY(turn.stage), turn.parity ^ 1);
+            hopper_fill(v_rows, work.tile, CLATTN_B_C, CLATTN_D_V, memory + V_TILE(turn.stage), memory + V_FULL(turn.stage),
+                        lid);
+            turn = hopper_next_turn(turn, CLATTN_STAGES);
+            hopper_next_tile(&work, lane);
+        }
+    }
+}
+
+/* S = Q K^T begins. */
+CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile)
+{
+    const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
+    HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
+    UNROLL for (int x = 1; x < DT; ++x)
+    {
+        const ulong more = (ulong)(x % 4 * 32 / 16);
+        HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + (ulong)(x / 4 * Q_PANEL / 16) + more,
+                       right + (ulong)(x / 4 * KV_PANEL / 16) + more);
+    }
+    hopper_commit();
+}
+
+/* O += P V begins. */
+CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_operand weights[KT], matrix_address v_tile)
+{
+    const ulong right = hopper_columns(v_tile, KV_PANEL);
+    UNROLL for (int c = 0; c < KT; ++c)
+        HOPPER_PRODUCT_AS_IT_LIES(CLATTN_VALUE_PIECES, out[0], weights[c], right + (ulong)(c * 2048 / 16));
+    hopper_commit();
+}
+
+CLATTN_INLINE void hopper_release(matrix_address barrier_at, int lane)
+{
+    hopper_arrive_if(lane == 0, barrier_at);
+}
+
+/* Scores to weights, in place. Whether O must shrink. */
+CLATTN_INLINE bool hopper_weights(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
+                                  const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
+{
+    const float unit = matrix_unit(p);
+    int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
+    kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
+    float offset[1][MATRIX_SLOTS];
+    matrix_modify(s, row, tile, lane, p, kind, view);
+    const bool moved = matrix_bound(s, unit, offset, rows, shrink, false);
+#if CLATTN_DROPOUT
+    matrix_random random;
+    const int key = tile;
+#endif
+    UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, unit, offset, rows MATRIX_RANDOM_ARGUMENTS(key));
+    return moved;
+}
+
+#define HOPPER_TURN(consumer) (2 + (consumer))
+#define HOPPER_MEETING(consumer) (2 + CONSUMERS + (consumer))
+
+#if MATRIX_MAY_REPAIR
+/* At the end: computes again which of the warp's rows have a NaN among their results. Bit n of `spoilt`: a lane has seen one in a
+ * block of rows whose number modulo 32 is n. (In the midst of things this code costs others the registers it needs.) */
+CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoilt, int row_in_block, int lane,
+                                 clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    hopper_work work;
+    work.round = 0;
+    if (!matrix_any(spoilt != 0))
+        return;
+#pragma unroll 1
+    while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
+        const matrix_place place = work.place;
+        const int row = place.row + row_in_block;
+        const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, place.b, place.h, work.view.row_base);
+        if (work.tile >= work.key_end || !matrix_any((spoilt >> (work.round % 32) & 1) != 0))
+            continue;
+        matrix_operands operands;
+        operands.q = in.q + clattn_at(p.q, place.b, place.h, work.view.row_base);
+        operands.k = in.k + clattn_at(p.k, place.b, place.kv_head, work.view.key_base);
+        operands.v = in.v + clattn_at(p.v, place.b, place.kv_head, work.view.key_base);
+        operands.q_row = p.q.row;
+        operands.q_column = p.q.column;
+        operands.k_row = p.k.row;
+        operands.k_column = p.k.column;
+        operands.v_row = p.v.row;
+        operands.v_column = p.v.column;
+#pragma unroll 1
+        for (int i = row; i < min(row + 16, work.view.n_q); ++i) {
+            bool is_nan = false;
+#pragma unroll 1
+            for (int x = lane; x < CLATTN_D_V; x += MATRIX_LANES)
+                is_nan = is_nan || isnan(clattn_load(to.o + i * to.o_row + x * to.o_column));
+            if (matrix_any(is_nan))
+                matrix_repair_row(operands, to, i, work.key_end, lane, p, &work.view);
+        }
+    }
+}
+#endif
+
+/* The results of a block of rows, by way of the consumer's part of Q's place, so that they leave in whole chunks. */
+CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumulator out[1][VT], matrix_softmax *rows, matrix_address q_tile, int consumer,
+                                int lid, const hopper_work *work, clattn_forward_params p)
+{
+    const int lane = lid % MATRIX_LANES, warp = lid % HOPPER_ITEMS / MATRIX_LANES;
+    const int row = work->place.row + consumer * 64 + warp * 16;
+    const matrix_address my_rows = q_tile + (consumer * 64 + warp * 16) * 128;
+    const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, work->place.b, work->place.h, work->view.row_base);
+    float factor[1][MATRIX_SLOTS];
+#if MATRIX_MAY_REPAIR
+    bool is_nan = false;
+    FOR_OUTPUTS is_nan = is_nan || isnan(out[r][c].x[e]);
+    *spoilt |= is_nan ? 1u << (work->round % 32) : 0u;
+#endif
+    matrix_finish(rows, factor, p, &work->view);
+    matrix_write_rows(to, rows, row, lane, &work->view);
+    HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS); /* all are done with Q */
+    UNROLL for (int c = 0; c < VT; ++c)
+    {
+        matrix_operand y;
+        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) out[0][c].x[e] *= factor[0][MATRIX_SLOT(e)];
+        matrix_round(&y, &out[0][c]);
+        hopper_store(my_rows + c / 4 * Q_PANEL, c % 4, lane, &y);
+    }
+    hopper_warp_sync();
+    const bool whole = matrix_is_whole((size_t)to.o, p.o) && CLATTN_D_V % 8 == 0;
+    const int chunks = (CLATTN_D_V + 7) / 8;
+    if (whole) {
+        UNROLL for (int n = 0; n < (16 * chunks + MATRIX_LANES - 1) / MATRIX_LANES; ++n)
+        {
+            const int i = (n * MATRIX_LANES + lane) / chunks, x = n * MATRIX_LANES + lane - i * chunks;
+            if (i < 16 && row + i < work->view.n_q)
+                *(__global uint4 *)((__global ushort *)to.o + (row + i) * to.o_row + 8 * x) =
+                    matrix_get16(my_rows + x / 8 * Q_PANEL + i * 128 + (x % 8 ^ i % 8) * 16);
+        }
+    } else {
+#pragma unroll 1
+        for (int n = lane; n < 16 * CLATTN_D_V; n += MATRIX_LANES) {
+            const int i = n / CLATTN_D_V, x = n - i * CLATTN_D_V;
+            if (row + i < work->view.n_q)
+                ((__global ushort *)to.o)[(row + i) * to.o_row + x * to.o_column] =
+                    matrix_get(my_rows + x / 64 * Q_PANEL + i * 128 + (x / 8 % 8 ^ i % 8) * 16 + x % 8 * 2);
+        }
+    }
+    hopper_warp_sync();
+}
+
+/* Rows without keys. */
+CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int lane, const hopper_work *work, clattn_forward_params p)
+{
+    const int row = work->place.row + row_in_block;
+    const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, work->place.b, work->place.h, work->view.row_base);
+    matrix_softmax rows;
+    float factor[1][MATRIX_SLOTS];
+    matrix_begin_rows(&rows);
+    matrix_finish(&rows, factor, p, &work->view);
+    matrix_write_rows(to, &rows, row, lane, &work->view);
+#pragma unroll 1
+    for (int n = lane; n < 16 * CLATTN_D_V; n += MATRIX_LANES) {
+        const int i = n / CLATTN_D_V, x = n - i * CLATTN_D_V;
+        if (row + i < work->view.n_q)
+            ((__global ushort *)to.o)[(row + i) * to.o_row + x * to.o_column] = 0;
+    }
+}
+
+/* To the consumer's next tile. What has no tile is written on the way: zeros, and sums of nothing. */
+CLATTN_INLINE bool hopper_advance(hopper_work *work, hopper_outputs all, int row_in_block, int lane, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    while (hopper_next_rows(work, lane, p CLATTN_SCORE_ARGUMENTS)) {
+        if (work->tile < work->key_end)
+            return true;
+        hopper_write_empty(all, row_in_block, lane, work, p);
+    }
+    return false;
+}
+
+CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
+    const int row_in_block = (lid - HOPPER_ITEMS) / MATRIX_LANES * 16;
+    const matrix_address my_part = memory + consumer * (64 * 128);
+    hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
+    hopper_work work;
+    matrix_accumulator s[1][KT], out[1][VT];
+    matrix_operand weights[KT];
+    matrix_softmax rows;
+    float shrink[1][MATRIX_SLOTS];
+    uint spoilt = 0; /* see hopper_repair */
+
+    if (CLATTN_TURNS && consumer == CONSUMERS - 1)
+        HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
+    work.round = 0;
+    if (!hopper_advance(&work, all, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS))
+        return;
+
+    bool more;
+#pragma unroll 1
+    do {
+        /* The first tile's scores alone; from then on the next tile's together with this one's values. */
+        matrix_begin(&rows, out);
+        hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
+        hopper_await(memory + K_FULL(turn.stage), turn.parity);
+        hopper_publish();
+        HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
+        hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage));
+        HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
+        hopper_release(memory + K_EMPTY(turn.stage), lane);
+        hopper_weights(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
+        UNROLL for (int c = 0; c < KT; ++c) matrix_round(&weights[c], &s[0][c]);
+
+        hopper_work next;
+#pragma unroll 1
+        for (;;) {
+            hopper_turn next_q = q_turn;
+            next = work;
+            more = true;
+            hopper_next_tile(&next, lane);
+            const bool last = next.tile >= next.key_end;
+            if (last) {
+                more = hopper_advance(&next, all, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS);
+                if (CLATTN_Q_STAGES == 1 || !more)
+                    break;
+                next_q = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+                hopper_await(memory + Q_FULL(next_q.stage), next_q.parity);
+            }
+            const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
+            hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
+            hopper_publish();
+            if (CLATTN_TURNS)
+                HOPPER_SYNC(HOPPER_TURN(consumer), 2 * HOPPER_ITEMS);
+            HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
+            hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage));
+            hopper_await(memory + V_FULL(turn.stage), turn.parity);
+            hopper_publish();
+            HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
+            hopper_values(out, weights, memory + V_TILE(turn.stage));
+            if (CLATTN_TURNS)
+                HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
+            HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
+            hopper_release(memory + K_EMPTY(next_turn.stage), lane);
+            matrix_softmax done = rows;
+            if (last)
+                matrix_begin_rows(&rows);
+            const bool moved =
+                hopper_weights(s, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows, shrink);
+            HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
+            hopper_release(memory + V_EMPTY(turn.stage), lane);
+            UNROLL for (int c = 0; c < KT; ++c) matrix_round(&weights[c], &s[0][c]);
+            if (last) {
+                hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
+                hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
+                FOR_OUTPUTS out[r][c].x[e] = 0.0f;
+            } else if (moved) {
+                FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+            }
+            work = next;
+            turn = next_turn;
+            q_turn = next_q;
+        }
+        hopper_await(memory + V_FULL(turn.stage), turn.parity);
+        hopper_publish();
+        HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
+        hopper_values(out, weights, memory + V_TILE(turn.stage));
+        HOPPER_WAIT(0, CLATTN_VALUE_PIECES, out[0]);
+        hopper_release(memory + V_EMPTY(turn.stage), lane);
+        hopper_write(all, &spoilt, out, &rows, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
+        hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
+        turn = hopper_next_turn(turn, CLATTN_STAGES);
+        q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+        work = next;
+    } while (more);
+#if MATRIX_MAY_REPAIR
+    hopper_repair(in, all, spoilt, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS);
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+               __global MATRIX_OUTPUT *o, __global float *lse, __global float *m, __global float *l,
+               const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
+    const matrix_address memory = matrix_address_of(array);
+    const int lid = (int)get_local_id(0);
+    const hopper_inputs in = {q, k, v};
+    const hopper_outputs all = {o, lse, m, l};
+    if (lid == 0) {
+        for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
+            hopper_barrier_create(memory + Q_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
+        }
+        for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
+            hopper_barrier_create(memory + K_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + K_EMPTY(stage), 4 * CONSUMERS);
+            hopper_barrier_create(memory + V_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + V_EMPTY(stage), 4 * CONSUMERS);
+        }
+        hopper_publish();
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid < HOPPER_ITEMS) {
+        HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
+        hopper_produce(in, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+    } else {
+        HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
+        hopper_consume(in, all, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+    }
+}
