@@ -487,10 +487,14 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {
+#if CLATTN_PRODUCER_REGISTERS
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
+#endif
         hopper_produce(in, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
+#if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
+#endif
         hopper_consume(in, all, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     }
 }

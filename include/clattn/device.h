@@ -72,10 +72,12 @@ struct clattn_capabilities {
      * with what the device says. */
     uint64_t static_local_memory_bytes; /* the largest __local array that a kernel may declare */
     bool half_loads;                    /* vload_half and vstore_half give the right numbers */
+    bool nv_wgmma; /* products by warp groups (compute capability 9.0): the driver takes PTX retargeted to sm_90a and
+                    * the numbers are right. Never where the environment's CLATTN_DISABLE has "nvidia_wgmma" */
 };
 
-/* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes and
- * half_loads), leaving what is already known. For capabilities that came from a dump. Any thread. */
+/* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes,
+ * half_loads and nv_wgmma), leaving what is already known. For capabilities that came from a dump. Any thread. */
 CLATTN_API void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities);
 
 /* The library's hold on one device of a cl_context: its capabilities and its compiled programs.

@@ -8,8 +8,11 @@
 clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
                                  struct cla_error *error)
 {
-    return cla_plan_groups(plan, shape->batch, shape->heads, cla_ceil_div(shape->n_q, plan->info.b_r), "n_q / B_r",
-                           groups, error);
+    const clattn_status status = cla_plan_groups(plan, shape->batch, shape->heads,
+                                                 cla_ceil_div(shape->n_q, plan->info.b_r), "n_q / B_r", groups, error);
+    if (!status && plan->most_groups && *groups > plan->most_groups)
+        *groups = plan->most_groups;
+    return status;
 }
 
 clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,

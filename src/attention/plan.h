@@ -19,6 +19,7 @@ struct clattn_plan {
     struct clattn_problem problem; /* resolved; its strings are NULL, since they are the caller's */
     unsigned features;             /* cla_problem_features, which counts the texts in */
     struct clattn_plan_info info;
+    size_t most_groups; /* more work-groups of the first kernel need not be launched; 0: as many as there are blocks */
     struct cla_plan_kernels *kernels;
 };
 

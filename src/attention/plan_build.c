@@ -29,6 +29,7 @@ static const char *const resource_words[] = {
     "exceeds the maximum",       /* Apple, Mali: local memory, work-group size */
     "insufficient local memory", /* Adreno */
     "out of resources",
+    "cannot be retargeted", /* src/plan/retarget.c */
 };
 
 static const char *find_resource_word(const char *log)
@@ -224,6 +225,19 @@ static clattn_status plan_without_record(struct clattn_plan *plan, const char *r
     return status;
 }
 
+/* The driver's PTX cannot be retargeted after all: planned without what needs that, and a step says why. */
+static clattn_status plan_without_wgmma(struct clattn_plan *plan, const char *reason, struct cla_choice *choice,
+                                        struct cla_error *error)
+{
+    struct clattn_capabilities without = plan->context->capabilities;
+    without.nv_wgmma = false;
+    const clattn_status status = cla_plan(&without, &plan->problem, choice, &plan->info, error);
+    if (!status)
+        cla_plan_step(&plan->info, "device", choice->config.b_r, choice->config.b_c, "without forward_hopper: %s",
+                      reason);
+    return status;
+}
+
 /* Compiles what was planned, then what is smaller, until the device takes it. */
 clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
 {
@@ -234,6 +248,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
     while (!status) {
         struct refusal refusal = {""};
         status = compile_all(plan, &choice, &refusal, error);
+        plan->most_groups = choice.skeleton->stays ? context->capabilities.compute_units : 0;
         if (!status)
             return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features, error);
         drop_kernels(plan);
@@ -244,6 +259,8 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
                 refusal.reason);
         if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
             status = plan_without_record(plan, refusal.reason, &choice, error);
+        else if (choice.skeleton == &cla_forward_hopper && !cla_plan_is_forced(&plan->problem))
+            status = plan_without_wgmma(plan, refusal.reason, &choice, error);
         else
             status =
                 cla_plan_step_down(&context->capabilities, &plan->problem, refusal.reason, &choice, &plan->info, error);

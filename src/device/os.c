@@ -62,6 +62,18 @@ bool cla_os_tuning_path(char *path, size_t size)
     return join(path, size, "", "");
 }
 
+bool cla_os_disables(const char *path)
+{
+    const char *list = secure_getenv("CLATTN_DISABLE");
+    const size_t length = strlen(path);
+    for (const char *at = list; at && *at; at += strcspn(at, ", ")) {
+        at += strspn(at, ", ");
+        if (strcspn(at, ", ") == length && strncmp(at, path, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_directory(const char *path)
 {
     struct stat status;

@@ -14,6 +14,9 @@ bool cla_os_cache_directory(char *path, size_t size);
 /* The default tuning file as <clattn/tuning.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_tuning_path(char *path, size_t size);
 
+/* Whether the environment's CLATTN_DISABLE, a list with commas or spaces between, has this word. */
+bool cla_os_disables(const char *path);
+
 /* Makes the directory and its parents, for the user alone (0700). */
 bool cla_os_make_directory(const char *path);
 

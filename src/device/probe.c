@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/probe.h"
 #include "device/binary_cache.h"
+#include "device/build.h"
 #include "device/clcall.h"
 #include "device/context.h"
+#include "device/os.h"
 #include "device/query.h"
 #include "device/report.h"
 #include "device/source.h"
@@ -31,12 +33,16 @@ static const float floats[VALUES] = {0.0f,      -0.0f,      1.0f,         1.0004
  * Other vendors' drivers are not asked for more than they report: none is known to give it, and some would hang. */
 static const uint32_t nvidia_kilobytes[] = {226, 162, 98, 95, 63};
 
-enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8 };
+enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8, HOPPER = 900, HOPPER_GROUP = 128 };
+
+/* Constants that the files above probe_hopper.cl ask for: fp16, compute capability 9.0. */
+static const char hopper_defines[] = "#define CLATTN_DTYPE 1\n#define CLATTN_COMPUTE_CAPABILITY 90\n";
 
 /* One attempt: what is tried, and how it went. */
 struct attempt {
     uint32_t local_bytes;
     bool half;
+    bool hopper; /* products by warp groups instead, in a work-group of HOPPER_GROUP */
     uint32_t group;
 
     bool accepted;
@@ -77,18 +83,19 @@ static clattn_status bench_init(struct bench *bench, cl_device_id device, struct
 static clattn_status bench_build(struct bench *bench, cl_device_id device, const struct attempt *attempt,
                                  struct cla_error *error)
 {
-    static const char *const files[] = {"probe.cl", NULL};
+    static const char *const general[] = {"probe.cl", NULL};
+    static const char *const hopper[] = {"common/types.clh", "matrix/nvidia_mma.clh", "matrix/nvidia_wgmma.clh",
+                                         "probe_hopper.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_PROBE_GROUP %" PRIu32 "\n#define CLATTN_PROBE_LOCAL_BYTES %" PRIu32
              "\n#define CLATTN_PROBE_HALF %d\n",
              attempt->group, attempt->local_bytes, attempt->half);
     struct cla_text text = {0};
-    clattn_status status = cla_source_assemble(defines, files, &text, error);
+    clattn_status status = cla_source_assemble(attempt->hopper ? hopper_defines : defines,
+                                               attempt->hopper ? hopper : general, &text, error);
     if (!status)
-        status = cla_cl_program_from_source(bench->context, text.data, text.length, &bench->program, error);
-    if (!status)
-        status = cla_cl_build(bench->program, device, CLA_BUILD_OPTIONS, error);
+        status = cla_build_text(bench->context, device, text.data, CLA_BUILD_OPTIONS, &bench->program, error);
     if (!status)
         status = cla_cl_kernel(bench->program, "clattn_probe", &bench->kernel, error);
     cla_text_free(&text);
@@ -125,7 +132,7 @@ static void fill_data(uint32_t data[WORDS])
 
 static bool array_right(const uint32_t data[WORDS], uint32_t group)
 {
-    for (uint32_t i = 0; i < group; i++) {
+    for (uint32_t i = 0; i < group && i < MAX_GROUP; i++) {
         if (data[WRONG + i] != 0)
             return false;
     }
@@ -201,9 +208,23 @@ static int list_candidates(const struct clattn_capabilities *capabilities, uint3
 /* What the probe is for, as the disk cache keeps it. */
 struct answer {
     uint64_t static_local_bytes;
-    bool half_loads;
+    bool half_loads, wgmma;
     uint32_t multiple;
 };
+
+/* Hopper's products, where they may be: a kernel that only runs if its PTX can be retargeted. */
+static clattn_status ask_hopper(const struct clattn_context *context, struct answer *answer, bool *certain,
+                                struct cla_error *error)
+{
+    const struct clattn_capabilities *capabilities = &context->capabilities;
+    if (capabilities->vendor_id != NVIDIA || capabilities->nv_compute_capability != HOPPER)
+        return CLATTN_SUCCESS;
+    struct attempt attempt = {.hopper = true, .group = HOPPER_GROUP};
+    const clattn_status status = try_one(context, &attempt, error);
+    answer->wgmma = attempt.accepted;
+    *certain = *certain && !attempt.out_of_memory;
+    return status;
+}
 
 /* Tries until one is accepted. A compiler that refuses the half functions altogether gets a second round without. */
 static clattn_status ask(const struct clattn_context *context, struct answer *answer, bool *certain,
@@ -228,8 +249,10 @@ static clattn_status ask(const struct clattn_context *context, struct answer *an
                 *certain = false;
             if (!attempt.accepted)
                 continue;
-            *answer = (struct answer){attempt.local_bytes, attempt.half_right, (uint32_t)attempt.multiple};
-            return CLATTN_SUCCESS;
+            *answer = (struct answer){.static_local_bytes = attempt.local_bytes,
+                                      .half_loads = attempt.half_right,
+                                      .multiple = (uint32_t)attempt.multiple};
+            return ask_hopper(context, answer, certain, error);
         }
     }
     *certain = false;
@@ -241,14 +264,14 @@ static clattn_status ask(const struct clattn_context *context, struct answer *an
 /* Some runtimes report another local memory size or group limit from run to run: a new size is a new question. */
 static void write_identity(const struct clattn_capabilities *capabilities, struct cla_text *identity)
 {
-    cla_text_printf(identity, "probe 1\n");
+    cla_text_printf(identity, "probe 2\n");
     cla_device_identity(capabilities, identity);
     cla_text_printf(identity, "local memory %" PRIu64 ", type %d, group %" PRIu64 ", %" PRIu64 "\n",
                     capabilities->local_memory_bytes, (int)capabilities->local_memory_type,
                     capabilities->max_work_group_size, capabilities->max_work_item_size);
 }
 
-static const char answer_format[] = "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 "\n";
+static const char answer_format[] = "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 ", wgmma %d\n";
 
 static bool load_answer(const char *directory, const char *identity, struct answer *answer)
 {
@@ -259,11 +282,12 @@ static bool load_answer(const char *directory, const char *identity, struct answ
     char text[128];
     snprintf(text, sizeof text, "%.*s", (int)(size < sizeof text ? size : 0), (const char *)payload);
     free(payload);
-    int half_loads = 0;
-    if (sscanf(text, "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32, &answer->static_local_bytes,
-               &half_loads, &answer->multiple) != 3)
+    int half_loads = 0, wgmma = 0;
+    if (sscanf(text, "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32 ", wgmma %d",
+               &answer->static_local_bytes, &half_loads, &answer->multiple, &wgmma) != 4)
         return false;
     answer->half_loads = half_loads != 0;
+    answer->wgmma = wgmma != 0;
     return true;
 }
 
@@ -271,7 +295,7 @@ static void store_answer(const char *directory, const char *identity, const stru
 {
     char text[128];
     const int length = snprintf(text, sizeof text, answer_format, answer->static_local_bytes, (int)answer->half_loads,
-                                answer->multiple);
+                                answer->multiple, (int)answer->wgmma);
     cla_binary_cache_store(directory, identity, text, (size_t)length);
 }
 
@@ -297,10 +321,15 @@ clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
     }
     capabilities->static_local_memory_bytes = answer.static_local_bytes;
     capabilities->half_loads = answer.half_loads;
+    capabilities->nv_wgmma = answer.wgmma && !cla_os_disables("nvidia_wgmma");
     if (!capabilities->preferred_work_group_multiple)
         capabilities->preferred_work_group_multiple = answer.multiple;
-    cla_say(&context->log, CLATTN_LOG_INFO, "probe: static local memory of %" PRIu64 " bytes, half loads %s, by %s",
+    cla_say(&context->log, CLATTN_LOG_INFO,
+            "probe: static local memory of %" PRIu64 " bytes, half loads %s, wgmma %s, by %s",
             answer.static_local_bytes, answer.half_loads ? "right" : "not right",
+            !answer.wgmma            ? "no"
+            : capabilities->nv_wgmma ? "yes"
+                                     : "disabled",
             known ? "the cache" : "running a kernel");
 done:
     cla_text_free(&identity);

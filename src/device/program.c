@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "device/program.h"
 #include "device/binary_cache.h"
+#include "device/build.h"
 #include "device/clcall.h"
 #include "device/context.h"
 #include "device/query.h"
@@ -211,12 +212,9 @@ static clattn_status make_from_source(const struct request *request, cl_program 
     struct clattn_context *context = request->context;
     cl_program made = NULL;
     struct cla_error cause;
-    clattn_status status =
-        cla_cl_program_from_source(context->context, request->text, strlen(request->text), &made, &cause);
-    if (!status)
-        status = cla_cl_build(made, context->device, request->options, &cause);
+    const clattn_status status =
+        cla_build_text(context->context, context->device, request->text, request->options, &made, &cause);
     if (status) {
-        cla_cl_release_program(made);
         cla_name_lines(request->text, &cause);
         return cla_fail(error, status, "building kernel %s for \"%s\": %s", request->name,
                         context->capabilities.device_name, cause.text);

@@ -33,6 +33,7 @@ void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
         capabilities->static_local_memory_bytes = known_static_local_memory(capabilities);
     /* vload_half and vstore_half are core OpenCL C 1.0; the probe exists for drivers that get them wrong. */
     capabilities->half_loads = true;
+    capabilities->nv_wgmma = capabilities->nv_compute_capability == 900;
 }
 
 uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities)

@@ -29,6 +29,10 @@ struct cla_config {
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
         struct {
+            int stages, q_stages, turns;
+            int producer_registers, consumer_registers; /* 0: as compiled */
+        } hopper;
+        struct {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
         } backward_matrix;
@@ -60,6 +64,9 @@ struct cla_skeleton {
     const char *const *files; /* program text: files under cl/, in order, ended by NULL */
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
+
+    /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
+    bool stays;
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
@@ -98,6 +105,7 @@ struct cla_skeleton {
 extern const struct cla_skeleton cla_forward_simt;
 extern const struct cla_skeleton cla_forward_cpu;
 extern const struct cla_skeleton cla_backward_cpu;
+extern const struct cla_skeleton cla_forward_hopper;
 extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
 extern const struct cla_skeleton cla_backward_simt;

@@ -4,7 +4,8 @@
 
 /* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them.
  */
-const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_matrix,
+const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_hopper,
+                                                    &cla_forward_matrix,
                                                     &cla_forward_cpu,
                                                     &cla_forward_simt,
                                                     &cla_forward_matrix_emulated,

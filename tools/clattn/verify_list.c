@@ -13,7 +13,7 @@ static const struct {
     bool suits_cpu, suits_others;
     bool slow_to_compile_on_cpu;
 } skeletons[] = {{"forward_simt", false, true, true, true},     {"forward_cpu", false, true, false, false},
-                 {"forward_matrix", false, false, true, false}, {"backward_simt", true, true, true, true},
+                 {"forward_matrix", false, false, true, false}, {"forward_hopper", false, false, true, false}, {"backward_simt", true, true, true, true},
                  {"backward_cpu", true, true, false, false},    {"backward_matrix", true, false, true, false}};
 
 /* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
@@ -30,7 +30,7 @@ static bool serves(const struct verify_list *list, const struct verify_case *ite
         return true;
     if ((strncmp(item->skeleton, "backward", 8) == 0) != verify_is_backward(item))
         return false;
-    return !strstr(item->skeleton, "_matrix") ||
+    return (!strstr(item->skeleton, "_matrix") && !strstr(item->skeleton, "_hopper")) ||
            clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS;
 }
 

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/forward_hopper.cl: what a configuration costs, and which one to take. The figures are in
+ * tests/data/measured/h200-forward-hopper-notes.md. */
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include <stddef.h>
+
+enum {
+    WARP_GROUP = 128, /* items */
+    WARP_GROUP_ROWS = 64,
+    MOST_CONSUMERS = 3,
+    PANEL = 64,          /* columns of a tile's panel, 128 bytes a row */
+    MOST_KEYS = 256,     /* columns of one product */
+    FEWEST_ROWS = 65,    /* below, forward_matrix shares them out better */
+    SHORT_SEQUENCE = 2047 /* up to here more and smaller blocks of rows are worth more than fast ones */
+};
+
+static const char name[] = "forward_hopper";
+
+static int consumers(const struct cla_config *config)
+{
+    return config->b_r / WARP_GROUP_ROWS;
+}
+
+static int panels(int columns)
+{
+    return (columns + PANEL - 1) / PANEL;
+}
+
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES). */
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int k = panels(problem->d), v = panels(problem->d_v), rows = k > v ? k : v;
+    const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
+    return (uint64_t)(config->hopper.q_stages * (q_bytes + 16) + config->hopper.stages * (stage_bytes + 32));
+}
+
+/* What a consumer's item holds: scores, weights at half their size, outputs, and a few figures. */
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return 4 * (uint64_t)(cla_pieces(config->b_c) * 12 + cla_pieces(problem->d_v) * 8 + 32);
+}
+
+/* Registers that producer and consumers hand to each other. A work-group has 65536, and an item at most 255; one consumer
+ * has enough of them as it is (0). */
+static const struct {
+    int producer, consumer;
+} registers[MOST_CONSUMERS + 1] = {{0, 0}, {0, 0}, {40, 232}, {32, 160}};
+
+/* The fastest of those timed on an H200, by d_v and the expected length: the first row that applies. */
+static const struct {
+    int most_d_v, most_n_q; /* 0: any */
+    int b_r, b_c, stages, q_stages;
+} timed[] = {
+    {64, SHORT_SEQUENCE, 128, 128, 2, 2}, {64, 0, 192, 128, 2, 2}, {128, 0, 128, 128, 2, 2},
+    {192, 0, 128, 96, 2, 1},              {256, 0, 128, 80, 2, 1},
+};
+
+static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
+{
+    size_t i = 0;
+    while (timed[i].most_d_v < problem->d_v || (timed[i].most_n_q && problem->expected_n_q > timed[i].most_n_q))
+        i++;
+    config->b_r = timed[i].b_r;
+    config->b_c = timed[i].b_c;
+    config->hopper.stages = timed[i].stages;
+    config->hopper.q_stages = timed[i].q_stages;
+    config->hopper.turns = 1;
+}
+
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. */
+static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (!problem->block_q || !problem->block_kv)
+        return;
+    while (config->b_r > WARP_GROUP_ROWS && problem->block_q % config->b_r)
+        config->b_r -= WARP_GROUP_ROWS;
+    while (config->b_c > 32 && problem->block_kv % config->b_c)
+        config->b_c -= CLA_PIECE;
+}
+
+static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (problem->work_group_size)
+        config->b_r = (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
+    if (problem->b_r)
+        config->b_r = problem->b_r;
+    if (problem->b_c)
+        config->b_c = problem->b_c;
+    return !problem->work_group_size || problem->work_group_size == WARP_GROUP * (consumers(config) + 1);
+}
+
+/* What follows from the rest. */
+static void complete(struct cla_config *config)
+{
+    const int count = consumers(config);
+    config->work_group_size = WARP_GROUP * (count + 1);
+    config->hopper.turns = config->hopper.turns && count > 1;
+    config->hopper.producer_registers = registers[count].producer;
+    config->hopper.consumer_registers = registers[count].consumer;
+}
+
+static bool is_possible(const struct cla_config *config)
+{
+    return config->b_r % WARP_GROUP_ROWS == 0 && consumers(config) >= 1 && consumers(config) <= MOST_CONSUMERS &&
+           config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE && config->b_c <= MOST_KEYS;
+}
+
+static bool fits(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                 const struct cla_config *config)
+{
+    return local_bytes(problem, config) <= limits->local_bytes &&
+           WARP_GROUP * (consumers(config) + 1) <= limits->items;
+}
+
+static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                 struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    take_timed(problem, config);
+    suit_block_mask(problem, config);
+    if (!take_forced(problem, config) || !is_possible(config))
+        return false;
+    while (!fits(&limits, problem, config)) {
+        if (config->hopper.q_stages > 1)
+            config->hopper.q_stages--;
+        else if (!problem->b_c && config->b_c > CLA_PIECE)
+            config->b_c -= CLA_PIECE;
+        else
+            return false;
+    }
+    complete(config);
+    return true;
+}
+
+/* For 16 x 16 scores, in products of 16 x 16 pieces by forward_matrix's measure: a product takes 617 / 969 as long, and
+ * exponentials hide behind the other consumers' products. Then what a tile costs whatever the rows that share it. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double products = 617.0 / 969 * (cla_pieces(problem->d) + cla_pieces(problem->d_v));
+    const double weights = 8.0 / consumers(config), waits = (config->hopper.turns ? 16.0 : 32.0) / config->b_c;
+    return products + weights + 16 * products / config->b_r + waits;
+}
+
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    cla_plan_step(info, "warp groups", config->b_r, config->b_c,
+                  "a producer brings tiles for %d consumer%s of %d rows, who hold the scores of %d keys%s; work-groups "
+                  "stay, one to a compute unit",
+                  consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS, config->b_c,
+                  config->hopper.turns ? " and take turns" : "");
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "Q in %d place%s, K and V in %d: %llu of %llu bytes", config->hopper.q_stages,
+                  config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
+                  (unsigned long long)local_bytes(problem, config),
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+}
+
+static clattn_status nothing_fits(const struct clattn_problem *problem, struct cla_error *error)
+{
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
+                    "%s with d = %d, d_v = %d: b_r is 64, 128 or 192, b_c a multiple of 16 up to 256, work_group_size "
+                    "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory",
+                    problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name,
+                    problem->d, problem->d_v);
+}
+
+static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    if (status)
+        return status;
+    if (!capabilities->nv_wgmma)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
+                        "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
+                        "otherwise: take another skeleton",
+                        name, capabilities->device_name);
+    if (cla_problem_accumulates(problem))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.pass is CLATTN_ACCUMULATE: %s has no such pass: take forward_matrix", name);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const clattn_status status = check(capabilities, problem, error);
+    *config = (struct cla_config){0};
+    if (status)
+        return status;
+    if (!find(capabilities, problem, config))
+        return nothing_fits(problem, error);
+    info->estimate = estimate(problem, config);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+static const struct cla_knob knobs[] = {
+    {"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
+    {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
+    {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    if (!is_possible(config) || !fits(&limits, problem, config))
+        return nothing_fits(problem, error);
+    complete(config);
+    info->estimate = estimate(problem, config);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+/* Rows of elements that are not whole 16-byte chunks are brought one by one: forward_matrix's groups do that no slower. */
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    struct cla_config config = {0};
+    return !check(capabilities, problem, &unused) && problem->d % 8 == 0 && problem->d_v % 8 == 0 &&
+           !(problem->expected_n_q && problem->expected_n_q < FEWEST_ROWS) && find(capabilities, problem, &config);
+}
+
+/* What a device refuses here it refuses in any size: another skeleton takes over (src/attention/plan_build.c). */
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    (void)capabilities;
+    (void)problem;
+    (void)config;
+    return false;
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    const struct {
+        const char *name;
+        int value;
+    } defines[] = {
+        {"COMPUTE_CAPABILITY", 90},
+        {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
+        {"KEYS", config->b_c},
+        {"KEY_PIECES", cla_pieces(config->b_c)},
+        {"PRODUCER_REGISTERS", config->hopper.producer_registers},
+        {"Q_STAGES", config->hopper.q_stages},
+        {"ROW_TILES", 1},
+        {"STAGES", config->hopper.stages},
+        {"TURNS", config->hopper.turns},
+        {"VALUE_PIECES", cla_pieces(problem->d_v)},
+    };
+    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
+        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+}
+
+static const char *const files[] = {"common/types.clh",
+                                    "common/score.clh",
+                                    "common/philox.clh",
+                                    "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh",
+                                    "common/matrix_tiles.clh",
+                                    "common/matrix_rows.clh",
+                                    "common/matrix_repair.clh",
+                                    "forward_hopper.cl",
+                                    NULL};
+static const char *const entries[] = {"clattn_forward", NULL};
+
+const struct cla_skeleton cla_forward_hopper = {
+    .name = name,
+    .files = files,
+    .entries = entries,
+    .tile_element_bytes = 2,
+    .stays = true,
+    .prefers = prefers,
+    .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .define = define,
+};
