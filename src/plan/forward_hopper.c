@@ -11,9 +11,9 @@ enum {
     WARP_GROUP = 128, /* items */
     WARP_GROUP_ROWS = 64,
     MOST_CONSUMERS = 3,
-    PANEL = 64,          /* columns of a tile's panel, 128 bytes a row */
-    MOST_KEYS = 256,     /* columns of one product */
-    FEWEST_ROWS = 65,    /* below, forward_matrix shares them out better */
+    PANEL = 64,           /* columns of a tile's panel, 128 bytes a row */
+    MOST_KEYS = 256,      /* columns of one product */
+    FEWEST_ROWS = 65,     /* below, forward_matrix shares them out better */
     SHORT_SEQUENCE = 2047 /* up to here more and smaller blocks of rows are worth more than fast ones */
 };
 
@@ -43,25 +43,27 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(cla_pieces(config->b_c) * 12 + cla_pieces(problem->d_v) * 8 + 32);
 }
 
-/* Registers that producer and consumers hand to each other. A work-group has 65536, and an item at most 255; one consumer
- * has enough of them as it is (0). */
+/* Registers that producer and consumers hand to each other. A work-group has 65536, and an item at most 255; one
+ * consumer has enough of them as it is (0). */
 static const struct {
     int producer, consumer;
 } registers[MOST_CONSUMERS + 1] = {{0, 0}, {0, 0}, {40, 232}, {32, 160}};
 
 /* The fastest of those timed on an H200, by d_v and the expected length: the first row that applies. */
 static const struct {
-    int most_d_v, most_n_q; /* 0: any */
+    int most_d_v;
+    bool short_only;
     int b_r, b_c, stages, q_stages;
 } timed[] = {
-    {64, SHORT_SEQUENCE, 128, 128, 2, 2}, {64, 0, 192, 128, 2, 2}, {128, 0, 128, 128, 2, 2},
-    {192, 0, 128, 96, 2, 1},              {256, 0, 128, 80, 2, 1},
+    {64, true, 128, 128, 2, 2},  {64, false, 192, 128, 2, 2}, {128, false, 128, 128, 2, 2},
+    {192, false, 128, 96, 2, 1}, {256, false, 128, 80, 2, 1},
 };
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
+    const bool is_short = problem->expected_n_q && problem->expected_n_q <= SHORT_SEQUENCE;
     size_t i = 0;
-    while (timed[i].most_d_v < problem->d_v || (timed[i].most_n_q && problem->expected_n_q > timed[i].most_n_q))
+    while (timed[i].most_d_v < problem->d_v || (timed[i].short_only && !is_short))
         i++;
     config->b_r = timed[i].b_r;
     config->b_c = timed[i].b_c;
@@ -108,11 +110,35 @@ static bool is_possible(const struct cla_config *config)
            config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE && config->b_c <= MOST_KEYS;
 }
 
-static bool fits(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
-                 const struct cla_config *config)
+static bool has_room(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                     const struct cla_config *config)
 {
-    return local_bytes(problem, config) <= limits->local_bytes &&
-           WARP_GROUP * (consumers(config) + 1) <= limits->items;
+    return local_bytes(problem, config) <= limits->local_bytes;
+}
+
+static bool has_items(const struct cla_matrix_limits *limits, const struct cla_config *config)
+{
+    return WARP_GROUP * (consumers(config) + 1) <= limits->items;
+}
+
+static bool drop_consumer(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (problem->b_r || problem->work_group_size || consumers(config) == 1)
+        return false;
+    config->b_r -= WARP_GROUP_ROWS;
+    return true;
+}
+
+/* The second place of Q before keys, keys before rows: each row that shares a tile saves reading it once more. */
+static bool shrink(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (config->hopper.q_stages > 1)
+        config->hopper.q_stages--;
+    else if (!problem->b_c && config->b_c > CLA_PIECE)
+        config->b_c -= CLA_PIECE;
+    else
+        return drop_consumer(problem, config);
+    return true;
 }
 
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -123,14 +149,12 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     suit_block_mask(problem, config);
     if (!take_forced(problem, config) || !is_possible(config))
         return false;
-    while (!fits(&limits, problem, config)) {
-        if (config->hopper.q_stages > 1)
-            config->hopper.q_stages--;
-        else if (!problem->b_c && config->b_c > CLA_PIECE)
-            config->b_c -= CLA_PIECE;
-        else
+    while (!has_items(&limits, config))
+        if (!drop_consumer(problem, config))
             return false;
-    }
+    while (!has_room(&limits, problem, config))
+        if (!shrink(problem, config))
+            return false;
     complete(config);
     return true;
 }
@@ -152,21 +176,21 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "stay, one to a compute unit",
                   consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS, config->b_c,
                   config->hopper.turns ? " and take turns" : "");
-    cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "Q in %d place%s, K and V in %d: %llu of %llu bytes", config->hopper.q_stages,
-                  config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
+    cla_plan_step(info, "local memory", config->b_r, config->b_c, "Q in %d place%s, K and V in %d: %llu of %llu bytes",
+                  config->hopper.q_stages, config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
                   (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
 static clattn_status nothing_fits(const struct clattn_problem *problem, struct cla_error *error)
 {
-    return cla_fail(error, CLATTN_NOTHING_FITS,
-                    "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
-                    "%s with d = %d, d_v = %d: b_r is 64, 128 or 192, b_c a multiple of 16 up to 256, work_group_size "
-                    "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory",
-                    problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name,
-                    problem->d, problem->d_v);
+    return cla_fail(
+        error, CLATTN_NOTHING_FITS,
+        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
+        "%s with d = %d, d_v = %d: b_r is 64, 128 or 192, b_c a multiple of 16 up to 256, work_group_size "
+        "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory",
+        problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,
+        problem->d_v);
 }
 
 static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -176,11 +200,12 @@ static clattn_status check(const struct clattn_capabilities *capabilities, const
     if (status)
         return status;
     if (!capabilities->nv_wgmma)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
-                        "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
-                        "otherwise: take another skeleton",
-                        name, capabilities->device_name);
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
+            "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
+            "otherwise: take another skeleton",
+            name, capabilities->device_name);
     if (cla_problem_accumulates(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.pass is CLATTN_ACCUMULATE: %s has no such pass: take forward_matrix", name);
@@ -201,17 +226,16 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     return CLATTN_SUCCESS;
 }
 
-static const struct cla_knob knobs[] = {
-    {"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
-    {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
-    {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
-    {NULL, 0, 0, 0, {0}, 0}};
+static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
+                                        {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
+                                        {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
+                                        {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    if (!is_possible(config) || !fits(&limits, problem, config))
+    if (!is_possible(config) || !has_items(&limits, config) || !has_room(&limits, problem, config))
         return nothing_fits(problem, error);
     complete(config);
     info->estimate = estimate(problem, config);
@@ -219,7 +243,8 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-/* Rows of elements that are not whole 16-byte chunks are brought one by one: forward_matrix's groups do that no slower. */
+/* Rows of elements that are not whole 16-byte chunks are brought one by one: forward_matrix's groups do that no slower.
+ */
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
@@ -259,16 +284,11 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/score.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",
-                                    "forward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"common/types.clh",        "common/score.clh",
+                                    "common/philox.clh",       "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh", "common/matrix_tiles.clh",
+                                    "common/matrix_rows.clh",  "common/matrix_repair.clh",
+                                    "forward_hopper.cl",       NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {

@@ -18,8 +18,7 @@ struct findings {
 
 static clattn_status refuse(struct cla_error *error, const char *why)
 {
-    return cla_fail(error, CLATTN_BUILD_FAILED, "the driver's PTX cannot be retargeted to %s: %s", new_target,
-                    why);
+    return cla_fail(error, CLATTN_BUILD_FAILED, "the driver's PTX cannot be retargeted to %s: %s", new_target, why);
 }
 
 bool cla_retarget_wanted(const char *program)
@@ -112,8 +111,7 @@ static clattn_status check_marks(const char *text, struct findings *found, struc
             before--;
         if (before[-1] != '\n' || at < found->body)
             return refuse(error, "a mark does not begin a line of the kernel's body");
-        found->sets_registers =
-            found->sets_registers || strncmp(at + MARK, setmaxnreg, sizeof setmaxnreg - 1) == 0;
+        found->sets_registers = found->sets_registers || strncmp(at + MARK, setmaxnreg, sizeof setmaxnreg - 1) == 0;
         marks++;
     }
     return marks ? CLATTN_SUCCESS : refuse(error, "the compiler left out the comments that were to be instructions");
@@ -134,8 +132,8 @@ static void add_unmarked(struct cla_text *out, const char *at, const char *end)
 
 static void rewrite(const char *text, const struct findings *found, struct cla_text *out)
 {
-    const char *const end = text + strlen(text);
-    cla_text_add(out, text, (size_t)(found->target_end - text));
+    const char *const begin = text + 1, *const end = text + strlen(text);
+    cla_text_add(out, begin, (size_t)(found->target_end - begin));
     cla_text_printf(out, "a");
     add_unmarked(out, found->target_end, found->body);
     if (found->sets_registers)

@@ -112,7 +112,8 @@ bool test_takes(const struct test_device *device, const struct cla_skeleton *ske
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem)
 {
     struct clattn_plan_info info;
-    const bool may_decline = problem->skeleton && strstr(problem->skeleton, "ward_matrix") != NULL;
+    const bool may_decline =
+        problem->skeleton && (strstr(problem->skeleton, "ward_matrix") || strstr(problem->skeleton, "ward_hopper"));
     return !may_decline ||
            clattn_plan_preview(clattn_context_capabilities(device->clattn), problem, &info) != CLATTN_NOTHING_FITS;
 }

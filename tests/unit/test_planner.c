@@ -40,6 +40,7 @@ static struct clattn_capabilities nvidia(uint32_t compute_capability)
     capabilities.nv_compute_capability = compute_capability;
     capabilities.nv_registers_per_group = 65536;
     clattn_capabilities_apply_known(&capabilities);
+    capabilities.nv_wgmma = false; /* unit/test_plan_hopper.c is about what does */
     return capabilities;
 }
 

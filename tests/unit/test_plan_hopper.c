@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Planning of forward_hopper: limits, the configurations that were timed, forced sizes, and what it refuses. */
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "support/unit.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
+
+static struct cla_error error;
+
+static struct clattn_capabilities hopper(void)
+{
+    struct clattn_capabilities capabilities = {.vendor_id = 0x10de,
+                                               .type = CLATTN_DEVICE_GPU,
+                                               .available = true,
+                                               .compiler_available = true,
+                                               .address_bits = 64,
+                                               .compute_units = 132,
+                                               .max_work_group_size = 1024,
+                                               .max_work_item_size = 1024,
+                                               .preferred_work_group_multiple = 32,
+                                               .native_vector_width_float = 1,
+                                               .local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL,
+                                               .local_memory_bytes = 48 << 10,
+                                               .nv_compute_capability = 900,
+                                               .nv_registers_per_group = 65536};
+    strcpy(capabilities.device_name, "NVIDIA H200");
+    strcpy(capabilities.extensions, "cl_khr_fp64 cl_nv_device_attribute_query");
+    clattn_capabilities_apply_known(&capabilities);
+    return capabilities;
+}
+
+static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
+                          struct cla_choice *choice, struct clattn_plan_info *info)
+{
+    struct clattn_problem resolved;
+    const clattn_status status = cla_problem_resolve(&problem, &resolved, &error);
+    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+}
+
+static void the_fastest_are_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, d_v, n_q;
+        int b_r, b_c, work_group_size;
+        const char *knobs;
+    } rows[] = {
+        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1"},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1"},
+        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
+        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1"},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1"},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1"},
+    };
+    const struct clattn_capabilities capabilities = hopper();
+    for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
+        EACH (i, rows) {
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            assert_int_equal(plan(&capabilities,
+                                  (struct clattn_problem){.dtype = (enum clattn_dtype)dtype,
+                                                          .d = rows[i].d,
+                                                          .d_v = rows[i].d_v,
+                                                          .expected_n_q = rows[i].n_q},
+                                  &choice, &info),
+                             CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "forward_hopper");
+            assert_int_equal(info.b_r, rows[i].b_r);
+            assert_int_equal(info.b_c, rows[i].b_c);
+            assert_int_equal(info.work_group_size, rows[i].work_group_size);
+            assert_string_equal(info.knobs, rows[i].knobs);
+        }
+}
+
+/* d = 128: Q twice, K and V twice, each row 256 bytes; a barrier each for full and empty. */
+static void tiles_take_what_the_kernel_declares(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = hopper();
+    assert_int_equal(plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
+                     CLATTN_SUCCESS);
+    assert_int_equal(info.local_bytes, (2 * 128 + 4 * 128) * 256 + 2 * 2 * 8 + 2 * 4 * 8);
+}
+
+static void others_are_left_to_others(void **state)
+{
+    (void)state;
+    struct clattn_capabilities capabilities = hopper(), without = capabilities;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    static const struct clattn_problem problems[] = {
+        {.dtype = CLATTN_FP16, .d = 59},
+        {.dtype = CLATTN_FP16, .d = 64, .expected_n_q = 1},
+        {.dtype = CLATTN_BF16, .d = 128, .pass = CLATTN_ACCUMULATE},
+    };
+    EACH (i, problems) {
+        assert_int_equal(plan(&capabilities, problems[i], &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_matrix");
+    }
+    without.nv_wgmma = false;
+    assert_int_equal(plan(&without, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
+                     CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_matrix");
+}
+
+static void assert_refused(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
+                           const char *says)
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    problem.skeleton = "forward_hopper";
+    assert_int_equal(plan(capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    if (!strstr(error.text, says))
+        fail_msg("\"%s\" does not say \"%s\"", error.text, says);
+}
+
+static void what_it_cannot_is_refused(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = hopper();
+    struct clattn_capabilities without = capabilities;
+    without.nv_wgmma = false;
+    const struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 64};
+    struct clattn_problem problem = plain;
+    assert_refused(&without, plain, "does not multiply by warp groups");
+    problem.dtype = CLATTN_FP32;
+    assert_refused(&capabilities, problem, "problem.dtype is fp32");
+    problem = plain;
+    problem.d = 264;
+    assert_refused(&capabilities, problem, "problem.d is 264");
+    problem = plain;
+    problem.pass = CLATTN_ACCUMULATE;
+    assert_refused(&capabilities, problem, "CLATTN_ACCUMULATE");
+    problem = plain;
+    problem.b_r = 96;
+    assert_refused(&capabilities, problem, "b_r 96");
+    problem = plain;
+    problem.b_r = 256;
+    assert_refused(&capabilities, problem, "b_r 256");
+    problem = plain;
+    problem.b_c = 40;
+    assert_refused(&capabilities, problem, "b_c 40");
+    problem = plain;
+    problem.work_group_size = 128;
+    assert_refused(&capabilities, problem, "work_group_size 128");
+    problem = plain;
+    problem.d = 256;
+    problem.b_c = 256;
+    assert_refused(&capabilities, problem, "b_c 256");
+}
+
+static void forced_sizes_are_honoured(void **state)
+{
+    (void)state;
+    static const struct {
+        int b_r, b_c, work_group_size, planned_b_r;
+    } rows[] = {{64, 16, 0, 64}, {192, 0, 0, 192}, {0, 96, 0, 192}, {0, 0, 256, 64}, {128, 64, 384, 128}};
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_BF16,
+                                               .d = 64,
+                                               .skeleton = "forward_hopper",
+                                               .b_r = rows[i].b_r,
+                                               .b_c = rows[i].b_c,
+                                               .work_group_size = rows[i].work_group_size};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_r, rows[i].planned_b_r);
+        assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
+        assert_int_equal(info.work_group_size, 128 + 2 * info.b_r);
+        assert_int_equal(choice.config.hopper.turns, info.b_r > 64);
+    }
+}
+
+/* Whatever the limits: they hold, and where the smallest block fits, something is planned. */
+static void limits_hold_and_whatever_fits_is_found(void **state)
+{
+    (void)state;
+    static const uint64_t local[] = {4 << 10, 16 << 10, 48 << 10, 98 << 10, 164 << 10, 226 << 10};
+    static const uint64_t groups[] = {128, 256, 384, 512, 1024};
+    static const int dimensions[] = {1, 8, 40, 64, 72, 128, 136, 192, 256};
+    EACH (l, local)
+        EACH (g, groups)
+            EACH (d, dimensions)
+                EACH (v, dimensions) {
+                    struct clattn_capabilities capabilities = hopper();
+                    capabilities.static_local_memory_bytes = local[l];
+                    capabilities.max_work_group_size = groups[g];
+                    struct clattn_problem problem = {
+                        .dtype = CLATTN_FP16, .d = dimensions[d], .d_v = dimensions[v], .skeleton = "forward_hopper"};
+                    struct cla_choice choice;
+                    struct clattn_plan_info info;
+                    const clattn_status status = plan(&capabilities, problem, &choice, &info);
+                    if (!status) {
+                        assert_true(info.local_bytes <= local[l]);
+                        assert_true((uint64_t)info.work_group_size <= groups[g]);
+                        /* registers: scores, their weights, outputs */
+                        assert_true(info.b_c * 3 / 4 + dimensions[v] / 2 <= (info.b_r == 192 ? 128 : 192));
+                    }
+                    problem.b_r = 64;
+                    problem.b_c = 16;
+                    problem.work_group_size = 256;
+                    assert_int_equal(plan(&capabilities, problem, &choice, &info), status);
+                }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_are_taken),     cmocka_unit_test(tiles_take_what_the_kernel_declares),
+        cmocka_unit_test(others_are_left_to_others), cmocka_unit_test(what_it_cannot_is_refused),
+        cmocka_unit_test(forced_sizes_are_honoured), cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
