@@ -141,6 +141,13 @@ static void rewrite(const char *text, const struct findings *found, struct cla_t
     add_unmarked(out, found->body, end);
 }
 
+static bool is_zero(const char *bytes, size_t size)
+{
+    while (size && !bytes[size - 1])
+        size--;
+    return !size;
+}
+
 clattn_status cla_retarget_ptx(const char *ptx, size_t size, struct cla_text *out, struct cla_error *error)
 {
     struct cla_text text = {0};
@@ -152,7 +159,7 @@ clattn_status cla_retarget_ptx(const char *ptx, size_t size, struct cla_text *ou
     clattn_status status = CLATTN_SUCCESS;
     if (text.failed)
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes of PTX", size);
-    else if (length + 1 < size)
+    else if (!is_zero(ptx + length, size - length))
         status = refuse(error, "it is not a text");
     if (!status)
         status = check_version(text.data, error);

@@ -14,7 +14,7 @@
 /* Whether a program's text has such marks. */
 bool cla_retarget_wanted(const char *program);
 
-/* Adds to `out` the PTX for sm_90a. `size`: bytes of ptx, a terminating zero may be among them. Where setmaxnreg stands
+/* Adds to `out` the PTX for sm_90a. `size`: bytes of ptx, any terminating zeros among them. Where setmaxnreg stands
  * behind a mark, `.minnctapersm 1` is added to the kernel: else the assembler ignores that instruction.
  *
  * CLATTN_BUILD_FAILED, with the reason ("... cannot be retargeted ..."), where the PTX is not what is expected in every point that matters: a text
