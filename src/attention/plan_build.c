@@ -163,7 +163,7 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
     if (status)
         return status;
     const uint64_t usable = cla_usable_local_bytes(&plan->context->capabilities);
-    if (group < (size_t)choice->config.work_group_size)
+    if (group < (size_t)choice->config.work_group_size && !choice->skeleton->retargeted)
         snprintf(refusal->reason, sizeof refusal->reason,
                  "the compiled kernel runs in work-groups of at most %zu work-items", group);
     else if (local > usable)

@@ -296,6 +296,7 @@ const struct cla_skeleton cla_forward_hopper = {
     .files = files,
     .entries = entries,
     .tile_element_bytes = 2,
+    .retargeted = true,
     .stays = true,
     .prefers = prefers,
     .choose = choose,

@@ -65,6 +65,10 @@ struct cla_skeleton {
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
+    /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what holds
+     * for any program's. */
+    bool retargeted;
+
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
     bool stays;
 
