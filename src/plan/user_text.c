@@ -24,10 +24,12 @@ static void forget_macro(const char *line, struct cla_text *text)
 
 static void forget_macros(const char *source, struct cla_text *text)
 {
-    for (const char *line = source; line; line = strchr(line, '\n')) {
-        if (line != source)
-            line++;
+    const char *line = source;
+    while (line) {
         forget_macro(line, text);
+        line = strchr(line, '\n');
+        if (line)
+            line++;
     }
 }
 

@@ -93,11 +93,15 @@ static void the_h200_dump_plans_tensor_cores(void **state)
     struct clattn_plan_info info;
     clattn_capabilities_apply_known(gpu);
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
-    assert_string_equal(info.skeleton, "forward_matrix");
-    assert_true(info.b_r == 128 && info.b_c == 64 && info.work_group_size == 128);
+    assert_string_equal(info.skeleton, "forward_hopper");
+    assert_true(info.b_r == 128 && info.b_c == 128 && info.work_group_size == 384);
     assert_non_null(strstr(info.constants, "CLATTN_COMPUTE_CAPABILITY=90 "));
     problem.d = 64;
     problem.dtype = CLATTN_BF16;
+    assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_hopper");
+    assert_true(info.b_r == 192 && info.b_c == 128 && info.work_group_size == 512);
+    gpu->nv_wgmma = false;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_matrix");
     assert_true(info.b_r == 128 && info.b_c == 128 && info.work_group_size == 128);

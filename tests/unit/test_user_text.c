@@ -23,6 +23,17 @@ static void macros_end_with_their_texts(void **state)
     cla_text_free(&text);
 }
 
+static void empty_lines_are_lines(void **state)
+{
+    (void)state;
+    const struct clattn_problem problem = {.score_mod = "\n\n#define A 1\n\n", .mask_mod = "", .score_mod_grad = "\n"};
+    struct cla_text text = {0};
+    cla_user_texts(&problem, &text);
+    assert_string_equal(text.data, "#line 1 \"score_mod\"\n\n\n#define A 1\n\n\n"
+                                   "#line 1 \"score_mod_grad\"\n\n\n#line 1 \"mask_mod\"\n\n#undef A\n");
+    cla_text_free(&text);
+}
+
 static void no_text_is_no_text(void **state)
 {
     (void)state;
@@ -53,7 +64,7 @@ static void reserved_words_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(macros_end_with_their_texts),
-                                       cmocka_unit_test(no_text_is_no_text),
+                                       cmocka_unit_test(empty_lines_are_lines), cmocka_unit_test(no_text_is_no_text),
                                        cmocka_unit_test(reserved_words_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
