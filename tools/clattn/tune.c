@@ -136,6 +136,7 @@ static void merge_facts(const struct values *values, const struct clinfo_devices
     job->facts = dumped->items[match].capabilities;
     job->facts.static_local_memory_bytes = job->present.static_local_memory_bytes;
     job->facts.half_loads = job->present.half_loads;
+    job->facts.nv_wgmma = job->present.nv_wgmma;
     clinfo_differences(&job->facts, &job->present, differences, sizeof differences);
     if (differences[0])
         warn(values, "clinfo and the device's own answer differ in %s%s: clinfo's count", differences, "");
