@@ -154,8 +154,6 @@ CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_oper
     }
 }
 
-/* Notes the largest scores; moves the bounds of all rows if one has fallen too far behind; and says what the
- * exponents are to be lowered by: bound * unit, or 0 where that would not be exact enough and bounds are subtracted
 /* P, rounded, times V is added to O, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], float unit, const float offset[RT][MATRIX_SLOTS],
                                  matrix_softmax *rows, matrix_address my_v, matrix_accumulator out[RT][VT], int row,

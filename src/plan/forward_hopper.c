@@ -37,17 +37,23 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     return (uint64_t)(config->hopper.q_stages * (q_bytes + 16) + config->hopper.stages * (stage_bytes + 32));
 }
 
-/* What a consumer's item holds: scores, weights at half their size, outputs, and a few figures. */
+/* Registers of a consumer's item: scores, weights at half their size, outputs. */
+static int tile_registers(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return cla_pieces(config->b_c) * 12 + cla_pieces(problem->d_v) * 8;
+}
+
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return 4 * (uint64_t)(cla_pieces(config->b_c) * 12 + cla_pieces(problem->d_v) * 8 + 32);
+    return 4 * (uint64_t)(tile_registers(problem, config) + 32); /* and a few figures */
 }
 
 /* Registers that producer and consumers hand to each other. A work-group has 65536, and an item at most 255; one
  * consumer has enough of them as it is (0). */
 static const struct {
     int producer, consumer;
-} registers[MOST_CONSUMERS + 1] = {{0, 0}, {0, 0}, {40, 232}, {32, 160}};
+    int tiles; /* of a consumer's, what scores, weights and outputs may take */
+} registers[MOST_CONSUMERS + 1] = {{0, 0, 0}, {0, 0, 200}, {40, 232, 200}, {32, 160, 128}};
 
 /* The fastest of those timed on an H200, by d_v and the expected length: the first row that applies. */
 static const struct {
@@ -113,7 +119,8 @@ static bool is_possible(const struct cla_config *config)
 static bool has_room(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
                      const struct cla_config *config)
 {
-    return local_bytes(problem, config) <= limits->local_bytes;
+    return local_bytes(problem, config) <= limits->local_bytes &&
+           tile_registers(problem, config) <= registers[consumers(config)].tiles;
 }
 
 static bool has_items(const struct cla_matrix_limits *limits, const struct cla_config *config)
@@ -132,7 +139,8 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
 /* The second place of Q before keys, keys before rows: each row that shares a tile saves reading it once more. */
 static bool shrink(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (config->hopper.q_stages > 1)
+    const bool in_registers = tile_registers(problem, config) <= registers[consumers(config)].tiles;
+    if (in_registers && config->hopper.q_stages > 1)
         config->hopper.q_stages--;
     else if (!problem->b_c && config->b_c > CLA_PIECE)
         config->b_c -= CLA_PIECE;
@@ -188,7 +196,8 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, struct c
         error, CLATTN_NOTHING_FITS,
         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
         "%s with d = %d, d_v = %d: b_r is 64, 128 or 192, b_c a multiple of 16 up to 256, work_group_size "
-        "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory",
+        "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory, a "
+        "tile's scores and O the registers",
         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,
         problem->d_v);
 }

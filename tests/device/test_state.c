@@ -49,7 +49,7 @@ static bool check(struct forward_case forward, const char *skeleton)
     struct forward_arrays arrays;
     int64_t ends[MOST_CHUNKS];
     forward.problem.skeleton = skeleton;
-    if (!test_serves(&device, &forward.problem))
+    if (!state_serves(&device, forward.problem))
         return true;
     if (!forward_arrays_make(&forward, &arrays))
         return false;

@@ -61,7 +61,8 @@ static bool matrix;
 
 static bool watched(const struct cla_skeleton *skeleton)
 {
-    return matrix ? strstr(skeleton->name, "_emulated") != NULL : !strstr(skeleton->name, "_matrix");
+    const bool portable = !strstr(skeleton->name, "_matrix") && !strstr(skeleton->name, "_hopper");
+    return matrix ? strstr(skeleton->name, "_emulated") != NULL : portable;
 }
 
 /* A matrix skeleton multiplies 16-bit elements, and costs the interpreter half a minute where others take a second: one
@@ -110,9 +111,11 @@ static bool run_states(const struct forward_case *forward, struct forward_arrays
     struct state states[2] = {{0}};
     if (!state_open(&session, &device, forward, arrays))
         return false;
+    const bool packed = forward->problem.features & CLATTN_VARLEN;
+    const int64_t keys = packed ? arrays->score.total_kv : forward->shape.n_kv;
     const bool ran = state_begin(&session, &states[0]) && state_begin(&session, &states[1]) &&
                      state_accumulate(&session, &states[0], 0, 3) && state_accumulate(&session, &states[0], 3, 10) &&
-                     state_accumulate(&session, &states[1], 13, forward->shape.n_kv - 13) &&
+                     state_accumulate(&session, &states[1], 13, keys - 13) &&
                      state_merge(&session, &states[0], &states[1]) && state_finish(&session, &states[0]);
     state_free(&states[0]);
     state_free(&states[1]);

@@ -163,6 +163,12 @@ bool state_finish(struct state_session *session, const struct state *state)
            score_stage_intact(session->device, &session->score) && guards_intact(session, state);
 }
 
+bool state_serves(const struct test_device *device, struct clattn_problem problem)
+{
+    problem.pass = CLATTN_ACCUMULATE;
+    return test_serves(device, &problem);
+}
+
 void state_free(struct state *state)
 {
     if (state->buffer)

@@ -21,6 +21,9 @@ bool state_open(struct state_session *session, const struct test_device *device,
                 struct forward_arrays *arrays);
 void state_close(struct state_session *session);
 
+/* Whether the skeleton that the problem names, of whatever pass, accumulates. */
+bool state_serves(const struct test_device *device, struct clattn_problem problem);
+
 /* A new state, begun, between two guards of poison. */
 struct state {
     cl_mem parent, buffer;
