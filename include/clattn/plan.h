@@ -49,7 +49,7 @@ struct clattn_plan_stream {
 
 /* What was planned. */
 struct clattn_plan_info {
-    char skeleton[32];   /* the structure of the kernel: "forward_matrix", "forward_simt", ... */
+    char skeleton[32];   /* the structure of the kernel: "forward_hopper", "forward_simt", ... */
     int b_r;             /* rows of a query block */
     int b_c;             /* keys of a key block */
     int work_group_size; /* work-items that share a query block */

@@ -66,7 +66,7 @@ static const struct option_spec options[] = {
     INTEGER("n-kv", n_kv, 1, 1 << 30, "length of K and V"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_cpu or forward_matrix"),
+    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
     {.name = "json",

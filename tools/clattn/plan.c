@@ -37,7 +37,7 @@ static const struct option_spec options[] = {
     INTEGER("n-q", n_q, 1, INT64_MAX, "length of Q"),
     INTEGER("n-kv", n_kv, 1, INT64_MAX, "length of K and V"),
     TEXT("skeleton", "NAME", skeleton,
-         "take this kernel: forward_simt, forward_cpu or forward_matrix, or those of\n"
+         "take this kernel: forward_simt, _cpu, _matrix or _hopper, or those of\n"
          "gradients, backward_simt, ..."),
     INTEGER("b-r", b_r, 1, 65536, "take this many rows in a query block"),
     INTEGER("b-c", b_c, 1, 65536, "take this many keys in a key block"),

@@ -71,7 +71,7 @@ static const struct option_spec options[] = {
     TEXT("dbias", "FILE", outputs[RUN_D_BIAS], "by the bias, of its shape"),
     TEXT("dsink", "FILE", outputs[RUN_D_SINKS], "by the sinks"),
     DEVICE("where to run (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_cpu or forward_matrix"),
+    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
     TEXT("backward-skeleton", "NAME", backward_skeleton, "the same for gradients: backward_simt or backward_cpu"),
     FLAG("quiet", quiet, "no summary, no progress bar and no warnings"),
     FLAG("json", json, "print the summary as JSON to stdout"),
