@@ -273,15 +273,7 @@ CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoi
         operands.k_column = p.k.column;
         operands.v_row = p.v.row;
         operands.v_column = p.v.column;
-#pragma unroll 1
-        for (int i = row; i < min(row + 16, work.view.n_q); ++i) {
-            bool is_nan = false;
-#pragma unroll 1
-            for (int x = lane; x < CLATTN_D_V; x += MATRIX_LANES)
-                is_nan = is_nan || isnan(clattn_load(to.o + i * to.o_row + x * to.o_column));
-            if (matrix_any(is_nan))
-                matrix_repair_row(operands, to, i, work.key_end, lane, p, &work.view);
-        }
+        matrix_repair(operands, to, row, work.tile, work.key_end, lane, p, &work.view);
     }
 }
 #endif

@@ -343,7 +343,7 @@ static clattn_status stream_host(struct scene *scene)
     return status;
 }
 
-static clattn_status run_host_backward(struct scene *scene)
+static clattn_status host_backward(struct scene *scene, int64_t kv_chunk)
 {
     const struct pass_scene *pass = scene->pass;
     const struct forward_arrays *in = &pass->arrays.forward;
@@ -365,10 +365,21 @@ static clattn_status run_host_backward(struct scene *scene)
                                                    .d_bias = scene->output + at[D_BIAS],
                                                    .d_sinks = scene->output + at[D_SINKS],
                                                    .d_bias_layout = in->score.pair_at,
-                                                   .score = host_score_of(pass)};
+                                                   .score = host_score_of(pass),
+                                                   .kv_chunk = kv_chunk};
     const clattn_status status = clattn_host_backward(scene->host, &problem, &args);
     scene->done = !status;
     return status;
+}
+
+static clattn_status run_host_backward(struct scene *scene)
+{
+    return host_backward(scene, 0);
+}
+
+static clattn_status stream_host_backward(struct scene *scene)
+{
+    return host_backward(scene, 11);
 }
 
 /* Verdicts */
@@ -420,6 +431,11 @@ static const struct step host_backward_steps[] = {{"clattn_context_create", scen
                                                   {"clattn_host_backward", run_host_backward},
                                                   {"clattn_host_backward again", run_host_backward},
                                                   {0}};
+static const struct step backward_stream_steps[] = {{"clattn_context_create", scene_make_context},
+                                                    {"clattn_host_create", make_host},
+                                                    {"clattn_host_backward with kv_chunk", stream_host_backward},
+                                                    {"clattn_host_backward with kv_chunk again", stream_host_backward},
+                                                    {0}};
 static const struct step stream_steps[] = {{"clattn_context_create", scene_make_context},
                                            {"clattn_host_create", make_host},
                                            {"clattn_host_forward with kv_chunk", stream_host},
@@ -431,6 +447,8 @@ const struct scenario pass_scenarios[] = {
     {"backward", backward_steps, false, true, open_backward, close_pass, gradients_right},
     {"backward, host level", host_backward_steps, false, true, open_backward, close_pass, gradients_right},
     {"state", state_steps, false, true, open_state, close_pass, results_right},
+    {"gradients with keys in pieces, host level", backward_stream_steps, false, true, open_backward, close_pass,
+     gradients_right},
     {"keys in pieces, host level", stream_steps, false, true, open_state, close_pass, results_right},
 };
 const int pass_scenario_count = sizeof pass_scenarios / sizeof pass_scenarios[0];
