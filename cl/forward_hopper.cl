@@ -4,14 +4,18 @@
  * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_rows.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory, into
- * whichever of CLATTN_STAGES places is free. The others are consumers: each owns 64 query rows, with their outputs and softmax
+ * whichever of CLATTN_STAGES places is free. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax
  * state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and
  * adds P V; the product Q K^T of the next tile and P V of this one are under way together, and the weights of the next are
- * formed when its scores are there, while P V still runs. With CLATTN_TURNS two consumers take turns: one issues its
- * products while the other works on its scores.
+ * formed when its scores are there, while P V still runs. With CLATTN_TURNS consumers take turns: one issues its
+ * products while the others work on their scores.
  *
- * Work-groups stay: each takes rows number get_group_id(0), + get_num_groups(0), ... of all there are, so that the next rows' Q, K and
- * V arrive while results are written.
+ * Work-groups stay, and go from one block of rows to the next (hopper_next_rows) without a pause: the last values of one are formed
+ * together with the first scores of the next, whose Q has a place of its own, and O leaves by way of the old Q's place.
+ * With one place for Q (CLATTN_Q_STAGES 1) each block begins anew.
+ *
+ * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
+ * (common/matrix_repair.clh).
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
@@ -19,11 +23,21 @@
  *   CLATTN_B_R               64 * consumers
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
- *   CLATTN_STAGES            places for tiles, 2 or more
- *   CLATTN_TURNS             1: two consumers take turns; else 0
- *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
+ *   CLATTN_STAGES, CLATTN_Q_STAGES   places for tiles of K and V, 2 or more; for Q, 1 or 2
+ *   CLATTN_TURNS             1: consumers take turns, and there are more than one; else 0
+ *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  */
+#if !defined(CLATTN_KEY_PIECES) || !defined(CLATTN_VALUE_PIECES)
+#error "CLATTN_KEY_PIECES and CLATTN_VALUE_PIECES must be 1..16"
+#endif
+#if !defined(CLATTN_STAGES) || !defined(CLATTN_Q_STAGES) || !defined(CLATTN_TURNS)
+#error "CLATTN_STAGES must be 2 or more, CLATTN_Q_STAGES 1 or 2, CLATTN_TURNS 0 or 1"
+#endif
+#if !defined(CLATTN_PRODUCER_REGISTERS) || !defined(CLATTN_CONSUMER_REGISTERS)
+#error "CLATTN_PRODUCER_REGISTERS and CLATTN_CONSUMER_REGISTERS must be what setmaxnreg takes, or 0"
+#endif
+
 #define CONSUMERS (CLATTN_B_R / 64)
 #define PANELS(columns) (((columns) + HOPPER_PANEL - 1) / HOPPER_PANEL)
 #define ROW_PANELS (PANELS(CLATTN_D) > PANELS(CLATTN_D_V) ? PANELS(CLATTN_D) : PANELS(CLATTN_D_V))
@@ -48,7 +62,7 @@
 #define V_EMPTY(stage) (K_FULL(stage) + 24)
 #define HOPPER_LOCAL_BYTES K_FULL(CLATTN_STAGES)
 
-CLATTN_ASSERT(CLATTN_B_R % 64 == 0 && CONSUMERS >= 1 && CONSUMERS <= 4 && !CLATTN_STATE);
+CLATTN_ASSERT(CLATTN_B_R % 64 == 0 && CONSUMERS >= 1 && CONSUMERS <= 3 && !CLATTN_STATE);
 CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1));
 CLATTN_ASSERT(RT == 1 && CLATTN_KEYS == CLATTN_B_C && KT == CLATTN_KEY_PIECES && VT == CLATTN_VALUE_PIECES);
 CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_Q_STAGES >= 1);
