@@ -231,10 +231,10 @@ static clattn_status plan_without_wgmma(struct clattn_plan *plan, const char *re
 {
     struct clattn_capabilities without = plan->context->capabilities;
     without.nv_wgmma = false;
+    const char *refused = choice->skeleton->name;
     const clattn_status status = cla_plan(&without, &plan->problem, choice, &plan->info, error);
     if (!status)
-        cla_plan_step(&plan->info, "device", choice->config.b_r, choice->config.b_c, "without forward_hopper: %s",
-                      reason);
+        cla_plan_step(&plan->info, "device", choice->config.b_r, choice->config.b_c, "without %s: %s", refused, reason);
     return status;
 }
 
@@ -259,7 +259,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
                 refusal.reason);
         if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
             status = plan_without_record(plan, refusal.reason, &choice, error);
-        else if (choice.skeleton == &cla_forward_hopper && !cla_plan_is_forced(&plan->problem))
+        else if (choice.skeleton->retargeted && !cla_plan_is_forced(&plan->problem))
             status = plan_without_wgmma(plan, refusal.reason, &choice, error);
         else
             status =

@@ -262,16 +262,6 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
            !(problem->expected_n_q && problem->expected_n_q < FEWEST_ROWS) && find(capabilities, problem, &config);
 }
 
-/* What a device refuses here it refuses in any size: another skeleton takes over (src/attention/plan_build.c). */
-static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                      struct cla_config *config)
-{
-    (void)capabilities;
-    (void)problem;
-    (void)config;
-    return false;
-}
-
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     const struct {
@@ -311,7 +301,6 @@ const struct cla_skeleton cla_forward_hopper = {
     .choose = choose,
     .knobs = knobs,
     .adopt = adopt,
-    .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .define = define,

@@ -163,7 +163,7 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
 {
     const struct cla_config refused = choice->config;
     const bool forced = problem->b_r || problem->b_c || problem->work_group_size || problem->knobs;
-    if (forced || !choice->skeleton->step_down(capabilities, problem, &choice->config))
+    if (forced || !choice->skeleton->step_down || !choice->skeleton->step_down(capabilities, problem, &choice->config))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "%s with B_r = %d, B_c = %d and %d work-items does not fit the device (%s), and %s", choice->skeleton->name,

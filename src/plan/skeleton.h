@@ -88,7 +88,7 @@ struct cla_skeleton {
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
 
     /* Makes *config the next smaller one, for when the device's compiler shows that it does not fit after all. False:
-     * none. */
+     * none. NULL: what a device refuses it refuses in any size. */
     bool (*step_down)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config);
 
