@@ -39,7 +39,6 @@
 #endif
 
 #define CONSUMERS (CLATTN_B_R / 64)
-#define PANELS(columns) (((columns) + HOPPER_PANEL - 1) / HOPPER_PANEL)
 #define ROW_PANELS (PANELS(CLATTN_D) > PANELS(CLATTN_D_V) ? PANELS(CLATTN_D) : PANELS(CLATTN_D_V))
 #define Q_PANEL (CLATTN_B_R * 128)
 #define KV_PANEL (CLATTN_B_C * 128)
@@ -66,67 +65,6 @@ CLATTN_ASSERT(CLATTN_B_R % 64 == 0 && CONSUMERS >= 1 && CONSUMERS <= 3 && !CLATT
 CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1));
 CLATTN_ASSERT(RT == 1 && CLATTN_KEYS == CLATTN_B_C && KT == CLATTN_KEY_PIECES && VT == CLATTN_VALUE_PIECES);
 CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_Q_STAGES >= 1);
-
-/* A place among so many that are taken in turn, and how often it has been: tile number n takes stage n % stages, for the
- * (n / stages)th time, whose parity tells the phases of its barriers apart. */
-typedef struct {
-    int stage;
-    uint parity;
-} hopper_turn;
-
-CLATTN_INLINE hopper_turn hopper_first_turn(void)
-{
-    hopper_turn turn;
-    turn.stage = 0;
-    turn.parity = 0;
-    return turn;
-}
-
-CLATTN_INLINE hopper_turn hopper_next_turn(hopper_turn turn, const int stages)
-{
-    turn.stage++;
-    if (turn.stage == stages) {
-        turn.stage = 0;
-        turn.parity ^= 1;
-    }
-    return turn;
-}
-
-/* Brings tile_rows rows, from row `first` on, into a tile; the producer's items share the work. The barrier's phase is complete when
- * all of it is there. */
-CLATTN_INLINE void hopper_fill(matrix_source s, int first, const int tile_rows, const int columns, matrix_address tile,
-                               matrix_address barrier_at, int lid)
-{
-    const int chunks = MATRIX_PIECES(columns) * 2, total = tile_rows * chunks, present = s.rows - first;
-    if (s.whole) {
-        /* An item keeps its column and steps down the rows; with an odd number of columns some items have none. */
-        const int across = chunks <= 2 ? 2 : chunks <= 4 ? 4 : chunks <= 8 ? 8 : chunks <= 16 ? 16 : 32;
-        const int step = HOPPER_ITEMS / across, chunk = lid % across;
-        const int bytes = columns % 16 == 0 ? 16 : clamp(2 * columns - 16 * chunk, 0, 16);
-        int row = lid / across;
-        __global const ushort *from = s.base + (first + row) * s.row + chunk * 8;
-        matrix_address to = tile + chunk / 8 * (tile_rows * 128) + row * 128;
-        UNROLL for (int i = 0; i < (tile_rows + step - 1) / step; ++i)
-        {
-            if ((chunks == across || chunk < chunks) && (tile_rows % step == 0 || row < tile_rows))
-                matrix_copy16(to + (chunk % 8 ^ row % 8) * 16, from, row < present ? bytes : 0);
-            row += step;
-            from += step * s.row;
-            to += step * 128;
-        }
-        hopper_arrive_copied(barrier_at);
-    } else {
-        /* Element by element, neighbouring items taking neighbouring columns. */
-#pragma unroll 1
-        for (int n = lid; n < 8 * total; n += HOPPER_ITEMS) {
-            const int row = n / (8 * chunks), x = n - row * (8 * chunks);
-            matrix_put(tile + (x / 64 * (tile_rows * 128) + row * 128 + (x / 8 % 8 ^ row % 8) * 16 + x % 8 * 2),
-                       row < present && x < columns ? s.base[(first + row) * s.row + x * s.column] : (ushort)0);
-        }
-        hopper_publish();
-        hopper_arrive(barrier_at);
-    }
-}
 
 typedef struct {
     __global const clattn_storage *q, *k, *v;
@@ -232,11 +170,6 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
     UNROLL for (int c = 0; c < KT; ++c)
         HOPPER_PRODUCT_AS_IT_LIES(CLATTN_VALUE_PIECES, out[0], weights[c], right + (ulong)(c * 2048 / 16));
     hopper_commit();
-}
-
-CLATTN_INLINE void hopper_release(matrix_address barrier_at, int lane)
-{
-    hopper_arrive_if(lane == 0, barrier_at);
 }
 
 /* Scores to weights, in place. Whether O must shrink. */
