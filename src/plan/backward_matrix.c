@@ -190,11 +190,33 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     return fit(capabilities, problem, config);
 }
 
-/* For 16 x 16 pairs, in products of 16 x 16 pieces: 7 where d and d_v are one piece, with what a tile costs beside. */
-static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+/* For 16 x 16 pairs, in products of 16 x 16 pieces, as forward_matrix's: products wait for operands where more than
+ * half a load comes to each; an operand of the moving side serves the sub-group's tiles, one of the fixed side, unless
+ * it stays in registers, a slice. Then what a pair costs beside products, what a tile costs whatever the rows that
+ * share it, and a second stage that is not there. */
+static double side_estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                            const struct cla_config *config, int side)
 {
-    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
-    return 4 * d + 3 * d_v + 8 + 16 * (d + d_v) * (1.0 / config->b_r + 1.0 / config->b_c);
+    const struct cla_backward_side *at = &config->backward_matrix.side[side];
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = fixed_rows(config, side);
+    const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
+    const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config));
+    const double fixed_loads = at->fixed_registers ? 0 : scores * CLA_PIECE / at->slice;
+    const double loads = (products / tiles + fixed_loads) * 617 / 465;
+    const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
+    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
+    const double waiting =
+        config->backward_matrix.compute_capability
+            ? cla_matrix_waiting((int)side_words(problem, config, side), config->work_group_size, most_groups)
+            : 1;
+    return ((products > loads ? products : loads) + 4 + 16 * (d + d_v) / rows + 32.0 / at->moving) * waiting *
+           (at->stages == 1 ? 1.07 : 1);
+}
+
+static double estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                       const struct cla_config *config)
+{
+    return side_estimate(limits, problem, config, DQ) + side_estimate(limits, problem, config, DK_DV);
 }
 
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -216,7 +238,8 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
 {
     const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
-    info->estimate = estimate(problem, config);
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    info->estimate = estimate(&limits, problem, config);
     cla_plan_step(
         info, "sub-groups", config->b_r, config->b_c,
         "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
@@ -225,8 +248,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "the fixed side, and the moving one %s (dQ) and %s (dK, dV): %llu of %llu bytes",
                   dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
-                  (unsigned long long)local_bytes(problem, config),
-                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
 }
 
 static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

@@ -10,8 +10,8 @@ enum {
 };
 
 /* Rows or keys of a block, and work-items (0: as planned). */
-static const int sides[] = {8, 16, 32, 48, 64, 96, 128, 192, 256}, groups[] = {0, 32, 64, 128, 256, 384, 512};
-enum { SIDES = sizeof sides / sizeof *sides, GROUPS = sizeof groups / sizeof *groups };
+static const int sides[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0}, groups[] = {0, 32, 64, 128, 256, 384, 512};
+enum { GROUPS = sizeof groups / sizeof *groups };
 
 struct found {
     struct cla_config config;
@@ -80,15 +80,26 @@ static void collect(struct collection *all, const struct clattn_problem *problem
         add(all, &config, info.estimate);
 }
 
+/* What is tried of a size: what a problem forces alone, else the list. */
+static const int *tried(int forced, const int *list, int buffer[2])
+{
+    buffer[0] = forced;
+    buffer[1] = 0;
+    return forced ? buffer : list;
+}
+
 static void collect_grid(struct collection *all, const struct clattn_problem *problem)
 {
-    for (int r = 0; r < (problem->b_r ? 1 : SIDES); r++) {
+    int one_row[2], one_key[2];
+    const int *rows = tried(problem->b_r, sides, one_row), *first_rows = rows;
+    const int *all_keys = tried(problem->b_c, all->skeleton->tried_keys ? all->skeleton->tried_keys : sides, one_key);
+    for (; *rows; rows++) {
         struct clattn_problem forced = *problem;
-        forced.b_r = problem->b_r ? problem->b_r : sides[r];
-        if (!problem->b_r && problem->expected_n_q && forced.b_r >= 2 * problem->expected_n_q && r)
+        forced.b_r = *rows;
+        if (!problem->b_r && problem->expected_n_q && *rows >= 2 * problem->expected_n_q && rows > first_rows)
             continue;
-        for (int c = 0; c < (problem->b_c ? 1 : SIDES); c++) {
-            forced.b_c = problem->b_c ? problem->b_c : sides[c];
+        for (const int *keys = all_keys; *keys; keys++) {
+            forced.b_c = *keys;
             for (int g = 0; g < (problem->work_group_size ? 1 : GROUPS); g++) {
                 forced.work_group_size = problem->work_group_size ? problem->work_group_size : groups[g];
                 collect(all, &forced);

@@ -202,28 +202,11 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
 }
 
-enum {
-    MOST_WORDS = 255,       /* registers of an item: what does not fit goes through device memory */
-    UNIT_REGISTERS = 65536, /* of a compute unit, */
-    UNIT_ITEMS = 2048,      /* which holds so many items */
-    BUSY_SUB_GROUPS = 8     /* and needs so many sub-groups to hide what they wait for */
-};
-
-/* How much longer a compute unit takes since its sub-groups are few, or all of one group, whose barriers they wait at
- * together; and since registers spill. Of local memory it asks nothing: more of it must not make a choice look worse. 1
- * in the emulation. */
+/* Of local memory it asks nothing: more of it must not make a choice look worse. 1 in the emulation. */
 static double waiting(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    if (!config->matrix.compute_capability)
-        return 1;
-    const int words = (int)(private_bytes(problem, config) / 4), items = group_size(config);
-    const int held = words > MOST_WORDS ? MOST_WORDS : words;
-    int groups = UNIT_REGISTERS / (held * items);
-    groups = UNIT_ITEMS / items < groups ? UNIT_ITEMS / items : groups;
-    groups = groups < 1 ? 1 : groups;
-    const int sub_groups = groups * items / config->matrix.lanes;
-    return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
-           (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
+    const int words = (int)(private_bytes(problem, config) / 4);
+    return config->matrix.compute_capability ? cla_matrix_waiting(words, group_size(config), CLA_UNIT_ITEMS) : 1;
 }
 
 /* For 16 x 16 scores, in products of 16 x 16 pieces. Products wait for operands where more than half a load comes to

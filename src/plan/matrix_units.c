@@ -84,3 +84,21 @@ struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *
     return (struct cla_matrix_limits){.local_bytes = local > ADDED_BYTES ? local - ADDED_BYTES : 0,
                                       .items = first && first < items ? first : items};
 }
+
+enum {
+    MOST_WORDS = 255,       /* registers of an item: what does not fit goes through device memory */
+    UNIT_REGISTERS = 65536, /* of a compute unit, */
+    BUSY_SUB_GROUPS = 8     /* which needs so many sub-groups to hide what they wait for */
+};
+
+double cla_matrix_waiting(int words, int items, int most_groups)
+{
+    const int held = words > MOST_WORDS ? MOST_WORDS : words;
+    int groups = UNIT_REGISTERS / (held * items);
+    groups = CLA_UNIT_ITEMS / items < groups ? CLA_UNIT_ITEMS / items : groups;
+    groups = most_groups < groups ? most_groups : groups;
+    groups = groups < 1 ? 1 : groups;
+    const int sub_groups = groups * items / CLA_NVIDIA_LANES;
+    return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
+           (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
+}

@@ -38,4 +38,12 @@ struct cla_matrix_limits {
 };
 struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities);
 
+/* How much longer a compute unit takes since its sub-groups are few, or all of one group, whose barriers they wait at
+ * together; and since registers spill. An item takes `words` of them; local memory lets a unit hold `most_groups`. */
+double cla_matrix_waiting(int words, int items, int most_groups);
+
+enum {
+    CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */
+};
+
 #endif

@@ -80,6 +80,9 @@ struct cla_skeleton {
     clattn_status (*choose)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
 
+    /* Values of b_c that are worth a measurement, ended by 0 (NULL: those of src/plan/candidates.c). */
+    const int *tried_keys;
+
     /* What may be chosen beside the block sizes (NULL: nothing). Then `adopt` takes a configuration of which every knob
      * may have been set from outside: it checks all of it, as nothing else does after it, and fills `info` as choose()
      * would. CLATTN_NOTHING_FITS with the numbers where it does not fit. */

@@ -101,6 +101,39 @@ static void lists_are_whole_on_every_device(void **state)
             }
 }
 
+/* A search gives up after some candidates that are no better: on tensor cores those that a model can tell to be worse,
+ * since they spill registers or are mere slivers, must not come first. */
+static void what_leads_a_list_is_worth_a_measurement(void **state)
+{
+    (void)state;
+    enum { FIRST = 20, WORDS = 255 };
+    static struct clattn_plan_info infos[CAPACITY];
+    struct clattn_capabilities capabilities = tensor_cores();
+    for (int wgmma = 0; wgmma < 2; wgmma++)
+        for (int d = 64; d <= 128; d += 64)
+            for (int pass = CLATTN_FORWARD; pass <= (wgmma ? CLATTN_FORWARD : CLATTN_BACKWARD); pass++) {
+                struct clattn_problem problem;
+                const struct clattn_problem wanted = {.pass = (enum clattn_pass)pass,
+                                                      .dtype = CLATTN_FP16,
+                                                      .d = d,
+                                                      .expected_n_q = 4096,
+                                                      .expected_n_kv = 4096};
+                int count = 0, sizes = 1;
+                capabilities.nv_wgmma = wgmma;
+                assert_int_equal(cla_problem_resolve(&wanted, &problem, &error), CLATTN_SUCCESS);
+                assert_int_equal(cla_candidates(&capabilities, &problem, infos, CAPACITY, &count, &error), 0);
+                assert_true(count >= FIRST);
+                for (int i = 0; i < FIRST; i++) {
+                    if (infos[i].private_bytes > 4 * WORDS || infos[i].b_r < 32 || infos[i].b_c < 32)
+                        fail_msg("d %d, %s: number %d is %d x %d of %d items with %s", d, infos[i].skeleton, i,
+                                 infos[i].b_r, infos[i].b_c, infos[i].work_group_size, infos[i].knobs);
+                    sizes += i && (infos[i].b_r != infos[i - 1].b_r || infos[i].b_c != infos[i - 1].b_c);
+                }
+                assert_true(sizes >= 5); /* different ones, too */
+                assert_true(infos[1].estimate > 0.85 * infos[0].estimate);
+            }
+}
+
 static void forced_choices_are_in_every_entry(void **state)
 {
     (void)state;
@@ -159,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_whole_on_every_device),
+        cmocka_unit_test(what_leads_a_list_is_worth_a_measurement),
         cmocka_unit_test(forced_choices_are_in_every_entry),
         cmocka_unit_test(knobs_from_outside_are_checked),
     };
