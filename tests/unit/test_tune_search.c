@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The search on a made-up device, whose costs, noise, failures and clock are known. */
+#include "failure.h"
 #include "random.h"
 #include "support/unit.h"
+#include "tune_prior.h"
 #include "tune_search.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A device of so many candidates: what each truly costs, and what befalls it. */
@@ -275,6 +278,53 @@ static void what_is_known_is_not_measured_first(void **state)
     assert_true(device.ms[search.best] <= 1.02 * device.ms[fastest(&device, COUNT)]);
 }
 
+static struct clattn_plan_info made_candidate(int b_r)
+{
+    struct clattn_plan_info info = {.b_r = b_r, .b_c = 64, .work_group_size = 1};
+    strcpy(info.skeleton, "forward_cpu");
+    snprintf(info.knobs, sizeof info.knobs, "micro=%d", b_r % 3);
+    return info;
+}
+
+/* What won in a class comes right after the planner's choice in the next one that is alike, and in no other. */
+static void what_won_before_is_tried_first(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    static const double scores[COUNT] = {1, 0.98, 1.2, 0.9, 0.95, 0.99};
+    static struct tune_prior prior;
+    struct clattn_plan_info candidates[COUNT], ordered[COUNT];
+    const struct tune_problem first = {.dtype = CLATTN_FP16, .d = 64, .d_v = 64, .n_q = 1024, .n_kv = 1024};
+    struct tune_problem next = {.dtype = CLATTN_BF16, .d = 64, .d_v = 64, .causal = true, .n_q = 4096, .n_kv = 4096};
+    struct tune_search search = {.count = COUNT, .base_ms = 3, .best = 3};
+    for (int i = 0; i < COUNT; i++) {
+        candidates[i] = made_candidate(16 * (i + 1));
+        search.items[i] = (struct tune_item){.tried = true, .score = scores[i]};
+    }
+    search.items[4].state = CLATTN_TUNING_WRONG;
+    tune_prior_learn(&prior, &first, &search, candidates);
+    memcpy(ordered, candidates, sizeof ordered);
+    tune_prior_order(&prior, &next, ordered, COUNT);
+    static const int wanted[COUNT] = {0, 3, 1, 5, 2, 4};
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(ordered[i].b_r, candidates[wanted[i]].b_r);
+    tune_prior_note(&prior, &next, &candidates[2]); /* the latest comes first, however often it is noted */
+    tune_prior_note(&prior, &first, &candidates[2]);
+    memcpy(ordered, candidates, sizeof ordered);
+    tune_prior_order(&prior, &next, ordered, COUNT);
+    assert_true(ordered[0].b_r == 16 && ordered[1].b_r == candidates[2].b_r && ordered[2].b_r == candidates[3].b_r);
+    next.dtype = CLATTN_FP32;
+    memcpy(ordered, candidates, sizeof ordered);
+    tune_prior_order(&prior, &next, ordered, COUNT);
+    assert_memory_equal(ordered, candidates, sizeof ordered);
+    for (int i = 0; i < 3 * TUNE_LIKED; i++) { /* only so many are remembered, and the last is */
+        const struct clattn_plan_info one = made_candidate(1000 + i);
+        tune_prior_note(&prior, &first, &one);
+    }
+    assert_int_equal(prior.count, TUNE_LIKED);
+    assert_int_equal(prior.items[0].candidate.b_r, 1000 + 3 * TUNE_LIKED - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +337,7 @@ int main(void)
         cmocka_unit_test(other_work_does_not_win),
         cmocka_unit_test(an_interrupt_keeps_what_was_found),
         cmocka_unit_test(what_is_known_is_not_measured_first),
+        cmocka_unit_test(what_won_before_is_tried_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

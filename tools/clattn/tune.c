@@ -179,7 +179,7 @@ static int tune_classes(struct tune_job *job, const struct tune_list *list, json
             break;
         }
         snprintf(position, sizeof position, "%d/%d", i + 1, list->count);
-        status = tune_class(job, &list->items[i], left / (list->count - i), position, outcome, failure);
+        status = tune_class(job, &list->items[i], left * tune_list_share(list, i), position, outcome, failure);
         progress_clear(&job->progress);
         struct failure saving;
         const int saved = save(job, outcome, &saving);

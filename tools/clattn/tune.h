@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_TUNE_H
 
 #include "progress.h"
+#include "tune_prior.h"
 #include "tune_worker.h"
 #include <jansson.h>
 
@@ -28,6 +29,9 @@ bool tune_list_create(struct tune_list *list, const struct values *values,
                       const struct clattn_capabilities *capabilities);
 void tune_list_destroy(struct tune_list *list);
 
+/* The share of the time left that item `index` may have: twice that of others where its programs are new. */
+double tune_list_share(const struct tune_list *list, int index);
+
 /* "forward, fp32, d 64, causal, n 1024" */
 void tune_problem_name(const struct tune_problem *problem, char *text, size_t size);
 
@@ -48,6 +52,7 @@ struct tune_job {
     struct clattn_capabilities facts;   /* what candidates are made from */
     struct clattn_capabilities present; /* what the device says itself: records are keyed by this */
     clattn_tuning *known;               /* of --resume; NULL: nothing */
+    struct tune_prior prior;            /* what did well in the classes before */
     struct progress progress;
     double start, budget; /* seconds; of child_clock() */
 };

@@ -24,24 +24,12 @@ static bool stopped(void *user)
     return context->status || *context->job->remote.stop;
 }
 
-static struct tune_candidate candidate_of(const struct clattn_plan_info *info)
-{
-    struct tune_candidate candidate;
-    memset(&candidate, 0, sizeof candidate);
-    snprintf(candidate.skeleton, sizeof candidate.skeleton, "%s", info->skeleton);
-    snprintf(candidate.knobs, sizeof candidate.knobs, "%s", info->knobs);
-    candidate.b_r = info->b_r;
-    candidate.b_c = info->b_c;
-    candidate.work_group_size = info->work_group_size;
-    return candidate;
-}
-
 static struct tune_answer measure(void *user, const struct tune_request *request)
 {
     struct context *context = user;
     struct tune_answer answer = {.runs = 0};
-    const struct tune_candidate candidate = candidate_of(&context->outcome->candidates[request->index]);
-    const struct tune_candidate base = candidate_of(&context->outcome->candidates[0]);
+    const struct tune_candidate candidate = tune_candidate_of(&context->outcome->candidates[request->index]);
+    const struct tune_candidate base = tune_candidate_of(&context->outcome->candidates[0]);
     char *reason = context->outcome->reasons[request->index];
     context->status = tune_remote_measure(&context->job->remote, &context->outcome->problem, &candidate, &base, request,
                                           (double)context->job->values->deadline, &answer, reason,
@@ -94,6 +82,8 @@ static bool take_known(const struct tune_job *job, const struct clattn_problem *
         if (found)
             outcome->search.items[i] = (struct tune_item){
                 .tried = true, .known = true, .state = record.state, .runs = record.runs, .ms = record.ms};
+        if (found && record.best)
+            outcome->search.best = i;
         all = all && found;
     }
     return all;
@@ -111,6 +101,7 @@ int tune_class(struct tune_job *job, const struct tune_problem *problem, double 
         clattn_tuning_candidates(&job->facts, &library, outcome->candidates, TUNE_MOST, &outcome->count);
     if (code)
         return fail_library(failure, "candidates", code);
+    tune_prior_order(&job->prior, problem, outcome->candidates, outcome->count);
     outcome->search = (struct tune_search){.count = outcome->count,
                                            .budget = seconds,
                                            .deadline = (double)job->values->deadline,
@@ -121,8 +112,12 @@ int tune_class(struct tune_job *job, const struct tune_problem *problem, double 
                                            .user = &context,
                                            .best = -1};
     outcome->skipped = take_known(job, &library, outcome);
-    if (!outcome->skipped)
+    if (outcome->skipped && outcome->search.best > 0) {
+        tune_prior_note(&job->prior, problem, &outcome->candidates[outcome->search.best]);
+    } else if (!outcome->skipped) {
         tune_search_run(&outcome->search);
+        tune_prior_learn(&job->prior, problem, &outcome->search, outcome->candidates);
+    }
     outcome->search.user = NULL;
     return context.status;
 }

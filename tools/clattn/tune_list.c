@@ -71,6 +71,27 @@ bool tune_list_create(struct tune_list *list, const struct values *values,
     return enough;
 }
 
+/* A length changes no program: where a class has had them compiled, the next needs less time. */
+static int weight(const struct tune_list *list, int index)
+{
+    const struct tune_problem *item = &list->items[index];
+    for (int i = 0; i < index; i++) {
+        const struct tune_problem *before = &list->items[i];
+        if (before->pass == item->pass && before->dtype == item->dtype && before->d == item->d &&
+            before->d_v == item->d_v && before->causal == item->causal)
+            return 1;
+    }
+    return 2;
+}
+
+double tune_list_share(const struct tune_list *list, int index)
+{
+    double all = 0;
+    for (int i = index; i < list->count; i++)
+        all += weight(list, i);
+    return weight(list, index) / all;
+}
+
 void tune_list_destroy(struct tune_list *list)
 {
     free(list->items);
