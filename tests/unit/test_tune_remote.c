@@ -7,6 +7,7 @@
 #include "clinfo_fields.h"
 #include "clinfo_run.h"
 #include "support/unit.h"
+#include "tune_ahead.h"
 #include "tune_wire.h"
 #include "tune_worker.h"
 #include <signal.h>
@@ -98,6 +99,21 @@ static void measure(const json_t *request)
     say(wire_measured(&measured));
 }
 
+/* A file is left where a program would be. */
+static void build(const json_t *request)
+{
+    struct tune_problem problem;
+    struct tune_candidate candidate, base;
+    struct tune_request asked;
+    if (!wire_read_measure(request, &problem, &candidate, &base, &asked) || problem.d != 64)
+        exit(9);
+    befall(candidate.skeleton);
+    FILE *file = fopen(candidate.knobs, "w");
+    if (!file || fclose(file))
+        exit(9);
+    say(json_pack("{s:b}", "built", true));
+}
+
 static int play_worker(void)
 {
     char *line = NULL;
@@ -117,6 +133,8 @@ static int play_worker(void)
         else if (!strcmp(operation, "devices"))
             say(json_pack("{s:[{s:i, s:i, s:o}]}", "devices", "platform", 1, "device", 2, "capabilities",
                           wire_capabilities(&capabilities)));
+        else if (!strcmp(operation, "build"))
+            build(request);
         else
             measure(request);
         json_decref(request);
@@ -252,6 +270,67 @@ static void time_and_the_user_end_it_without_blame(void **state)
     tune_remote_close(&remote);
 }
 
+/* --- programs ahead of time */
+
+static char built[] = "/tmp/clattn-test-built-XXXXXX";
+
+static bool ask_ahead(struct tune_ahead *ahead, const char *how)
+{
+    const struct tune_remote remote = {.memory_bytes = MEMORY};
+    struct tune_candidate candidate = {.b_r = 32, .b_c = 16, .work_group_size = 1};
+    snprintf(candidate.skeleton, sizeof candidate.skeleton, "%s", how);
+    snprintf(candidate.knobs, sizeof candidate.knobs, "%s", built);
+    return tune_ahead_build(ahead, &remote, &problem, &candidate);
+}
+
+/* As soon as one has nothing to do, and within so many seconds. */
+static bool ask_ahead_within(struct tune_ahead *ahead, const char *how, double seconds)
+{
+    for (const double start = child_clock(); child_clock() - start < seconds; usleep(5000))
+        if (ask_ahead(ahead, how))
+            return true;
+    return false;
+}
+
+static bool is_built_within(double seconds)
+{
+    for (const double start = child_clock(); child_clock() - start < seconds; usleep(5000))
+        if (!unlink(built))
+            return true;
+    return false;
+}
+
+static void programs_are_made_ahead_by_processes_that_may_die(void **state)
+{
+    (void)state;
+    static struct tune_ahead ahead = {.count = 2, .deadline = 60}, none;
+    const int file = mkstemp(built);
+    assert_true(file >= 0 && !close(file) && !unlink(built));
+    assert_false(ask_ahead(&none, "good"));
+    assert_true(ask_ahead(&ahead, "hang"));
+    assert_true(ask_ahead(&ahead, "good"));
+    assert_true(is_built_within(20));
+    const pid_t good = ahead.builders[1].child.pid;
+    assert_true(ask_ahead_within(&ahead, "hang", 20)); /* the good one, which is the only one with nothing to do */
+    assert_true(good && ahead.builders[1].child.pid == good);
+    assert_false(ask_ahead(&ahead, "good"));
+    ahead.deadline = 0; /* both have taken too long now, and are replaced */
+    assert_true(ask_ahead_within(&ahead, "good", 20));
+    assert_true(is_built_within(20));
+    ahead.deadline = 60;
+    static const char *const ends[] = {"crash", "exit", "fill", "nonsense", "crash", "crash"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!SANITIZED || strcmp(ends[i], "fill") != 0)
+            assert_true(ask_ahead_within(&ahead, ends[i], 20));
+    ahead.deadline = 0;
+    assert_true(ask_ahead_within(&ahead, "good", 20));
+    assert_true(is_built_within(20));
+    tune_ahead_close(&ahead);
+    tune_ahead_close(&ahead);
+    assert_int_equal(ahead.builders[0].child.pid, 0);
+    assert_int_equal(tune_ahead_default(true), 0);
+}
+
 /* --- clinfo */
 
 static char directory[] = "/tmp/clattn-test-clinfo-XXXXXX";
@@ -348,6 +427,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_bad_worker_is_outlived),
         cmocka_unit_test(what_no_candidate_can_help_is_a_failure),
         cmocka_unit_test(time_and_the_user_end_it_without_blame),
+        cmocka_unit_test(programs_are_made_ahead_by_processes_that_may_die),
         cmocka_unit_test(clinfo_is_run_or_its_want_reported),
         cmocka_unit_test(devices_are_matched_by_what_they_are),
     };

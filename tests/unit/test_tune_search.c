@@ -308,8 +308,9 @@ static void what_won_before_is_tried_first(void **state)
     static const int wanted[COUNT] = {0, 3, 1, 5, 2, 4};
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(ordered[i].b_r, candidates[wanted[i]].b_r);
-    tune_prior_note(&prior, &next, &candidates[2]); /* the latest comes first, however often it is noted */
-    tune_prior_note(&prior, &first, &candidates[2]);
+    const struct tune_candidate third = tune_candidate_of(&candidates[2]);
+    tune_prior_note(&prior, &next, &third); /* the latest comes first, however often it is noted */
+    tune_prior_note(&prior, &first, &third);
     memcpy(ordered, candidates, sizeof ordered);
     tune_prior_order(&prior, &next, ordered, COUNT);
     assert_true(ordered[0].b_r == 16 && ordered[1].b_r == candidates[2].b_r && ordered[2].b_r == candidates[3].b_r);
@@ -318,11 +319,56 @@ static void what_won_before_is_tried_first(void **state)
     tune_prior_order(&prior, &next, ordered, COUNT);
     assert_memory_equal(ordered, candidates, sizeof ordered);
     for (int i = 0; i < 3 * TUNE_LIKED; i++) { /* only so many are remembered, and the last is */
-        const struct clattn_plan_info one = made_candidate(1000 + i);
+        const struct clattn_plan_info info = made_candidate(1000 + i);
+        const struct tune_candidate one = tune_candidate_of(&info);
         tune_prior_note(&prior, &first, &one);
     }
     assert_int_equal(prior.count, TUNE_LIKED);
     assert_int_equal(prior.items[0].candidate.b_r, 1000 + 3 * TUNE_LIKED - 1);
+}
+
+/* What a file says was best on the device, and no more of it. */
+static void what_a_file_says_is_recalled(void **state)
+{
+    (void)state;
+    static struct tune_prior prior;
+    static const struct {
+        const char *device;
+        int b_r;
+        bool best;
+    } rows[] = {{"P / D", 16, false}, {"P / D", 32, true}, {"P / E", 48, true}};
+    struct clattn_plan_info candidates[3];
+    const struct tune_problem problem = {.dtype = CLATTN_FP16, .d = 64, .d_v = 64, .n_q = 4096, .n_kv = 4096};
+    clattn_tuning *records = NULL;
+    assert_int_equal(clattn_tuning_create(&records), CLATTN_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        candidates[i] = made_candidate(rows[i].b_r);
+        struct clattn_tuning_record record = {.driver = "1",
+                                              .kernels = "*",
+                                              .dtype = CLATTN_FP16,
+                                              .d = 64,
+                                              .d_v = 64,
+                                              .n_q_up_to = 1024,
+                                              .n_kv_up_to = 1024,
+                                              .skeleton = "forward_cpu",
+                                              .b_r = rows[i].b_r,
+                                              .b_c = 64,
+                                              .work_group_size = 1,
+                                              .ms = 1,
+                                              .runs = 3,
+                                              .best = rows[i].best};
+        strcpy(record.device, rows[i].device);
+        strcpy(record.knobs, candidates[i].knobs);
+        assert_int_equal(clattn_tuning_add(records, &record), CLATTN_SUCCESS);
+    }
+    tune_prior_recall(&prior, records, "P / D");
+    assert_int_equal(prior.count, 1);
+    const struct clattn_plan_info wanted = candidates[1];
+    candidates[1] = candidates[2];
+    candidates[2] = wanted;
+    tune_prior_order(&prior, &problem, candidates, 3);
+    assert_int_equal(candidates[1].b_r, 32);
+    clattn_tuning_destroy(&records);
 }
 
 int main(void)
@@ -338,6 +384,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_keeps_what_was_found),
         cmocka_unit_test(what_is_known_is_not_measured_first),
         cmocka_unit_test(what_won_before_is_tried_first),
+        cmocka_unit_test(what_a_file_says_is_recalled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

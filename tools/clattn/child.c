@@ -205,6 +205,33 @@ enum child_result child_ask(struct child *child, const char *request, double dea
     return CHILD_OK;
 }
 
+bool child_tell(struct child *child, const char *request)
+{
+    if (send(child, request, strlen(request)) && send(child, "\n", 1))
+        return true;
+    finish(child, true);
+    return false;
+}
+
+int child_hear(struct child *child)
+{
+    int lines = 0;
+    char text[4096];
+    struct pollfd ready = {.fd = child->from, .events = POLLIN};
+    while (poll(&ready, 1, 0) > 0) {
+        const ssize_t count = read(child->from, text, sizeof text);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0) {
+            finish(child, true);
+            return -1;
+        }
+        for (ssize_t i = 0; i < count; i++)
+            lines += text[i] == '\n';
+    }
+    return lines;
+}
+
 enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size)
 {
     const double until = child_clock() + deadline_seconds;

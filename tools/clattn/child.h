@@ -38,6 +38,12 @@ bool child_start(const struct child_spec *spec, struct child *child);
 enum child_result child_ask(struct child *child, const char *request, double deadline_seconds,
                             const volatile sig_atomic_t *stop, char **answer);
 
+/* Sends a request whose answer is not waited for. False where it cannot be sent: there is no child any more. */
+bool child_tell(struct child *child, const char *request);
+
+/* Drops the lines that a child has said by now, and counts them; -1: it has ended, and there is no child any more. */
+int child_hear(struct child *child);
+
 /* Everything that a child says until it ends. *text is malloc'ed and terminated; CHILD_OK where it exits with 0. */
 enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size);
 

@@ -47,6 +47,9 @@ static const struct option_spec options[] = {
     INTEGER("memory", memory, 64, 1 << 30,
             "MiB that the measuring process may take beyond what it has at its start (default: half\n"
             "of the machine's, at most 8192)"),
+    INTEGER("builders", builders, 0, TUNE_MOST_BUILDERS,
+            "processes that compile ahead (default: half of the processors, at most 8; none where the\n"
+            "device is the CPU)"),
     FLAG("json", json, "print an array of results as JSON"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     END_OF_OPTIONS,
@@ -197,18 +200,41 @@ static int tune_classes(struct tune_job *job, const struct tune_list *list, json
     return !status && wrong ? STATUS_MISMATCH : status;
 }
 
-/* Nobody wants to hear at the end that the file cannot be used: nothing is added to it before anything is measured. */
+/* Nobody wants to hear at the end that the file cannot be used: nothing is added to it before anything is measured.
+ * Then there is a file, and what it says was best is where the search begins. */
 static int try_file(struct tune_job *job, struct failure *failure)
 {
     clattn_tuning *nothing = NULL, *known = NULL;
+    struct clattn_tuning_record here;
+    const struct clattn_problem any = {.d = 64};
+    struct clattn_plan_info info;
     clattn_status code = clattn_tuning_create(&nothing);
     if (!code)
         code = clattn_tuning_save(nothing, job->values->db);
-    if (!code && job->values->resume)
+    if (!code)
         code = clattn_tuning_load(&known, job->values->db);
-    job->known = known;
     clattn_tuning_destroy(&nothing);
-    return code ? fail_file(code, failure) : STATUS_OK;
+    if (code)
+        return fail_file(code, failure);
+    if (!clattn_plan_preview(&job->present, &any, &info) && !clattn_tuning_describe(&job->present, &any, &info, &here))
+        tune_prior_recall(&job->prior, known, here.device);
+    if (job->values->resume)
+        job->known = known;
+    else
+        clattn_tuning_destroy(&known);
+    return STATUS_OK;
+}
+
+static void prepare_ahead(struct tune_job *job)
+{
+    const bool cpu = job->present.type == CLATTN_DEVICE_CPU;
+    struct tune_ahead *ahead = &job->ahead;
+    ahead->count = job->values->builders >= 0 ? (int)job->values->builders : tune_ahead_default(cpu);
+    ahead->deadline = (double)job->values->deadline;
+    if (ahead->count > 0 && !tune_ahead_is_possible()) {
+        ahead->count = 0;
+        warn(job->values, "nothing is compiled ahead%s%s", ": the cache of compiled programs is switched off", "");
+    }
 }
 
 static int tune_here(struct tune_job *job, const struct clinfo_devices *here, int index,
@@ -230,6 +256,7 @@ static int tune_here(struct tune_job *job, const struct clinfo_devices *here, in
                  job->present.device_name, job->present.platform_name);
         tune_print_head(title);
     }
+    prepare_ahead(job);
     progress_start(&job->progress, 1, job->values->quiet);
     status = tune_classes(job, &list, rows, failure);
     tune_list_destroy(&list);
@@ -286,6 +313,7 @@ static int tune(const struct values *values, json_t *rows, struct failure *failu
         status = tune_here(&job, &here, index, &dumped, rows, failure);
     else if (!status && (!values->clinfo || values->device.given))
         status = no_device(values, &here, failure);
+    tune_ahead_close(&job.ahead);
     tune_remote_close(&job.remote);
     clinfo_free(&dumped);
     clinfo_free(&here);
@@ -312,7 +340,7 @@ static void end_interrupted(void)
 
 int tune_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.budget = 600, .deadline = 60};
+    struct values values = {.budget = 600, .deadline = 60, .builders = -1};
     if (argc == 2 && !strcmp(argv[1], "--worker")) /* started by this program: see tune_worker.h */
         return tune_worker_main();
     int status = options_parse(&tune_command, argc, argv, &values, failure);

@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_TUNE_H
 
 #include "progress.h"
+#include "tune_ahead.h"
 #include "tune_prior.h"
 #include "tune_worker.h"
 #include <jansson.h>
@@ -14,7 +15,7 @@ struct values {
     struct option_files merge;
     struct option_list dtype, d, n;
     int pass, causal;
-    int64_t d_v, n_q, batch, heads, budget, deadline, memory;
+    int64_t d_v, n_q, batch, heads, budget, deadline, memory, builders; /* builders -1: unsaid */
     bool resume, best, json, quiet;
 };
 
@@ -49,6 +50,7 @@ struct tune_outcome {
 struct tune_job {
     const struct values *values;
     struct tune_remote remote;
+    struct tune_ahead ahead;
     struct clattn_capabilities facts;   /* what candidates are made from */
     struct clattn_capabilities present; /* what the device says itself: records are keyed by this */
     clattn_tuning *known;               /* of --resume; NULL: nothing */

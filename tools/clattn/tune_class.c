@@ -8,6 +8,7 @@ struct context {
     struct tune_job *job;
     struct tune_outcome *outcome;
     const char *position;
+    int ahead;  /* the first candidate that has not been given to be compiled */
     int status; /* a failure ends the search */
     struct failure *failure;
 };
@@ -24,6 +25,22 @@ static bool stopped(void *user)
     return context->status || *context->job->remote.stop;
 }
 
+/* Has the next ones compiled that are likely to be measured. */
+static void compile_ahead(struct context *context, int index)
+{
+    struct tune_ahead *ahead = &context->job->ahead;
+    const struct tune_outcome *outcome = context->outcome;
+    const int most = index + 1 + 2 * ahead->count;
+    if (context->ahead <= index)
+        context->ahead = index + 1;
+    for (; context->ahead < outcome->count && context->ahead < most; context->ahead++) {
+        const struct tune_candidate candidate = tune_candidate_of(&outcome->candidates[context->ahead]);
+        const struct tune_item *item = &outcome->search.items[context->ahead];
+        if (!item->tried && !tune_ahead_build(ahead, &context->job->remote, &outcome->problem, &candidate))
+            break;
+    }
+}
+
 static struct tune_answer measure(void *user, const struct tune_request *request)
 {
     struct context *context = user;
@@ -31,6 +48,8 @@ static struct tune_answer measure(void *user, const struct tune_request *request
     const struct tune_candidate candidate = tune_candidate_of(&context->outcome->candidates[request->index]);
     const struct tune_candidate base = tune_candidate_of(&context->outcome->candidates[0]);
     char *reason = context->outcome->reasons[request->index];
+    if (request->first)
+        compile_ahead(context, request->index);
     context->status = tune_remote_measure(&context->job->remote, &context->outcome->problem, &candidate, &base, request,
                                           (double)context->job->values->deadline, &answer, reason,
                                           sizeof context->outcome->reasons[0], context->failure);
@@ -82,8 +101,6 @@ static bool take_known(const struct tune_job *job, const struct clattn_problem *
         if (found)
             outcome->search.items[i] = (struct tune_item){
                 .tried = true, .known = true, .state = record.state, .runs = record.runs, .ms = record.ms};
-        if (found && record.best)
-            outcome->search.best = i;
         all = all && found;
     }
     return all;
@@ -112,9 +129,7 @@ int tune_class(struct tune_job *job, const struct tune_problem *problem, double 
                                            .user = &context,
                                            .best = -1};
     outcome->skipped = take_known(job, &library, outcome);
-    if (outcome->skipped && outcome->search.best > 0) {
-        tune_prior_note(&job->prior, problem, &outcome->candidates[outcome->search.best]);
-    } else if (!outcome->skipped) {
+    if (!outcome->skipped) {
         tune_search_run(&outcome->search);
         tune_prior_learn(&job->prior, problem, &outcome->search, outcome->candidates);
     }

@@ -21,7 +21,7 @@ struct tune_bench {
     struct tune_problem problem;
     bool filled; /* there are buffers, for `problem` */
     struct bench_buffers buffers;
-    cl_mem workspace;
+    cl_mem workspace; /* the largest that a plan has asked for; NULL: none has */
     size_t workspace_bytes;
     struct kept_plan plans[TUNE_MOST];
     int plan_count;
@@ -64,6 +64,7 @@ static void empty(struct tune_bench *bench)
     if (bench->workspace)
         clReleaseMemObject(bench->workspace);
     bench->workspace = NULL;
+    bench->workspace_bytes = 0;
     if (bench->filled)
         bench_buffers_destroy(&bench->buffers);
     bench->filled = false;
@@ -84,6 +85,29 @@ void tune_bench_destroy(struct tune_bench *bench)
     free(bench);
 }
 
+static clattn_status reserve_workspace(struct tune_bench *bench, const clattn_plan *plan)
+{
+    size_t bytes = 0;
+    cl_int code = clattn_plan_workspace_bytes(plan, &bench->buffers.args.shape, &bytes);
+    if (code || bytes <= bench->workspace_bytes)
+        return code;
+    if (bench->workspace)
+        clReleaseMemObject(bench->workspace);
+    bench->workspace_bytes = 0;
+    bench->workspace = clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (!code)
+        bench->workspace_bytes = bytes;
+    return code;
+}
+
+static clattn_status enqueue_forward(struct tune_bench *bench, const clattn_plan *plan, cl_event *event)
+{
+    struct clattn_forward_args args = bench->buffers.args;
+    args.workspace = bench->workspace;
+    args.workspace_bytes = bench->workspace_bytes;
+    return clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, event);
+}
+
 /* Gradients are taken of what a forward pass left: by the planner's own choice, once. */
 static clattn_status run_forward(struct tune_bench *bench)
 {
@@ -92,7 +116,9 @@ static clattn_status run_forward(struct tune_bench *bench)
     problem.pass = CLATTN_FORWARD;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
     if (!code)
-        code = clattn_forward_enqueue(plan, bench->session->queue, &bench->buffers.args, 0, NULL, NULL);
+        code = reserve_workspace(bench, plan);
+    if (!code)
+        code = enqueue_forward(bench, plan, NULL);
     if (!code)
         code = clFinish(bench->session->queue);
     clattn_plan_destroy(&plan);
@@ -119,14 +145,8 @@ static int prepare(struct tune_bench *bench, const struct tune_problem *problem,
         return status;
     bench->problem = *problem;
     bench->filled = true;
-    if (problem->pass != CLATTN_BACKWARD)
-        return STATUS_OK;
-    cl_int code = run_forward(bench);
-    if (code)
-        return fail_library(failure, "the forward pass before gradients", code);
-    bench->workspace_bytes = (size_t)(problem->batch * problem->heads * problem->n_q) * sizeof(float);
-    bench->workspace = clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bench->workspace_bytes, NULL, &code);
-    return code ? fail_code(failure, "clCreateBuffer", code) : STATUS_OK;
+    const clattn_status code = problem->pass == CLATTN_BACKWARD ? run_forward(bench) : CLATTN_SUCCESS;
+    return code ? fail_library(failure, "the forward pass before gradients", code) : STATUS_OK;
 }
 
 /* The events of a pass: its own, and in front of several kernels a command of no length, since a pass's event is that
@@ -146,7 +166,7 @@ static clattn_status run_once(struct tune_bench *bench, const clattn_plan *plan,
         if (!code)
             code = clattn_backward_enqueue(plan, bench->session->queue, &args, 0, NULL, &last);
     } else {
-        code = clattn_forward_enqueue(plan, bench->session->queue, &bench->buffers.args, 0, NULL, &last);
+        code = enqueue_forward(bench, plan, &last);
     }
     if (!code)
         code = clWaitForEvents(1, &last);
@@ -259,6 +279,8 @@ int tune_bench_measure(struct tune_bench *bench, const struct tune_problem *prob
     if (code)
         return fail_library(failure, "the choice without tuning, which has worked before", code);
     code = find_plan(bench, candidate, &plan);
+    if (!code)
+        code = reserve_workspace(bench, plan);
     if (!code && request->first && !verify(bench, candidate, measured))
         return STATUS_OK;
     if (!code)
@@ -270,4 +292,14 @@ int tune_bench_measure(struct tune_bench *bench, const struct tune_problem *prob
         snprintf(measured->text, sizeof measured->text, "%s: %.440s", clattn_status_name(code), clattn_error_message());
     }
     return STATUS_OK;
+}
+
+bool tune_bench_build(const struct session *session, const struct tune_problem *problem,
+                      const struct tune_candidate *candidate)
+{
+    const struct clattn_problem forced = forced_problem(problem, candidate);
+    clattn_plan *plan = NULL;
+    const clattn_status code = clattn_plan_create(&plan, session->clattn, &forced);
+    clattn_plan_destroy(&plan);
+    return !code;
 }

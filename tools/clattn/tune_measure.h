@@ -47,4 +47,8 @@ int tune_bench_measure(struct tune_bench *bench, const struct tune_problem *prob
                        const struct tune_candidate *candidate, const struct tune_candidate *base,
                        const struct tune_request *request, struct tune_measured *measured, struct failure *failure);
 
+/* Has the candidate's programs compiled, which leaves them in the library's disk cache; whether that could be done. */
+bool tune_bench_build(const struct session *session, const struct tune_problem *problem,
+                      const struct tune_candidate *candidate);
+
 #endif

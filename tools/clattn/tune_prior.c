@@ -28,12 +28,13 @@ static bool same(const struct tune_candidate *a, const struct tune_candidate *b)
     return memcmp(a, b, sizeof *a) == 0; /* tune_candidate_of() leaves no byte undefined */
 }
 
-void tune_prior_note(struct tune_prior *prior, const struct tune_problem *problem, const struct clattn_plan_info *info)
+void tune_prior_note(struct tune_prior *prior, const struct tune_problem *problem,
+                     const struct tune_candidate *candidate)
 {
-    const struct tune_candidate candidate = tune_candidate_of(info);
+    const struct tune_candidate noted = *candidate; /* it may be one of those that move */
     int at = 0;
     while (at < prior->count &&
-           !(alike(&prior->items[at].problem, problem) && same(&prior->items[at].candidate, &candidate)))
+           !(alike(&prior->items[at].problem, problem) && same(&prior->items[at].candidate, &noted)))
         at++;
     if (at == prior->count && prior->count < TUNE_LIKED)
         prior->count++;
@@ -41,7 +42,7 @@ void tune_prior_note(struct tune_prior *prior, const struct tune_problem *proble
         at--; /* the oldest is forgotten */
     memmove(&prior->items[1], &prior->items[0], (size_t)at * sizeof prior->items[0]);
     prior->items[0].problem = *problem;
-    prior->items[0].candidate = candidate;
+    prior->items[0].candidate = noted;
 }
 
 void tune_prior_learn(struct tune_prior *prior, const struct tune_problem *problem, const struct tune_search *search,
@@ -59,8 +60,29 @@ void tune_prior_learn(struct tune_prior *prior, const struct tune_problem *probl
         if (at < LEARNT)
             best[at] = i;
     }
-    while (count > 0)
-        tune_prior_note(prior, problem, &candidates[best[--count]]);
+    while (count > 0) {
+        const struct tune_candidate candidate = tune_candidate_of(&candidates[best[--count]]);
+        tune_prior_note(prior, problem, &candidate);
+    }
+}
+
+void tune_prior_recall(struct tune_prior *prior, const clattn_tuning *records, const char *device)
+{
+    struct clattn_tuning_record record;
+    for (int i = 0; i < clattn_tuning_count(records); i++) {
+        struct tune_candidate candidate;
+        if (clattn_tuning_get(records, i, &record) || !record.best || strcmp(record.device, device) != 0)
+            continue;
+        const struct tune_problem problem = {
+            .pass = record.pass, .dtype = record.dtype, .d = record.d, .d_v = record.d_v, .causal = record.causal};
+        memset(&candidate, 0, sizeof candidate);
+        memcpy(candidate.skeleton, record.skeleton, sizeof candidate.skeleton);
+        memcpy(candidate.knobs, record.knobs, sizeof candidate.knobs);
+        candidate.b_r = record.b_r;
+        candidate.b_c = record.b_c;
+        candidate.work_group_size = record.work_group_size;
+        tune_prior_note(prior, &problem, &candidate);
+    }
 }
 
 void tune_prior_order(const struct tune_prior *prior, const struct tune_problem *problem,

@@ -20,7 +20,11 @@ struct tune_prior {
 struct tune_candidate tune_candidate_of(const struct clattn_plan_info *info);
 
 /* Notes a candidate that did well. */
-void tune_prior_note(struct tune_prior *prior, const struct tune_problem *problem, const struct clattn_plan_info *info);
+void tune_prior_note(struct tune_prior *prior, const struct tune_problem *problem,
+                     const struct tune_candidate *candidate);
+
+/* Notes what records say was best on a device, as clattn_tuning_describe() names it. */
+void tune_prior_recall(struct tune_prior *prior, const clattn_tuning *records, const char *device);
 
 /* Notes the best of a search that beat candidate 0, if only by noise. */
 void tune_prior_learn(struct tune_prior *prior, const struct tune_problem *problem, const struct tune_search *search,

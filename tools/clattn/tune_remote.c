@@ -12,18 +12,23 @@
 /* A driver loads, a context is made and probed. */
 #define OPEN_SECONDS 120.0
 
-static int start(struct tune_remote *remote, struct failure *failure)
+bool tune_worker_start(struct child *child)
 {
     char program[4096];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
-        return fail(failure, STATUS_DEVICE, "/proc/self/exe: %s: the program cannot start itself", strerror(errno));
+        return false;
     program[length] = '\0';
     char *const argv[] = {program, "tune", "--worker", NULL};
     const struct child_spec spec = {.argv = argv, .quiet = true};
-    if (!child_start(&spec, &remote->child))
-        return fail(failure, STATUS_DEVICE, "a process to measure in cannot be started: %s", strerror(errno));
-    return STATUS_OK;
+    return child_start(&spec, child);
+}
+
+static int start(struct tune_remote *remote, struct failure *failure)
+{
+    return tune_worker_start(&remote->child)
+               ? STATUS_OK
+               : fail(failure, STATUS_DEVICE, "a process to measure in cannot be started: %s", strerror(errno));
 }
 
 /* Asks, and reads the answer. NULL: there is none, *result says why. */
@@ -97,10 +102,8 @@ int tune_remote_devices(struct tune_remote *remote, struct clinfo_devices *devic
 
 int tune_remote_open(struct tune_remote *remote, struct clattn_capabilities *capabilities, struct failure *failure)
 {
-    json_t *answer, *request = json_pack("{s:s, s:b, s:i, s:i, s:I}", "op", "open", "given", remote->device.given,
-                                         "platform", remote->device.platform, "device", remote->device.device, "memory",
-                                         (json_int_t)remote->memory_bytes);
-    const int status = ask_surely(remote, request, &answer, failure);
+    json_t *answer;
+    const int status = ask_surely(remote, wire_open(&remote->device, remote->memory_bytes), &answer, failure);
     if (status)
         return status;
     const bool read = wire_read_capabilities(json_object_get(answer, "capabilities"), capabilities);

@@ -88,8 +88,8 @@ static void set_score(struct tune_item *item, struct pairs *pairs)
     item->score = statistics_of(pairs->score, (size_t)pairs->count).median;
 }
 
-/* A first look at each. False where the search must end. */
-static bool look(struct tune_search *search)
+/* A first look at each; *cut where there was no time for some. False where the search must end. */
+static bool look(struct tune_search *search, bool *cut)
 {
     int since_better = 0;
     double longest = 0;
@@ -99,8 +99,10 @@ static bool look(struct tune_search *search)
         const int best = leader(search);
         if (item->known)
             continue;
-        if (i && left(search) < (1 - FIRST_SHARE) * search->budget + longest)
+        if (i && left(search) < (1 - FIRST_SHARE) * search->budget + longest) {
+            *cut = true;
             return true;
+        }
         const double before = search->clock(search->user);
         if (!measure(search, i, FIRST_RUNS, TOO_SLOW, &pairs))
             return false;
@@ -212,13 +214,13 @@ static void take_known(struct tune_search *search)
 
 void tune_search_run(struct tune_search *search)
 {
-    bool finalists[TUNE_MOST];
+    bool finalists[TUNE_MOST], cut = false;
     search->start = search->clock(search->user);
     take_known(search);
-    search->complete = look(search);
+    search->complete = look(search, &cut);
     for (int i = 0; i < search->count; i++)
         finalists[i] = true;
     if (search->complete && leader(search) >= 0)
-        search->complete = halve(search, finalists);
+        search->complete = halve(search, finalists) && !cut;
     decide(search, finalists);
 }

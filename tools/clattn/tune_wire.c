@@ -9,6 +9,12 @@ json_t *wire_error(const char *text)
     return json_pack("{s:o}", "error", json_text(text));
 }
 
+json_t *wire_open(const struct option_device *device, uint64_t memory_bytes)
+{
+    return json_pack("{s:s, s:b, s:i, s:i, s:I}", "op", "open", "given", device->given, "platform", device->platform,
+                     "device", device->device, "memory", (json_int_t)memory_bytes);
+}
+
 json_t *wire_capabilities(const struct clattn_capabilities *capabilities)
 {
     static const char digits[] = "0123456789abcdef";
@@ -72,6 +78,15 @@ json_t *wire_measure(const struct tune_problem *problem, const struct tune_candi
                   "first", request->first, "runs", request->runs, "limit", request->limit);
     if (value && request->paired)
         json_object_set_new(value, "base", wire_candidate(base));
+    return value;
+}
+
+json_t *wire_build(const struct tune_problem *problem, const struct tune_candidate *candidate)
+{
+    const struct tune_request nothing = {.runs = 0};
+    json_t *value = wire_measure(problem, candidate, NULL, &nothing);
+    if (value)
+        json_object_set_new(value, "op", json_string("build"));
     return value;
 }
 

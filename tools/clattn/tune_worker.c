@@ -66,6 +66,16 @@ static json_t *measure(struct worker *worker, const json_t *request)
     return wire_measured(&measured);
 }
 
+static json_t *build(const struct worker *worker, const json_t *request)
+{
+    struct tune_problem problem;
+    struct tune_candidate candidate, base;
+    struct tune_request asked;
+    if (!worker->opened || !wire_read_measure(request, &problem, &candidate, &base, &asked))
+        return wire_error("a request to build that cannot be read");
+    return json_pack("{s:b}", "built", tune_bench_build(&worker->session, &problem, &candidate));
+}
+
 static json_t *serve(struct worker *worker, const char *line)
 {
     json_t *request = json_loads(line, 0, NULL);
@@ -77,6 +87,8 @@ static json_t *serve(struct worker *worker, const char *line)
         answer = open_device(worker, request);
     else if (operation && !strcmp(operation, "measure"))
         answer = measure(worker, request);
+    else if (operation && !strcmp(operation, "build"))
+        answer = build(worker, request);
     else
         answer = wire_error("an unknown request");
     json_decref(request);

@@ -12,6 +12,9 @@
 /* Serves requests on standard input until it ends. */
 int tune_worker_main(void);
 
+/* Starts this program as such a process. False, with errno set, where that cannot be. */
+bool tune_worker_start(struct child *child);
+
 /* The asking end. */
 struct tune_remote {
     uint64_t memory_bytes; /* that the worker may take beyond what it has with an open device */
