@@ -6,7 +6,7 @@
 #define FIRST_SHARE 0.6  /* of the budget, for first measurements */
 #define NOISE       0.02 /* by which candidate 0 must be beaten */
 #define TOO_SLOW    1.6  /* times candidate 0: not worth a second run */
-enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3, MOST_PAIRS = 64 };
+enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3, MOST_PAIRS = 64, CERTAIN_RUNS = 5 };
 
 static double left(const struct tune_search *search)
 {
@@ -84,8 +84,10 @@ static bool measure(struct tune_search *search, int index, int runs, double limi
 
 static void set_score(struct tune_item *item, struct pairs *pairs)
 {
+    const struct statistics statistics = statistics_of(pairs->score, (size_t)pairs->count);
     item->runs = pairs->count;
-    item->score = statistics_of(pairs->score, (size_t)pairs->count).median;
+    item->score = statistics.median;
+    item->upper = statistics.upper;
 }
 
 /* A first look at each; *cut where there was no time for some. False where the search must end. */
@@ -178,7 +180,14 @@ static bool halve(struct tune_search *search, bool *finalists)
     return true;
 }
 
-/* The fastest finalist, if it beats candidate 0 by more than noise. */
+/* Whether it beats candidate 0 by more than noise, and not by the luck of a few runs: in three of four of at least
+ * five. On a busy machine one run in two is off by far more than what there is to gain. */
+static bool beats_first(const struct tune_item *item)
+{
+    return item->score <= 1 - NOISE && item->runs >= CERTAIN_RUNS && item->upper < 1;
+}
+
+/* The fastest finalist that beats candidate 0, else that. */
 static void decide(struct tune_search *search, const bool *finalists)
 {
     const bool base = works(&search->items[0]);
@@ -188,10 +197,11 @@ static void decide(struct tune_search *search, const bool *finalists)
         if (!works(item))
             continue;
         item->ms = base ? item->score * search->unit : item->score;
-        if (finalists[i] && (search->best < 0 || item->score < search->items[search->best].score))
+        const bool may_win = finalists[i] && (i == 0 || !base || beats_first(item));
+        if (may_win && (search->best < 0 || item->score < search->items[search->best].score))
             search->best = i;
     }
-    if (search->best > 0 && base && search->items[search->best].score > 1 - NOISE)
+    if (search->best < 0 && base)
         search->best = 0;
     search->best_ms = search->best >= 0 ? search->items[search->best].ms : 0;
     search->base_ms = base ? search->unit : 0;
@@ -207,7 +217,7 @@ static void take_known(struct tune_search *search)
         if (item->known && item->state == CLATTN_TUNING_OK && !counts)
             *item = (struct tune_item){.tried = false};
         else if (item->known && item->state == CLATTN_TUNING_OK)
-            item->score = item->ms / base.ms;
+            item->score = item->upper = item->ms / base.ms;
     }
     search->unit = counts ? base.ms : 0;
 }

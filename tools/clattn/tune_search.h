@@ -13,7 +13,7 @@
  *
  * First each gets a short measurement, in the model's order, until the model has promised too much too often or most of
  * the time is spent. Then the better ones meet again in turns, and half of them leave with each round (successive
- * halving). What wins must have beaten candidate 0 in the last one, by more than noise. */
+ * halving). What wins must have beaten candidate 0 in the last one, by more than noise and most of the times. */
 
 enum { TUNE_MOST = 64, TUNE_MOST_RUNS = 16 };
 
@@ -41,6 +41,7 @@ struct tune_item {
     enum clattn_tuning_state state;
     int runs;     /* of the last round it was in */
     double score; /* their median ratio; milliseconds while candidate 0 does not work */
+    double upper; /* a quarter of them is above */
     double ms;    /* the same in milliseconds */
     double seconds;
 };
