@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Turns a tuning file into one C file that defines cla_tuning_built_in[] (src/plan/tuning_db.h).
+"""Turns a tuning file into one C file that defines cla_tuning_built_in[] (src/plan/tuning_db.h), or adds what a device's
+tuning file has to the file that this is made from:
 
-Of each class of problems on a device the record to take is kept: the one marked best, else the fastest. What is wrong
-with a record a test finds, through the library's own checks.
+    tuning_table.py --output tuning_built_in.c src/plan/tuning_built_in.json
+    tuning_table.py --add tuning.json src/plan/tuning_built_in.json
+
+Of each class of problems on a device the record to take is kept: the one marked best, else the fastest. Added ones serve
+any driver and any version of the kernels, and replace those of their class. What is wrong with a record a test finds,
+through the library's own checks.
 """
 import argparse
 import json
@@ -17,7 +22,15 @@ ENUMS = {
     'dtype': {'fp32': 'CLATTN_FP32', 'fp16': 'CLATTN_FP16', 'bf16': 'CLATTN_BF16'},
     'state': {'ok': 'CLATTN_TUNING_OK'},
 }
+FORMAT = {'format': 'clattn tuning', 'version': 1}
 CLASS = ('device', 'driver', 'pass', 'dtype', 'd', 'd_v', 'causal', 'n_q_up_to', 'n_kv_up_to')
+
+
+def read(path):
+    root = json.loads(path.read_text())
+    if any(root.get(name) != value for name, value in FORMAT.items()):
+        raise SystemExit(f'{path} is not a tuning file of version 1')
+    return root['records']
 
 
 def literal(name, value):
@@ -36,21 +49,39 @@ def chosen(records):
     return [min(group, key=lambda record: (not record['best'], record['ms'])) for group in classes.values()]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--output', required=True, type=pathlib.Path)
-    parser.add_argument('input', type=pathlib.Path)
-    arguments = parser.parse_args()
-    root = json.loads(arguments.input.read_text())
-    if root['format'] != 'clattn tuning' or root['version'] != 1:
-        parser.error(f'{arguments.input} is not a tuning file of version 1')
-    records = chosen(root['records'])
+def write_table(records, path):
     rows = ['    {' + ', '.join(f'.{name} = {literal(name, value)}' for name, value in record.items()) + '},\n'
             for record in records]
     # An array of C has at least one element; the count says how many are records.
     body = ''.join(rows) or '    {.d = 0},\n'
-    arguments.output.write_text(f'{HEAD}\nconst struct clattn_tuning_record cla_tuning_built_in[] = {{\n{body}}};\n'
-                                f'const int cla_tuning_built_in_count = {len(records)};\n')
+    path.write_text(f'{HEAD}\nconst struct clattn_tuning_record cla_tuning_built_in[] = {{\n{body}}};\n'
+                    f'const int cla_tuning_built_in_count = {len(records)};\n')
+
+
+def add(records, new):
+    of_any_version = [{**record, 'driver': '*', 'kernels': '*', 'best': True} for record in chosen(new)]
+    classes = {tuple(record[name] for name in CLASS): record for record in records + of_any_version}
+    return list(classes.values())
+
+
+def write_file(records, path):
+    head = json.dumps(FORMAT)[:-1]
+    rows = ',\n '.join(json.dumps(record) for record in records)
+    path.write_text(f'{head}, "records": [\n {rows}\n]}}\n')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument('--output', type=pathlib.Path, help='the C file to write')
+    what.add_argument('--add', type=pathlib.Path, help='the tuning file to add')
+    parser.add_argument('input', type=pathlib.Path)
+    arguments = parser.parse_args()
+    records = read(arguments.input)
+    if arguments.add:
+        write_file(add(records, read(arguments.add)), arguments.input)
+    else:
+        write_table(chosen(records), arguments.output)
 
 
 if __name__ == '__main__':
