@@ -113,10 +113,11 @@ CLATTN_API clattn_status clattn_tuning_describe(const struct clattn_capabilities
                                                 const struct clattn_plan_info *info,
                                                 struct clattn_tuning_record *record);
 
-/* What is worth measuring: plans for `problem`, the planner's own choice (by the model alone) first, then others, the
- * cheapest by the model first, with its reasons. A problem that forces some choices gets those that have them. At most
- * `capacity` (at least 1) are filled, *count says how many. To make a plan of one, force its skeleton, b_r, b_c,
- * work_group_size and knobs. Pure, any thread. Errors: those of clattn_plan_preview. */
+/* What is worth measuring: plans for `problem`, the planner's own choice (by the model alone) first, then others of its
+ * kernel, the cheapest by the model first, with its reasons; after some of them, and at the end, the choices of other
+ * kernels. A problem that forces some choices gets those that have them. At most `capacity` (at least 1) are filled,
+ * *count says how many. To make a plan of one, force its skeleton, b_r, b_c, work_group_size and knobs. Pure, any
+ * thread. Errors: those of clattn_plan_preview. */
 CLATTN_API clattn_status clattn_tuning_candidates(const struct clattn_capabilities *capabilities,
                                                   const struct clattn_problem *problem,
                                                   struct clattn_plan_info *candidates, int capacity, int *count);

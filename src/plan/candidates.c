@@ -5,8 +5,9 @@
 #include <string.h>
 
 enum {
-    MOST_ALIKE = 3, /* with the same block sizes: their estimates tell them apart least */
-    MOST_OTHERS = 8 /* skeletons beside the planner's choice */
+    MOST_ALIKE = 3,   /* with the same block sizes: their estimates tell them apart least */
+    MOST_OTHERS = 8,  /* skeletons beside the planner's choice, */
+    BEFORE_OTHERS = 8 /* and so many candidates before them: a search may give up, or have no more time, later on */
 };
 
 /* Rows or keys of a block, and work-items (0: as planned). */
@@ -168,10 +169,22 @@ static int list_others(const struct clattn_capabilities *capabilities, const str
     return count;
 }
 
+/* What other skeletons would choose, whose estimates do not compare: these from `first` up to `end`. */
+static void append_others(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          const struct cla_skeleton *const *first, const struct cla_skeleton *const *end,
+                          struct clattn_plan_info *infos, int capacity, int *count)
+{
+    for (; first < end && *count < capacity; first++) {
+        struct cla_error unused; /* it does not fit after all: one candidate less */
+        struct clattn_problem other = *problem;
+        other.skeleton = (*first)->name;
+        append(capabilities, &other, infos, count, &unused);
+    }
+}
+
 clattn_status cla_candidates(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                              struct clattn_plan_info *infos, int capacity, int *count, struct cla_error *error)
 {
-    const struct cla_skeleton *others[MOST_OTHERS];
     if (problem->knobs)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.knobs is \"%.80s\": it must be NULL here, since candidates differ in knobs",
@@ -181,19 +194,24 @@ clattn_status cla_candidates(const struct clattn_capabilities *capabilities, con
     if (status)
         return status;
     struct collection all = {.capabilities = capabilities, .skeleton = cla_skeleton_find(infos[0].skeleton)};
+    const struct cla_skeleton *others[MOST_OTHERS];
     int other_count = list_others(capabilities, problem, infos[0].skeleton, others);
     other_count = other_count < capacity - 1 ? other_count : capacity - 1;
+    const int last = other_count > 0 ? other_count - 1 : 0; /* the one that runs anywhere, and is rarely the fastest */
     collect_grid(&all, problem);
     if (all.items)
         qsort(all.items, all.count, sizeof *all.items, by_estimate);
-    status = all.failed ? cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a list of candidates")
-                        : take_best(&all, problem, infos, capacity - other_count, count, error);
+    if (all.failed)
+        status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a list of candidates");
+    const int before = BEFORE_OTHERS < capacity - other_count ? BEFORE_OTHERS : capacity - other_count;
+    if (!status)
+        status = take_best(&all, problem, infos, before, count, error);
+    if (!status)
+        append_others(capabilities, problem, others, others + last, infos, capacity, count);
+    if (!status)
+        status = take_best(&all, problem, infos, capacity - (other_count - last), count, error);
+    if (!status)
+        append_others(capabilities, problem, others + last, others + other_count, infos, capacity, count);
     free(all.items);
-    for (int i = 0; i < other_count && !status; i++) {
-        struct clattn_problem other = *problem;
-        other.skeleton = others[i]->name;
-        if (append(capabilities, &other, infos, count, error))
-            error->status = CLATTN_SUCCESS; /* it does not fit after all: one candidate less */
-    }
     return status;
 }

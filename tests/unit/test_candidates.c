@@ -118,7 +118,7 @@ static void what_leads_a_list_is_worth_a_measurement(void **state)
                                                       .d = d,
                                                       .expected_n_q = 4096,
                                                       .expected_n_kv = 4096};
-                int count = 0, sizes = 1;
+                int count = 0, sizes = 1, others = 0;
                 capabilities.nv_wgmma = wgmma;
                 assert_int_equal(cla_problem_resolve(&wanted, &problem, &error), CLATTN_SUCCESS);
                 assert_int_equal(cla_candidates(&capabilities, &problem, infos, CAPACITY, &count, &error), 0);
@@ -127,9 +127,13 @@ static void what_leads_a_list_is_worth_a_measurement(void **state)
                     if (infos[i].private_bytes > 4 * WORDS || infos[i].b_r < 32 || infos[i].b_c < 32)
                         fail_msg("d %d, %s: number %d is %d x %d of %d items with %s", d, infos[i].skeleton, i,
                                  infos[i].b_r, infos[i].b_c, infos[i].work_group_size, infos[i].knobs);
+                    others += strcmp(infos[i].skeleton, infos[0].skeleton) != 0;
                     sizes += i && (infos[i].b_r != infos[i - 1].b_r || infos[i].b_c != infos[i - 1].b_c);
                 }
-                assert_true(sizes >= 5); /* different ones, too */
+                assert_true(sizes >= 5); /* different ones, too, */
+                assert_int_equal(others,
+                                 wgmma); /* and the kernel that comes next, but not the one that runs anywhere */
+                assert_non_null(strstr(infos[count - 1].skeleton, "simt"));
                 assert_true(infos[1].estimate > 0.85 * infos[0].estimate);
             }
 }
