@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
- * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_rows.clh).
+ * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory, into
  * whichever of CLATTN_STAGES places is free. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax
@@ -19,7 +19,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
- * Baked constants (beside those of types.clh, score.clh, matrix_rows.clh and nvidia_mma.clh)
+ * Baked constants (beside those of types.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
  *   CLATTN_B_R               64 * consumers
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
@@ -176,17 +176,19 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
 CLATTN_INLINE bool hopper_weights(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
                                   const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
 {
-    const float unit = matrix_unit(p);
     int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
     float offset[1][MATRIX_SLOTS];
-    matrix_modify(s, row, tile, lane, p, kind, view);
-    const bool moved = matrix_bound(s, unit, offset, rows, shrink, false);
+    matrix_form form = matrix_modify(s, row, tile, lane, p, kind, view);
+    const bool moved = matrix_bound(s, &form, offset, rows, shrink, false, p, view);
 #if CLATTN_DROPOUT
     matrix_random random;
     const int key = tile;
 #endif
-    UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, unit, offset, rows MATRIX_RANDOM_ARGUMENTS(key));
+    if (form.raw)
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, true, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
+    else
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, false, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
     return moved;
 }
 

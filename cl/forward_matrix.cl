@@ -11,7 +11,7 @@
  * Tiles arrive in local memory while the ones before are used. Tiles that no row of the group sees are not loaded, and a
  * sub-group passes over the keys that none of its rows sees.
  *
- * What becomes of the scores is common/matrix_rows.clh's, which stands above too.
+ * What becomes of the scores is common/matrix_scores.clh and matrix_rows.clh, which stand above too.
  *
  * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V would carry 0 * NaN
  * into a row that does not see it. So if an output is NaN after all, the work-group runs once more, carefully: those
@@ -24,7 +24,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups.
  *
- * Baked constants (beside those of types.clh, score.clh, matrix_tiles.clh, matrix_rows.clh and the matrix header);
+ * Baked constants (beside those of types.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
  * CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items
@@ -155,9 +155,10 @@ CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_oper
 }
 
 /* P, rounded, times V is added to O, 16 keys at a time. */
-CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], float unit, const float offset[RT][MATRIX_SLOTS],
-                                 matrix_softmax *rows, matrix_address my_v, matrix_accumulator out[RT][VT], int row,
-                                 int key, int lane, const clattn_view *view)
+CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const bool raw,
+                                 const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
+                                 matrix_accumulator out[RT][VT], int row, int key, int lane, clattn_forward_params p,
+                                 const clattn_view *view)
 {
 #if CLATTN_DROPOUT
     matrix_random random;
@@ -165,7 +166,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], float unit, const
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_operand a[RT];
-        matrix_weigh(s, c, unit, offset, rows MATRIX_RANDOM_ARGUMENTS(key));
+        matrix_weigh(s, c, form, raw, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &s[r][c]);
         UNROLL for (int x = 0; x < VT; ++x)
         {
@@ -186,7 +187,6 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
     const int lane = lid % MATRIX_LANES;
     const int key_end = clattn_key_end(min(group_row + CLATTN_B_R, view->n_q) - 1, view);
     const int my_key_end = clattn_key_end(min(row + 16 * RT, view->n_q) - 1, view);
-    const float unit = matrix_unit(p);
     const matrix_address tiles = q_tile + Q_TILE; /* two stages, each a tile of K, then one of V */
 
 #if CLATTN_STATE
@@ -241,10 +241,13 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             matrix_accumulator s[RT][KT];
             float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
-            matrix_modify(s, row, tile + key, lane, p, kind, view);
-            if (matrix_bound(s, unit, offset, rows, shrink, careful))
+            matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, view);
+            if (matrix_bound(s, &form, offset, rows, shrink, careful, p, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-            matrix_values(s, unit, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, view);
+            if (form.raw)
+                matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
+            else
+                matrix_values(s, &form, false, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
         }
         tile = next;
     }

@@ -78,6 +78,54 @@ static void all_at_once(void **state)
     assert_int_equal(failures_of(CASE_FEATURES, 1), 0);
 }
 
+static struct forward_case plain_case(unsigned features)
+{
+    struct forward_case forward = {
+        .problem = {.d = 32, .d_v = 32, .dtype = CLATTN_FP16, .skeleton = skeleton->name},
+        .shape = {.batch = 1, .heads = 8, .n_q = 200, .n_kv = 260},
+        .score = score_typical(),
+        .seed = 5,
+    };
+    case_set_features(&forward, features);
+    return forward;
+}
+
+/* Scores far below the cap, near it, and most of them beyond: kernels may take different formulas for them. */
+static void caps_of_all_sizes(void **state)
+{
+    (void)state;
+    static const float caps[] = {1000, 120, 30, 8, 0.1f, 1e7f};
+    struct forward_case forward = plain_case(CLATTN_SOFTCAP);
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        forward.score.softcap = caps[i];
+        assert_true(forward_check(&device, &forward));
+    }
+    forward.problem.scale = -0.3f;
+    assert_true(forward_check(&device, &forward));
+    forward = plain_case(CLATTN_SOFTCAP | CLATTN_ALIBI);
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        forward.score.softcap = caps[i];
+        assert_true(forward_check(&device, &forward));
+    }
+}
+
+/* Slopes of all kinds (score_arrays_make), before, across and beyond the diagonal. */
+static void slopes_of_all_kinds(void **state)
+{
+    (void)state;
+    struct forward_case forward = plain_case(CLATTN_ALIBI);
+    assert_true(forward_check(&device, &forward));
+    forward.problem.scale = -0.3f;
+    assert_true(forward_check(&device, &forward));
+    forward.problem.scale = 0;
+    forward.spread = 1e3;
+    assert_true(forward_check(&device, &forward));
+    forward = plain_case(CLATTN_ALIBI);
+    forward.problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+    forward.shape.n_q = 300; /* some rows see nothing */
+    assert_true(forward_check(&device, &forward));
+}
+
 /* A block mask as CSR says what the dense one says: the same bits. */
 static void csr_is_dense(void **state)
 {
@@ -138,6 +186,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(pairs),
         cmocka_unit_test(triples),
         cmocka_unit_test(all_at_once),
+        cmocka_unit_test(caps_of_all_sizes),
+        cmocka_unit_test(slopes_of_all_kinds),
         cmocka_unit_test(csr_is_dense),
         cmocka_unit_test(errors_have_the_users_line),
     };
