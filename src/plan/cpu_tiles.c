@@ -44,18 +44,19 @@ bool cla_cpu_tile_is_whole(const struct cla_config *config)
            config->cpu.micro >= 1 && config->cpu.micro <= 16;
 }
 
-/* A step of the products' innermost loop is micro * row_vectors multiply-adds on as many accumulators, and micro +
- * row_vectors loads. Fewer than 8 accumulators wait for each other; beyond 0.6 of the registers (32 of 512 bits, 16 of
- * fewer) compilers begin to move them about, and what does not fit goes through memory. The weights are such that tiles
- * measured with 512-bit vectors keep their order: 8 x 2, 4 x 4 (1.02 to 1.07 times its time), 8 x 3 and 6 x 4 (to 1.2).
+/* A step of the products' innermost loop is micro * row_vectors multiply-adds on as many accumulators, micro +
+ * row_vectors loads, and what any step takes, as eight loads. Fewer than 8 accumulators wait for each other; beyond 0.6
+ * of the registers (32 of 512 bits, 16 of fewer) compilers begin to move them about, and what does not fit goes through
+ * memory. The weights are such that tiles measured with 512-bit vectors keep their order: 8 x 2, 4 x 4 (1.00 to 1.02
+ * times its time), 4 x 3 and 6 x 2 (1.02 to 1.05), 4 x 2 (1.11), 8 x 3 and 6 x 4 (to 1.2).
  */
 double cla_cpu_tile_cost(const struct cla_config *config)
 {
     const double sums = config->cpu.micro * config->cpu.row_vectors;
     const double loads = config->cpu.micro + config->cpu.row_vectors;
     const double registers = config->cpu.vector_width == 16 ? 32 : 16, held = sums + config->cpu.row_vectors + 1;
-    const double crowded = held > 0.6 * registers ? 0.02 * (held - 0.6 * registers) : 0;
-    return (1 + 0.25 * loads / sums + crowded) * (sums < 8 ? 8 / sums : 1) *
+    const double crowded = held > 0.6 * registers ? 0.025 * (held - 0.6 * registers) : 0;
+    return (1 + 0.25 * (loads + 8) / sums + crowded) * (sums < 8 ? 8 / sums : 1) *
            (held > registers ? 1 + 0.1 * (held - registers) : 1);
 }
 
