@@ -147,6 +147,7 @@ static void the_budget_holds_however_small(void **state)
 {
     (void)state;
     enum { COUNT = 48 };
+    int long_enough = 0, better = 0;
     for (int tenths = 1; tenths <= 600; tenths += 7) {
         struct device device = made_up(COUNT, 0.2, (uint64_t)tenths);
         device.state[5] = device.state[9] = CLATTN_TUNING_TIMEOUT;
@@ -155,7 +156,13 @@ static void the_budget_holds_however_small(void **state)
         assert_true(device.clock <= tenths / 10.0 * 1.1);
         if (tenths > 20)
             assert_true(search.best >= 0 && search.best_ms > 0 && search.base_ms > 0);
+        assert_true(search.best <= 0 || device.ms[search.best] < device.ms[0]);
+        long_enough += tenths > 300;
+        better += tenths > 300 && search.best > 0;
     }
+    /* Two candidates that hang leave time enough to find one that is better than a choice that is 30 % off, if not the
+     * best. */
+    assert_true(long_enough > 40 && better >= 0.95 * long_enough);
 }
 
 static void what_is_not_right_never_wins(void **state)
@@ -228,7 +235,7 @@ static void luck_does_not_win(void **state)
         assert_false(search.complete);
         kept += search.best == 0;
     }
-    assert_true(kept >= 36);
+    assert_true(kept >= 39);
 }
 
 /* Other work takes half of the machine, now and then. */

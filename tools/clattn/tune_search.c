@@ -6,7 +6,8 @@
 #define FIRST_SHARE 0.6  /* of the budget, for first measurements */
 #define NOISE       0.02 /* by which candidate 0 must be beaten */
 #define TOO_SLOW    1.6  /* times candidate 0: not worth a second run */
-enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3, MOST_PAIRS = 64, CERTAIN_RUNS = 5 };
+enum { PATIENCE = 14, FIRST_RUNS = 3, FINALISTS = 8, TURNS = 3, MOST_PAIRS = 64, CERTAIN_RUNS = 5, LAST_RUNS = 3 };
+#define LEAST_SECONDS 0.1 /* of a measurement, however short its runs are */
 
 static double left(const struct tune_search *search)
 {
@@ -140,44 +141,75 @@ static int choose(const struct tune_search *search, const bool *among, int most,
     return count;
 }
 
-/* So many turns of one or more runs each. False where the search must end; then the round has counted if all have had a
- * turn. */
-static bool take_turns(struct tune_search *search, const bool *chosen, int turns, int runs)
+/* So many turns of one or more runs each; how many all have had. False where the search must end. */
+static bool take_turns(struct tune_search *search, const bool *chosen, int turns, int runs, int *whole)
 {
     static struct pairs round[TUNE_MOST];
     bool going = true;
-    int whole = 0; /* turns that all have had */
+    *whole = 0;
     for (int i = 0; i < search->count; i++)
         round[i].count = 0;
     for (int turn = 0; turn < turns && going; turn++) {
         for (int i = 1; i < search->count && going; i++) /* candidate 0 is beside each */
             if (chosen[i] && works(&search->items[i]))
                 going = measure(search, i, runs, 0, &round[i]);
-        whole += going;
+        *whole += going;
     }
-    for (int i = 1; i < search->count && whole; i++)
+    for (int i = 1; i < search->count && *whole; i++)
         if (chosen[i] && round[i].count && works(&search->items[i]))
             set_score(&search->items[i], &round[i]);
     return going;
 }
 
-/* Rounds that halve the field, until one is left beside candidate 0. */
+/* What one more measurement of so many runs will take, by the last one or by the times of its runs. */
+static double again(const struct tune_search *search, int index, int runs)
+{
+    const struct tune_item *item = &search->items[index];
+    const double pair = works(&search->items[0]) ? (1 + item->score) * search->unit : item->score;
+    return item->seconds > 0 ? item->seconds : LEAST_SECONDS + 1e-3 * pair * (runs + 1);
+}
+
+/* Whether there is time for a round, and for the last one after it. */
+static bool has_time(const struct tune_search *search, const bool *chosen, int runs)
+{
+    double round = 0, longest = 0;
+    for (int i = 1; i < search->count; i++)
+        if (chosen[i]) {
+            const double last = (TURNS + 1) * again(search, i, LAST_RUNS);
+            round += TURNS * again(search, i, runs);
+            longest = last > longest ? last : longest;
+        }
+    return left(search) > round + longest;
+}
+
+/* Rounds that halve the field, as many as there is time for, and a last one with what is then the best beside candidate
+ * 0: where enough had turns in that, they are `finalists`. False where the search must end, or had to leave out a
+ * round. */
 static bool halve(struct tune_search *search, bool *finalists)
 {
-    bool among[TUNE_MOST];
+    bool among[TUNE_MOST], chosen[TUNE_MOST], all = true;
+    int whole = 0;
     for (int i = 0; i < search->count; i++)
         among[i] = true;
-    for (int most = FINALISTS; most >= 1; most /= 2) {
-        bool chosen[TUNE_MOST];
+    for (int most = FINALISTS; most > 1; most /= 2) {
+        const int runs = most >= 4 ? 1 : 2;
         if (choose(search, among, most, chosen) < 2)
             continue;
-        const int runs = most >= 4 ? 1 : most == 2 ? 2 : 3;
+        if (!has_time(search, chosen, runs)) {
+            all = false;
+            continue;
+        }
         for (int i = 0; i < search->count; i++)
-            among[i] = finalists[i] = chosen[i];
-        if (!take_turns(search, finalists, TURNS + (most == 1), runs))
+            among[i] = chosen[i];
+        if (!take_turns(search, chosen, TURNS, runs, &whole))
             return false;
     }
-    return true;
+    if (choose(search, among, 1, chosen) < 2)
+        return all;
+    all = take_turns(search, chosen, TURNS + 1, LAST_RUNS, &whole) && all;
+    for (int i = 0; i < search->count; i++)
+        finalists[i] = chosen[i] && whole > 0;
+    return all;
 }
 
 /* Whether it beats candidate 0 by more than noise, and not by the luck of a few runs: in three of four of at least
@@ -187,7 +219,8 @@ static bool beats_first(const struct tune_item *item)
     return item->score <= 1 - NOISE && item->runs >= CERTAIN_RUNS && item->upper < 1;
 }
 
-/* The fastest finalist that beats candidate 0, else that. */
+/* The fastest finalist that beats candidate 0, else that: what looked best before the last round did so by luck, too.
+ * Where candidate 0 does not work, the fastest of all. */
 static void decide(struct tune_search *search, const bool *finalists)
 {
     const bool base = works(&search->items[0]);
@@ -197,12 +230,10 @@ static void decide(struct tune_search *search, const bool *finalists)
         if (!works(item))
             continue;
         item->ms = base ? item->score * search->unit : item->score;
-        const bool may_win = finalists[i] && (i == 0 || !base || beats_first(item));
+        const bool may_win = !base || i == 0 || (finalists[i] && beats_first(item));
         if (may_win && (search->best < 0 || item->score < search->items[search->best].score))
             search->best = i;
     }
-    if (search->best < 0 && base)
-        search->best = 0;
     search->best_ms = search->best >= 0 ? search->items[search->best].ms : 0;
     search->base_ms = base ? search->unit : 0;
 }
@@ -224,12 +255,10 @@ static void take_known(struct tune_search *search)
 
 void tune_search_run(struct tune_search *search)
 {
-    bool finalists[TUNE_MOST], cut = false;
+    bool finalists[TUNE_MOST] = {false}, cut = false;
     search->start = search->clock(search->user);
     take_known(search);
     search->complete = look(search, &cut);
-    for (int i = 0; i < search->count; i++)
-        finalists[i] = true;
     if (search->complete && leader(search) >= 0)
         search->complete = halve(search, finalists) && !cut;
     decide(search, finalists);

@@ -13,7 +13,8 @@
  *
  * First each gets a short measurement, in the model's order, until the model has promised too much too often or most of
  * the time is spent. Then the better ones meet again in turns, and half of them leave with each round (successive
- * halving). What wins must have beaten candidate 0 in the last one, by more than noise and most of the times. */
+ * halving). What wins must have beaten candidate 0 in the last one, by more than noise and most of the times; rounds
+ * are left out where there would be no time for that one. */
 
 enum { TUNE_MOST = 64, TUNE_MOST_RUNS = 16 };
 
