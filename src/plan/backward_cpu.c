@@ -39,8 +39,10 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
 }
 
 /* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
- * cache. */
-enum { MOST_LANES = 128, STREAM = 64 };
+ * cache. 256 lanes measured up to 2 % below 128 with nothing else running, and to 10 % beside other work; they are
+ * taken, as forward_cpu's, where one head's blocks are as many as the cores, and not with a block mask, of which larger
+ * blocks pass over less. */
+enum { LANES = 128, MOST_LANES = 256, STREAM = 64 };
 
 static int greatest_common_divisor(int a, int b)
 {
@@ -52,9 +54,13 @@ static int greatest_common_divisor(int a, int b)
     return a;
 }
 
-static int take_lanes(int64_t expected, int panel)
+static int take_lanes(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      int64_t expected, int panel)
 {
-    return cla_round_up(expected && expected < MOST_LANES ? (int)expected : MOST_LANES, panel);
+    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
+    const bool many = !problem->block_q && expected / MOST_LANES >= units;
+    const int lanes = many ? MOST_LANES : LANES;
+    return cla_round_up(expected && expected < lanes ? (int)expected : lanes, panel);
 }
 
 /* Halves the planned block sizes; false where both are panels, or forced. */
@@ -68,12 +74,13 @@ static bool halve(const struct clattn_problem *problem, struct cla_config *confi
     return config->b_r < b_r || config->b_c < b_c;
 }
 
-static void take_blocks(const struct clattn_problem *problem, struct cla_config *config)
+static void take_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        struct cla_config *config)
 {
     const int panel = cla_cpu_panel(config);
     config->cpu.stream = cla_cpu_streamed(STREAM, greatest_common_divisor(problem->block_q, problem->block_kv));
-    config->b_r = problem->b_r ? problem->b_r : take_lanes(problem->expected_n_q, panel);
-    config->b_c = problem->b_c ? problem->b_c : take_lanes(problem->expected_n_kv, panel);
+    config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);
+    config->b_c = problem->b_c ? problem->b_c : take_lanes(capabilities, problem, problem->expected_n_kv, panel);
     while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
     }
 }
@@ -131,7 +138,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                         "backward_cpu: b_r and b_c are multiples of 4, work_group_size is 1",
                         problem->b_r, problem->b_c, problem->work_group_size);
     config->work_group_size = 1;
-    take_blocks(problem, config);
+    take_blocks(capabilities, problem, config);
     return adopt(capabilities, problem, config, info, error);
 }
 
