@@ -4,6 +4,7 @@
  * plays the compiler.
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
+#include "device/context.h"
 #include "support/device.h"
 #include "support/unit.h"
 #include <dlfcn.h>
@@ -12,17 +13,21 @@
 
 static struct test_device device;
 
-/* How many of the next builds fail, with which code and log; how many of the next kernels say that they need much. */
+/* How many of the next builds fail, with which code and log; how many of the next kernels say that they need much; how
+ * many of the next builds succeed without being done, and what their binary is then said to be. */
 static struct {
     int builds;
     cl_int code;
     const char *log;
     int small_groups, large_local;
+    int pretended;
+    const char *binary;
 } play;
 
 typedef cl_int (*build_function)(cl_program, cl_uint, const cl_device_id *, const char *,
                                  void(CL_CALLBACK *)(cl_program, void *), void *);
 typedef cl_int (*build_info_function)(cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *);
+typedef cl_int (*program_info_function)(cl_program, cl_program_info, size_t, void *, size_t *);
 typedef cl_int (*group_info_function)(cl_kernel, cl_device_id, cl_kernel_work_group_info, size_t, void *, size_t *);
 
 /* A cast from an object pointer to a function pointer, in the way POSIX asks for. */
@@ -35,6 +40,10 @@ cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id *dev
     if (play.builds > 0) {
         play.builds--;
         return play.code;
+    }
+    if (play.pretended > 0) {
+        play.pretended--;
+        return CL_SUCCESS;
     }
     FIND(next, "clBuildProgram");
     return next(program, count, devices, options, notify, user);
@@ -53,6 +62,22 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id of, cl_program_bui
     }
     FIND(next, "clGetProgramBuildInfo");
     return next(program, of, name, size, value, answered);
+}
+
+/* The context has one device. */
+cl_int clGetProgramInfo(cl_program program, cl_program_info name, size_t size, void *value, size_t *answered)
+{
+    program_info_function next;
+    if (play.binary && name == CL_PROGRAM_BINARY_SIZES) {
+        *(size_t *)value = strlen(play.binary);
+        return CL_SUCCESS;
+    }
+    if (play.binary && name == CL_PROGRAM_BINARIES) {
+        memcpy(*(unsigned char **)value, play.binary, strlen(play.binary));
+        return CL_SUCCESS;
+    }
+    FIND(next, "clGetProgramInfo");
+    return next(program, name, size, value, answered);
 }
 
 cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id of, cl_kernel_work_group_info name, size_t size,
@@ -205,6 +230,50 @@ static void forced_sizes_are_kept(void **state)
     assert_create_fails(&forced, CLATTN_NOTHING_FITS, "forced");
 }
 
+/* A device that is said to take retargeted PTX, with a driver whose PTX is not what is understood. */
+static void pretend_hopper(void)
+{
+    device.clattn->capabilities.nv_wgmma = true;
+    play.pretended = 1;
+    play.binary = ".version 99.0\n.target sm_120\n";
+}
+
+static void ptx_that_cannot_be_retargeted(void **state)
+{
+    (void)state;
+    const struct clattn_problem wanted = {.d = 64, .dtype = CLATTN_FP16};
+    struct clattn_plan_info promised, info;
+    clattn_plan *plan = NULL;
+    pretend_hopper();
+    assert_int_equal(clattn_plan_preview(clattn_context_capabilities(device.clattn), &wanted, &promised),
+                     CLATTN_SUCCESS);
+    assert_string_equal(promised.skeleton, "forward_hopper");
+    assert_true(test_succeeded(clattn_plan_create(&plan, device.clattn, &wanted), "clattn_plan_create"));
+    assert_int_equal(play.pretended, 0);
+    assert_int_equal(clattn_plan_get_info(plan, &info), CLATTN_SUCCESS);
+    clattn_plan_destroy(&plan);
+    device.clattn->capabilities.nv_wgmma = false;
+    assert_int_equal(clattn_plan_preview(clattn_context_capabilities(device.clattn), &wanted, &promised),
+                     CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, promised.skeleton);
+    assert_string_equal(info.constants, promised.constants);
+    const struct clattn_plan_step *last = &info.steps[info.step_count - 1];
+    assert_string_equal(last->name, "device");
+    assert_string_equal(last->reason, "without forward_hopper: its compiler says \"cannot be retargeted\"");
+    assert_int_equal(last->b_r, info.b_r);
+}
+
+/* Who asks for the kernel by name gets an error that says why, and no other kernel. */
+static void ptx_that_cannot_be_retargeted_but_is_asked_for(void **state)
+{
+    (void)state;
+    pretend_hopper();
+    assert_create_fails(
+        &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_c = 64, .skeleton = "forward_hopper"},
+        CLATTN_NOTHING_FITS, "cannot be retargeted");
+    assert_int_equal(play.pretended, 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -218,6 +287,8 @@ int main(void)
         TEST(the_way_out_is_named),
         TEST(there_is_an_end_to_smaller_sizes),
         TEST(forced_sizes_are_kept),
+        TEST(ptx_that_cannot_be_retargeted),
+        TEST(ptx_that_cannot_be_retargeted_but_is_asked_for),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
