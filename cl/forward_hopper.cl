@@ -181,15 +181,27 @@ CLATTN_INLINE bool hopper_weights(matrix_accumulator s[1][KT], int row, int tile
     float offset[1][MATRIX_SLOTS];
     matrix_form form = matrix_modify(s, row, tile, lane, p, kind, view);
     const bool moved = matrix_bound(s, &form, offset, rows, shrink, false, p, view);
+    if (form.raw)
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, true, offset, rows, p, view);
+    else
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, false, offset, rows, p, view);
+    return moved;
+}
+
+/* Weights as the operands of P V. */
+CLATTN_INLINE void hopper_round(matrix_operand weights[KT], matrix_accumulator s[1][KT], int row, int tile, int lane,
+                                const clattn_view *view)
+{
 #if CLATTN_DROPOUT
     matrix_random random;
-    const int key = tile;
 #endif
-    if (form.raw)
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, true, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
-    else
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, false, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
-    return moved;
+    UNROLL for (int c = 0; c < KT; ++c)
+    {
+        matrix_round(&weights[c], &s[0][c]);
+#if CLATTN_DROPOUT
+        matrix_drop_piece(&weights[c], &random, c, row, tile, lane, view);
+#endif
+    }
 }
 
 #define HOPPER_TURN(consumer) (2 + (consumer))
@@ -335,7 +347,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         hopper_weights(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
-        UNROLL for (int c = 0; c < KT; ++c) matrix_round(&weights[c], &s[0][c]);
+        hopper_round(weights, s, work.place.row + row_in_block, work.tile, lane, &work.view);
 
         hopper_work next;
 #pragma unroll 1
@@ -373,8 +385,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             const bool moved =
                 hopper_weights(s, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows, shrink);
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
+            hopper_round(weights, s, next.place.row + row_in_block, next.tile, lane, &next.view);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            UNROLL for (int c = 0; c < KT; ++c) matrix_round(&weights[c], &s[0][c]);
             if (last) {
                 hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
                 hopper_release(memory + Q_EMPTY(q_turn.stage), lane);

@@ -166,8 +166,11 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_operand a[RT];
-        matrix_weigh(s, c, form, raw, offset, rows, p, view MATRIX_RANDOM_ARGUMENTS(key));
+        matrix_weigh(s, c, form, raw, offset, rows, p, view);
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &s[r][c]);
+#if CLATTN_DROPOUT
+        matrix_drop_piece(a, &random, c, row, key, lane, view);
+#endif
         UNROLL for (int x = 0; x < VT; ++x)
         {
             matrix_operand y;

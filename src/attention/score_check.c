@@ -116,7 +116,7 @@ static clattn_status check_dropout(struct cla_call *call, const struct clattn_sc
                         "score.dropout_p is %g: the share that is dropped is at least 0 and below 1",
                         (double)args->dropout_p);
     score->dropout_threshold = cla_dropout_threshold(args->dropout_p);
-    score->dropout_scale = (float)(65536.0 / (65536.0 - score->dropout_threshold));
+    score->dropout_scale = (float)(32768.0 / (32768.0 - score->dropout_threshold));
     score->seed_low = (uint32_t)args->dropout_seed;
     score->seed_high = (uint32_t)(args->dropout_seed >> 32);
     score->dropout_offset = args->dropout_offset;

@@ -3,7 +3,7 @@
 
 void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high)
 {
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < 7; round++) {
         const uint64_t a = UINT64_C(0xD2511F53) * counter[0], c = UINT64_C(0xCD9E8D57) * counter[2];
         const uint32_t b = counter[1], d = counter[3];
         counter[0] = (uint32_t)(c >> 32) ^ b ^ key_low;
@@ -17,8 +17,8 @@ void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high)
 
 uint32_t cla_dropout_threshold(float p)
 {
-    const uint32_t rounded = (uint32_t)(65536.0 * (double)p + 0.5);
-    return rounded < 65535 ? rounded : 65535;
+    const uint32_t rounded = (uint32_t)(32768.0 * (double)p + 0.5);
+    return rounded < 32767 ? rounded : 32767;
 }
 
 /* The 8 pairs that one call of Philox serves: clattn_dropout_group and _slot of cl/common/philox.clh. */
@@ -54,6 +54,6 @@ void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_
         const int slot = slot_of(j);
         if (c == 0 || (j & 31) == 0)
             draw(seed, offset, head_number, i, j & ~INT64_C(31), words);
-        mask[c] = ((words[group_of(j) & 3][slot / 2] >> (16 * (slot & 1))) & 0xffff) >= threshold;
+        mask[c] = ((words[group_of(j) & 3][slot / 2] >> (16 * (slot & 1))) & 0x7fff) >= threshold;
     }
 }

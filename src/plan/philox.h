@@ -6,10 +6,10 @@
 
 /* Dropout's random numbers on the host; to the bit those of cl/common/philox.clh. */
 
-/* Philox 4x32-10 in place. */
+/* Philox 4x32-7 in place. */
 void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high);
 
-/* Numbers of 16 bits below it are dropped. p is in [0, 1). */
+/* Numbers of 15 bits below it are dropped. p is in [0, 1). */
 uint32_t cla_dropout_threshold(float p);
 
 /* mask[c] = 1 where row i keeps key first_key + c, else 0. head_number is b * heads + h. */

@@ -4,10 +4,10 @@ import math
 
 
 def philox(counter, key):
-    """Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011."""
+    """Philox 4x32-7: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011."""
     a, b, c, d = counter
     low, high = key
-    for _ in range(10):
+    for _ in range(7):
         p, q = a * 0xD2511F53, c * 0xCD9E8D57
         a, b, c, d = q >> 32 ^ b ^ low, q & 0xffffffff, p >> 32 ^ d ^ high, p & 0xffffffff
         low, high = low + 0x9E3779B9 & 0xffffffff, high + 0xBB67AE85 & 0xffffffff
@@ -15,14 +15,14 @@ def philox(counter, key):
 
 
 def dropout(p, seed, offset, heads):
-    """What a weight is multiplied by: 0, or 1 over the share that is kept. 16 bits of a number decide about a pair."""
-    threshold = round(65536 * p)
+    """What a weight is multiplied by: 0, or 1 over the share that is kept. 15 bits of a number decide about a pair."""
+    threshold = round(32768 * p)
 
     def factor(b, h, i, j):
         group, slot = (j >> 5) * 4 + (j >> 1 & 3), (j >> 3 & 3) * 2 + (j & 1)
         words = philox((group, i, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
-        bits = words[slot // 2] >> 16 * (slot % 2) & 0xffff
-        return 0.0 if bits < threshold else 65536.0 / (65536 - threshold)
+        bits = words[slot // 2] >> 16 * (slot % 2) & 0x7fff
+        return 0.0 if bits < threshold else 32768.0 / (32768 - threshold)
     return factor
 
 

@@ -111,7 +111,7 @@ struct reference_naive_gradients {
 bool reference_naive_backward(const struct reference_problem *problem, const float *q, const float *k, const float *v,
                               const float *d_o, const struct reference_naive_gradients *gradients);
 
-/* Dropout: the words of Philox 4x32-10, and whether a pair is kept. */
+/* Dropout: the words of Philox 4x32-7, and whether a pair is kept. */
 void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4]);
 bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j);
 

@@ -2,7 +2,7 @@
 #include "reference_parts.h"
 #include <math.h>
 
-/* One of the ten rounds: two products of 64 bits, crossed. */
+/* One of the seven rounds: two products of 64 bits, crossed. */
 static void philox_round(uint32_t x[4], const uint32_t key[2])
 {
     const uint64_t even = (uint64_t)x[0] * UINT64_C(0xd2511f53), odd = (uint64_t)x[2] * UINT64_C(0xcd9e8d57);
@@ -16,7 +16,7 @@ void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t
 {
     for (int i = 0; i < 4; i++)
         words[i] = counter[i];
-    for (uint32_t n = 0; n < 10; n++) {
+    for (uint32_t n = 0; n < 7; n++) {
         const uint32_t bumped[2] = {key[0] + n * UINT32_C(0x9e3779b9), key[1] + n * UINT32_C(0xbb67ae85)};
         philox_round(words, bumped);
     }
@@ -24,7 +24,7 @@ void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t
 
 static uint32_t threshold(double p)
 {
-    return (uint32_t)lround(65536.0 * p);
+    return (uint32_t)fmin(32767, round(32768.0 * p));
 }
 
 /* The counter says which 8 keys share a call: of 32 keys that begin at a multiple of 32, those whose places in a group
@@ -38,7 +38,7 @@ bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t 
     const uint32_t key[2] = {(uint32_t)score->dropout_seed, (uint32_t)(score->dropout_seed >> 32)};
     uint32_t words[4];
     reference_philox(counter, key, words);
-    const uint32_t number = at % 2 ? words[eighth] >> 16 : words[eighth] & 0xffffu;
+    const uint32_t number = at % 2 ? words[eighth] >> 16 & 0x7fffu : words[eighth] & 0x7fffu;
     return number >= threshold(score->dropout_p);
 }
 
@@ -48,5 +48,5 @@ double reference_keep(const struct reference_problem *problem, const struct refe
         return 1.0;
     if (!reference_kept(problem, head->b, head->h, i, j))
         return 0.0;
-    return 65536.0 / (65536.0 - (double)threshold(problem->score.dropout_p));
+    return 32768.0 / (32768.0 - (double)threshold(problem->score.dropout_p));
 }
