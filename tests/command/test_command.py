@@ -909,7 +909,7 @@ class Bench(CommandTest):
             "min_ms", "max_ms", "q1_ms", "q3_ms", "tflops", "share_of_peak", "share_problem", "standard_ms", "extra_bytes",
             "standard_bytes", "first_call_ms", "grid", "problem", "peak_of", "copy_gbps", "intensity", "limit_tflops",
             "share_of_limit", "limited_by", "peak_bytes", "standard_peak_bytes", "traffic_bytes", "standard_traffic_bytes",
-            "paper_bytes", "least_bytes"}
+            "paper_bytes", "least_bytes", "enqueue_us", "enqueue_min_us"}
 
     def assert_ceilings(self, row):
         """The limit is the lower roof of the row's own numbers, and the shares are of these."""
@@ -929,6 +929,7 @@ class Bench(CommandTest):
         for row in rows:
             self.assertLessEqual(self.KEYS, row.keys())
             self.assertGreater(row["median_ms"], 0.0)
+            self.assertTrue(0.0 < row["enqueue_min_us"] <= row["enqueue_us"] < 1e6)
             self.assertTrue(row["min_ms"] <= row["q1_ms"] <= row["median_ms"] <= row["q3_ms"] <= row["max_ms"])
             self.assert_ceilings(row)
             self.assertEqual((row["grid"], row["peak_of"], row["problem"]), (None, "fp32 multiply-adds", None))
@@ -951,6 +952,7 @@ class Bench(CommandTest):
         self.assertEqual([row["pass"] for row in rows], ["forward", "backward"])
         forward, backward = rows
         self.assertTrue(backward["path"].startswith("backward_"))
+        self.assertGreater(backward["enqueue_us"], 0.0)
         self.assertAlmostEqual(backward["tflops"], 2.5 * 4.0 * 2 * 64 * 64 * 64 / backward["median_ms"] * 1e-9,
                                delta=1e-3 * backward["tflops"])
         self.assertEqual((forward["extra_bytes"], backward["extra_bytes"]), (4 * 2 * 64, 2 * 4 * 2 * 64))

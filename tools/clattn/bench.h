@@ -38,10 +38,11 @@ struct bench_row {
     struct statistics peak_tflops; /* and its peak: of each of the above, the larger of one before and one after it */
     double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
-    double first_call_ms;  /* making the plan: planning, compiling or finding the program in a cache */
-    uint64_t tensor_bytes; /* device memory of Q, K, V and O, and of dO and the gradients */
-    uint64_t extra_bytes;  /* beyond these: LSE and workspace */
-    char problem[256];     /* why there is no time: it does not fit the device; "" where there is one */
+    struct statistics enqueue_us; /* how long the host's call took that enqueues it; the driver's part included */
+    double first_call_ms;         /* making the plan: planning, compiling or finding the program in a cache */
+    uint64_t tensor_bytes;        /* device memory of Q, K, V and O, and of dO and the gradients */
+    uint64_t extra_bytes;         /* beyond these: LSE and workspace */
+    char problem[256];            /* why there is no time: it does not fit the device; "" where there is one */
     struct statistics standard_ms;
     int standard_repetitions;
     uint64_t standard_bytes;    /* the baseline's workspace */

@@ -77,6 +77,8 @@ static void set_speed(json_t *json, const struct bench_row *row)
     set_times(json, &row->ms);
     set(json, "repetitions", json_integer(row->repetitions));
     set(json, "problem", json_problem(row->problem));
+    set(json, "enqueue_us", json_known(row->enqueue_us.median));
+    set(json, "enqueue_min_us", json_known(row->enqueue_us.minimum));
     set(json, "first_call_ms", json_measure(row->first_call_ms));
     set(json, "tflops", json_known(bench_tflops(row)));
     set(json, "peak_of", json_string(bench_unit_name(row->unit)));

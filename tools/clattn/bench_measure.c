@@ -18,15 +18,20 @@ struct bench {
     struct bench_buffers buffers;
     cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
     size_t workspace_bytes, standard_workspace_bytes;
-    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS];
+    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS], enqueues[MAX_REPETITIONS];
+    double enqueue_us; /* of the last run: how long the enqueueing call kept the host */
     double standard_total_ms;
 };
 
+/* Since the first call: of a number as large as today's date in milliseconds, microseconds would be rounded. */
 static double now_ms(void)
 {
+    static time_t first;
     struct timespec time;
     timespec_get(&time, TIME_UTC);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+    if (!first)
+        first = time.tv_sec;
+    return (double)(time.tv_sec - first) * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
 /* From when `from` ended, or else from when `to` started, to when `to` ended; by the device's clock. */
@@ -57,7 +62,9 @@ static clattn_status time_forward(struct bench *bench, const clattn_plan *plan, 
     args.workspace = workspace;
     args.workspace_bytes = bytes;
     cl_event event = NULL;
+    const double start = now_ms();
     clattn_status code = clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, &event);
+    bench->enqueue_us = (now_ms() - start) * 1e3;
     if (!code)
         code = elapsed(NULL, event, ms);
     if (event)
@@ -73,8 +80,10 @@ static clattn_status time_backward(struct bench *bench, double *ms)
     args.workspace_bytes = bench->workspace_bytes;
     cl_event first = NULL, last = NULL;
     clattn_status code = mark_start(bench, bench->workspace, &first);
+    const double start = now_ms();
     if (!code)
         code = clattn_backward_enqueue(bench->plan, bench->session->queue, &args, 0, NULL, &last);
+    bench->enqueue_us = (now_ms() - start) * 1e3;
     if (!code)
         code = elapsed(first, last, ms);
     if (last)
@@ -266,6 +275,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     for (int i = 0; !code && i < row->repetitions; i++) {
         const double before = bench->peak ? bench_peak_sample(bench->peak, once) : 0.0;
         code = time_flash(bench, &bench->flash[i]);
+        bench->enqueues[i] = bench->enqueue_us;
         bench->peaks[i] = bench->peak ? fmax(before, bench_peak_sample(bench->peak, once)) : 0.0;
         standard = standard && !code && take_standard_turn(bench, row);
     }
@@ -273,6 +283,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
         return fail_library(failure, "attention", code);
     row->copy_gbps = fmax(row->copy_gbps, bench_copy_sample(bench->ceilings->copy, row->traffic.least));
     row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
+    row->enqueue_us = statistics_of(bench->enqueues, (size_t)row->repetitions);
     row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
     row->standard_ms = statistics_of(bench->standard, (size_t)row->standard_repetitions);
     return STATUS_OK;

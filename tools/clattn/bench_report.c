@@ -29,12 +29,13 @@ void bench_print_head(const struct session *session, double peak, double copy, c
     session_title(session, device, sizeof device);
     printf("device %s, driver %s\nat the start: peak %.1f GFLOP/s of fp32 multiply-adds, copy %.1f GB/s; each row has "
            "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
-           "speed of a copy; m: the latter;\na share with a ! is above its peak: the clock changed)\n",
+           "speed of a copy; m: the latter;\nhost: how long the call takes that enqueues it; a share with a ! is above "
+           "its peak: the clock changed)\n",
            device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
-    printf("\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %-13s %10s %6s %9s %7s %8s %12s %7s %9s %9s %9s\n", "dtype", "batch",
-           "heads", "n_q", "n_kv", "d", "causal", "pass", "path", "ms", "spread", "GFLOP/s", "peak", "limit",
-           "standard ms", "faster", "extra", "standard", "traffic");
+    printf("\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %-13s %10s %6s %8s %9s %7s %8s %12s %7s %9s %9s %9s\n", "dtype",
+           "batch", "heads", "n_q", "n_kv", "d", "causal", "pass", "path", "ms", "spread", "host us", "GFLOP/s", "peak",
+           "limit", "standard ms", "faster", "extra", "standard", "traffic");
 }
 
 static void print_share(double share, const char *mark, char *text, size_t size)
@@ -73,10 +74,10 @@ void bench_print_row(const struct bench_row *row)
     }
     print_shape(row);
     if (row->problem[0])
-        printf("%10s %6s %9s %7s %8s %12s %7s", "-", "-", "-", "-", "-", "-", "-");
+        printf("%10s %6s %8s %9s %7s %8s %12s %7s", "-", "-", "-", "-", "-", "-", "-", "-");
     else
-        printf("%10.3f %5.1f%% %9.1f %7s %8s %12s %7s", row->ms.median, spread(&row->ms), bench_tflops(row) * 1e3,
-               share, limit, standard, faster);
+        printf("%10.3f %5.1f%% %8.1f %9.1f %7s %8s %12s %7s", row->ms.median, spread(&row->ms), row->enqueue_us.median,
+               bench_tflops(row) * 1e3, share, limit, standard, faster);
     printf(" %9s %9s %9s\n", extra, row->standard_bytes ? standard_extra : "-", traffic);
     if (row->problem[0])
         printf("      %s\n", row->problem);
