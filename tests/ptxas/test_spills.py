@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compiles the matrix kernels for NVIDIA's devices without one, and fails where the assembler takes registers to memory, or
+makes products by warp groups wait for each other, unless that is known.
+
+    test_spills.py KERNEL_TEXTS BUILTINS [--list]
+
+Needs a clang that knows NVPTX (Debian's does; $CLANG names another) and NVIDIA's ptxas ($PTXAS, on the path, in /usr/local/cuda,
+or from the Python package nvidia-cuda-nvcc); exit status 77, which Meson calls skipped, without them. The driver's own compiler
+in place of clang has its own mind about registers: what is good here may still spill there, but hardly the other way round.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Bytes that may be stored to memory, by the beginning of the kernel's name, with the reason. The first that fits counts.
+ALL_IN_USE = "all 255 registers of an item are in use, and a few addresses go to memory"
+KNOWN = (
+    ("sm_75-backward_matrix-clattn_dk_dv-d64", 96, ALL_IN_USE),
+    ("sm_86-forward_matrix-clattn_forward-d128", 48, ALL_IN_USE),
+    ("sm_89-forward_matrix-clattn_forward-d128", 48, ALL_IN_USE),
+    ("sm_90-forward_matrix-clattn_forward-d128", 96, ALL_IN_USE),
+    *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 240,
+     "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
+    ("sm_90-forward_hopper-clattn_forward-d64", 128,
+     "three consumers have 160 registers each; what is known of the next block of rows goes to memory"),
+    ("sm_90-forward_hopper-clattn_forward-d128", 64, "what is known of the next block of rows goes to memory"),
+)
+
+
+def find_clang():
+    for name in (os.environ.get("CLANG"), "clang", *(f"clang-{n}" for n in range(25, 13, -1))):
+        path = name and shutil.which(name)
+        if path and "nvptx64" in subprocess.run([path, "--print-targets"], capture_output=True, text=True).stdout:
+            return path
+    return None
+
+
+def find_ptxas():
+    packaged = []
+    for folder in sys.path:
+        packaged += pathlib.Path(folder or ".").glob("nvidia/*/bin/ptxas")
+    for name in (os.environ.get("PTXAS"), "ptxas", "/usr/local/cuda/bin/ptxas", *packaged):
+        path = name and shutil.which(str(name))
+        if path:
+            return path
+    return None
+
+
+def checked(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
+    return done.stdout + done.stderr
+
+
+def retarget(ptx, sm, group, hopper):
+    """For this device; local arrays, which may be larger than the 48 KB of static ones, without a size; what clang leaves out
+    of the work-group's size. For Hopper also what src/plan/retarget.c does: no marks, the target with warp groups."""
+    declared = []
+
+    def take(match):
+        declared.append(".extern .shared .align {0} .b{1} {2}[];\n".format(*match.groups()))
+        return ""
+    ptx = re.sub(r"^\.version .*$", ".version 8.0", ptx, count=1, flags=re.M)
+    ptx = re.sub(r"^\.target .*$", f".target sm_{sm}{'a' if hopper else ''}", ptx, count=1, flags=re.M)
+    ptx = re.sub(r"\.shared \.align (\d+) \.b(\d+) ([\w$]+)\[\d+\];", take, ptx)
+    at = re.search(r"^(\.visible )?\.entry", ptx, flags=re.M).start()
+    body = ptx.index("\n{", at)
+    size = "" if ".reqntid" in ptx[at:body] else f"\n.reqntid {group}"
+    return (ptx[:at] + "".join(declared) + ptx[at:body] + size + ptx[body:]).replace("//@", "" if hopper else "//@")
+
+
+def compile_one(clang, ptxas, builtins, folder, line):
+    """The bytes that are spilled, and what else the assembler has to say."""
+    name, sm, group, hopper = line.split()
+    base = str(folder / name)
+    checked([clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang",
+             "sm_75", "-Xclang", "-cl-ext=+cl_khr_fp16", "-O3", "-S", "-nogpulib", "-Xclang", "-finclude-default-header",
+             "-ffp-contract=fast", "-cl-mad-enable", "-w", "-include", builtins, base + ".cl", "-o", base + ".ptx"])
+    ptx = pathlib.Path(base + ".ptx").read_text()
+    pathlib.Path(base + ".for.ptx").write_text(retarget(ptx, sm, group, hopper == "1"))
+    said = checked([ptxas, "-v", f"-arch=sm_{sm}{'a' if hopper == '1' else ''}", base + ".for.ptx", "-o", base + ".cubin"])
+    stores = [int(n) for n in re.findall(r"(\d+) bytes spill stores", said)]
+    if not stores:
+        raise RuntimeError(f"{name}: ptxas says nothing of spills: {said}")
+    return name, sum(stores), re.findall(r"\(C75\d+\)[^\n]*", said), int(re.search(r"Used (\d+) registers", said)[1])
+
+
+def allowed(name):
+    return next(((most, reason) for start, most, reason in KNOWN if name.startswith(start)), (0, "none is known"))
+
+
+def main():
+    clang, ptxas = find_clang(), find_ptxas()
+    if not clang or not ptxas:
+        print(f"skipped: there is no {'clang with NVPTX' if not clang else 'ptxas'}")
+        return 77
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        lines = checked([sys.argv[1], folder]).splitlines()
+        for name, bytes_, serial, registers in pool.map(
+                lambda line: compile_one(clang, ptxas, sys.argv[2], pathlib.Path(folder), line), lines):
+            most, reason = allowed(name)
+            bad = bytes_ > most or bool(serial)
+            failures += bad
+            if bad or "--list" in sys.argv:
+                print(f"{name}: {registers} registers, {bytes_} bytes spilled, {most} known ({reason}) {' '.join(serial)}")
+    print(f"{len(lines)} kernels, {failures} with more spills than are known, or with products that wait")
+    return int(failures > 0 or not lines)
+
+
+sys.exit(main())

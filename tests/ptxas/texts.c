@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Writes the texts that the library would hand to NVIDIA's compiler for its matrix kernels, as the planner plans them
+ * for devices of several compute capabilities: test_spills.py compiles them. One file a program, DIRECTORY/NAME.cl, and
+ * for each a line on stdout: its name, the compute capability, the work-items of a group, and 1 if it is to be
+ * retargeted.
+ *
+ *     kernel_texts DIRECTORY */
+#include "device/source.h"
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/retarget.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    uint32_t compute_capability, registers, compute_units;
+} devices[] = {{"75", 705, 65536, 40},
+               {"80", 800, 65536, 108},
+               {"86", 806, 65536, 84},
+               {"89", 809, 65536, 128},
+               {"90", 900, 65536, 132}};
+
+static struct clattn_capabilities device_of(size_t n)
+{
+    struct clattn_capabilities capabilities = {.vendor_id = 0x10de,
+                                               .type = CLATTN_DEVICE_GPU,
+                                               .available = true,
+                                               .compiler_available = true,
+                                               .address_bits = 64,
+                                               .compute_units = devices[n].compute_units,
+                                               .max_work_group_size = 1024,
+                                               .max_work_item_size = 1024,
+                                               .preferred_work_group_multiple = 32,
+                                               .native_vector_width_float = 1,
+                                               .local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL,
+                                               .local_memory_bytes = 48 << 10,
+                                               .nv_compute_capability = devices[n].compute_capability,
+                                               .nv_registers_per_group = devices[n].registers};
+    strcpy(capabilities.device_name, "NVIDIA");
+    strcpy(capabilities.extensions, "cl_nv_device_attribute_query");
+    clattn_capabilities_apply_known(&capabilities);
+    return capabilities;
+}
+
+static int complain(const char *what, const struct cla_error *error)
+{
+    fprintf(stderr, "%s: %s\n", what, error->text);
+    return 1;
+}
+
+static int write_program(const char *directory, const char *name, const char *text)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s.cl", directory, name);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file)) {
+        perror(path);
+        return 1;
+    }
+    return 0;
+}
+
+/* One entry of the planned variant. */
+static int write_entry(const char *directory, const char *device, const struct clattn_problem *problem,
+                       const struct cla_choice *choice, int number)
+{
+    struct cla_text defines = {0}, text = {0};
+    struct cla_error error;
+    char name[160];
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u", device, choice->skeleton->name,
+             choice->skeleton->entries[number], problem->d, choice->config.b_r, choice->config.b_c,
+             problem->causal ? "-causal" : "", problem->features);
+    cla_plan_defines(problem, choice, &defines);
+    if (choice->skeleton->backward)
+        cla_text_printf(&defines, "#define CLATTN_KERNEL %d\n", number);
+    int failed = defines.failed || cla_source_assemble(defines.data, choice->skeleton->files, &text, &error)
+                     ? complain(name, &error)
+                     : write_program(directory, name, text.data);
+    if (!failed)
+        printf("%s %s %d %d\n", name, device, choice->config.work_group_size, cla_retarget_wanted(text.data));
+    cla_text_free(&text);
+    cla_text_free(&defines);
+    return failed;
+}
+
+static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
+{
+    const struct clattn_capabilities capabilities = device_of(n);
+    struct clattn_problem resolved;
+    struct clattn_plan_info info;
+    struct cla_choice choice;
+    struct cla_error error;
+    problem.dtype = CLATTN_FP16;
+    if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
+        return complain(devices[n].name, &error);
+    int failed = 0;
+    for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
+        if (i != CLA_D_BIAS || (problem.features & CLATTN_BIAS))
+            failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    static const unsigned features[] = {CLATTN_SOFTCAP, CLATTN_ALIBI, CLATTN_BIAS, CLATTN_DROPOUT};
+    int failed = 0;
+    if (argc != 2) {
+        fprintf(stderr, "usage: kernel_texts DIRECTORY\n");
+        return 2;
+    }
+    for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
+        for (int d = 64; d <= 128; d += 64) {
+            const bool hopper = devices[n].compute_capability == 900;
+            struct clattn_problem forward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT};
+            struct clattn_problem backward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .pass = CLATTN_BACKWARD};
+            failed += write_problem(argv[1], n, forward);
+            forward.skeleton = "forward_matrix";
+            failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            backward.skeleton = "backward_matrix";
+            failed += write_problem(argv[1], n, backward);
+            forward.skeleton = NULL;
+            for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
+                forward.causal = CLATTN_FULL;
+                forward.features = features[i];
+                failed += write_problem(argv[1], n, forward);
+            }
+        }
+    return failed != 0;
+}
