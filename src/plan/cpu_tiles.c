@@ -70,6 +70,13 @@ int cla_cpu_stride(int n, const struct cla_config *config)
     return cla_round_up(cla_round_up(n, config->cpu.micro), config->cpu.vector_width);
 }
 
+bool cla_cpu_has_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem, int64_t n,
+                        int rows)
+{
+    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
+    return n / rows >= (problem->causal == CLATTN_FULL ? 1 : 2) * units;
+}
+
 /* A mask's blocks are multiples of 16. Somewhat longer tiles than planned are better than much shorter ones. */
 int cla_cpu_streamed(int planned, int block)
 {

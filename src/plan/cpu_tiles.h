@@ -37,6 +37,11 @@ double cla_cpu_tile_cost(const struct cla_config *config);
 int cla_cpu_panel(const struct cla_config *config);
 int cla_cpu_stride(int n, const struct cla_config *config);
 
+/* Whether one head's blocks of so many rows (of n in all; 0: not known) keep every core at work: as many as there are,
+ * and twice that under a causal mask, since its blocks are of unequal work. Heads and batch are not known to a plan. */
+bool cla_cpu_has_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem, int64_t n,
+                        int rows);
+
 /* The length of streamed tiles: `planned`, or with a block mask one that divides its blocks of so many rows or keys, so
  * that no tile is half hidden. */
 int cla_cpu_streamed(int planned, int block);

@@ -35,17 +35,16 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
-/* K and V are read once per query block, so more rows mean less traffic: 256 measured 1 to 3 % below 128 at d = 128, and
- * up to 2 % at d = 64, from 512 rows on, with one head on two cores as with eight. They are taken where one head's blocks
- * are as many as the cores (heads and batch are not known here). Keys made no difference from 32 to 256. */
+/* K and V are read once per query block, so more rows mean less traffic: 256 measured 1 to 3 % below 128 at d = 128,
+ * and up to 2 % at d = 64, with one head on two cores as with eight. They are taken where one head's blocks are enough
+ * for the cores. Keys made no difference from 32 to 256. */
 enum { ROWS = 128, MOST_ROWS = 256, KEYS = 64 };
 
 static void take_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
     const int panel = cla_cpu_panel(config);
-    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
-    const bool many = problem->expected_n_q / MOST_ROWS >= units;
+    const bool many = cla_cpu_has_blocks(capabilities, problem, problem->expected_n_q, MOST_ROWS);
     config->b_r = cla_round_up(many ? MOST_ROWS : ROWS, panel);
     if (problem->expected_n_q && problem->expected_n_q < ROWS)
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
