@@ -40,8 +40,8 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
 
 /* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
  * cache. 256 lanes measured up to 2 % below 128 with nothing else running, and to 10 % beside other work; they are
- * taken where one head's blocks are enough for the cores (one causal head of 512 on two of them took 1.3 times as long
- * with 256), and not with a block mask, of which larger blocks pass over less. */
+ * taken where one head's blocks are enough for the cores (one causal head of 512 on two of them took up to 1.3 times as
+ * long with 256), and not with a block mask, of which larger blocks pass over less. */
 enum { LANES = 128, MOST_LANES = 256, STREAM = 64 };
 
 static int greatest_common_divisor(int a, int b)
