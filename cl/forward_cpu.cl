@@ -8,9 +8,10 @@
  *                per block.
  *   CLATTN_B_C   a multiple of MICRO, at least VECTOR_WIDTH: keys of a tile.
  *
- * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used.
+ * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used. With
+ * CLATTN_SPLIT they are the workspace's (common/splits.clh).
  *
- * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item. The private arrays take
+ * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split. The private arrays take
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 3 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
@@ -23,7 +24,7 @@
 
 #define PANELS (CLATTN_B_R / PANEL)
 
-#if CLATTN_STATE
+#if CLATTN_PARTIAL
 typedef float clattn_output;
 #else
 typedef clattn_storage clattn_output;
@@ -131,7 +132,7 @@ CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column
         panel_to_rows(scratch, state.out + vector_of(i, D_V_STRIDE), D_V_STRIDE, factor[i / W]);
         for (int r = 0; r < min(W, count - i); ++r) {
             __global clattn_output *out = o + (i + r) * row;
-#if CLATTN_STATE
+#if CLATTN_PARTIAL
             for (int x = 0; x < CLATTN_D_V; ++x)
                 out[x * column] = scratch[r * D_V_STRIDE + x];
 #else
@@ -158,26 +159,38 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     /* Work-groups are handed out in runs, large ones first. Heads are outermost and the blocks of a head alternate
      * between the end and the beginning of the sequence, so that under a causal mask every run has its fair share. */
     const int blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
+#if CLATTN_SPLIT
+    const int all = blocks * p.heads * p.batch, split = (int)get_group_id(0) / all;
+    const int group = (int)get_group_id(0) - all * split;
+#else
     const int group = (int)get_group_id(0);
+#endif
     const int bh = group / blocks;
     const int turn = group - bh * blocks; /* not %: beside / it becomes a freeze, which Oclgrind lacks */
     const int block = (turn & 1) ? turn / 2 : blocks - 1 - turn / 2;
     const int b = bh / p.heads;
     const int h = bh - b * p.heads;
     const int kv_head = h / (p.heads / p.kv_heads);
-    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const int first = block * CLATTN_B_R;
     if (first >= view.n_q)
         return;
     const int rows = min(CLATTN_B_R, view.n_q - first);
     const int panels = (rows + PANEL - 1) / PANEL;
-#if CLATTN_STATE
+#if CLATTN_SPLIT
+    clattn_take_split(split, p.splits, clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
+                      clattn_key_end(first + rows - 1, &view), &view);
+    const int out_batch = clattn_split_batch(split, b, p);
+#else
+    const int out_batch = b;
+#endif
+#if CLATTN_PARTIAL
     const long out_row = first; /* a state has the rows of each sequence by themselves */
 #else
     const long out_row = view.row_base + first;
 #endif
-    const long o_at = clattn_at(p.o, b, h, out_row), m_at = clattn_at(p.m, b, h, out_row),
-               l_at = clattn_at(p.l, b, h, out_row), lse_at = clattn_at(p.lse, b, h, out_row);
+    const long o_at = clattn_at(p.o, out_batch, h, out_row), m_at = clattn_at(p.m, out_batch, h, out_row),
+               l_at = clattn_at(p.l, out_batch, h, out_row), lse_at = clattn_at(p.lse, out_batch, h, out_row);
 
     /* While scores stay Q K^T a negative scale turns Q, so that the maximum is the maximum. */
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
@@ -248,7 +261,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         float row_m = ((const float *)row_max)[i], row_l = ((const float *)row_sum)[i];
         if (!SCALED && row_m != -INFINITY)
             row_m *= fabs(p.scale);
-#if CLATTN_STATE
+#if CLATTN_PARTIAL
         ((float *)factors)[i] = 1.0f;
         m[m_at + i * p.m.row] = row_m;
         l[l_at + i * p.l.row] = row_l;

@@ -17,6 +17,9 @@
  * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
  * (common/matrix_repair.clh).
  *
+ * With CLATTN_SPLIT they go from one split of a block of rows to the next, and o, m and l are the workspace's
+ * (common/splits.clh).
+ *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
  * Baked constants (beside those of types.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
@@ -89,12 +92,22 @@ CLATTN_INLINE bool hopper_next_rows(hopper_work *work, int lane, clattn_forward_
     const int row_blocks = matrix_row_blocks(p);
     const int turns = CLATTN_CAUSAL ? 2 : 1, each = CLATTN_CAUSAL ? (row_blocks + 1) / 2 : row_blocks;
     int head, block;
+#if CLATTN_SPLIT
+    int split;
+#endif
     bool again;
     do {
-        const int group = work->round / turns * (int)get_num_groups(0) + (int)get_group_id(0);
+        int group = work->round / turns * (int)get_num_groups(0) + (int)get_group_id(0);
+#if CLATTN_SPLIT
+        const int all = each * p.heads * p.batch;
+        split = group / all;
+        group -= split * all;
+        if (split >= p.splits)
+            return false;
+#endif
         head = group / each;
         block = group - head * each;
-        if (head >= p.heads * p.batch)
+        if (!CLATTN_SPLIT && head >= p.heads * p.batch)
             return false;
         again = false;
         if (CLATTN_CAUSAL && work->round % 2 == 0)
@@ -105,6 +118,10 @@ CLATTN_INLINE bool hopper_next_rows(hopper_work *work, int lane, clattn_forward_
     } while (again);
     work->place = matrix_place_of(block, head, p);
     work->view = clattn_open(work->place.b, work->place.h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+#if CLATTN_SPLIT
+    work->place.split = split;
+    matrix_take_split(work->place, p, &work->view);
+#endif
     work->key_end = clattn_key_end(min(work->place.row + CLATTN_B_R, work->view.n_q) - 1, &work->view);
     work->tile = matrix_first_tile(work->key_end, work->place.row, lane, &work->view);
     if (work->place.row >= work->view.n_q)
@@ -221,7 +238,7 @@ CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoi
     while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
         const matrix_place place = work.place;
         const int row = place.row + row_in_block;
-        const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, place.b, place.h, work.view.row_base);
+        const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, place, &work.view);
         if (work.tile >= work.key_end || !matrix_any((spoilt >> (work.round % 32) & 1) != 0))
             continue;
         matrix_operands operands;
@@ -239,6 +256,20 @@ CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoi
 }
 #endif
 
+#if CLATTN_SPLIT
+/* Of a split: straight from the registers, for in float they do not fit the place of Q. */
+CLATTN_INLINE void hopper_write_partial(matrix_results to, matrix_accumulator out[1][VT], const float factor[1][MATRIX_SLOTS],
+                                        int row, int lane, int n_q)
+{
+    FOR_OUTPUTS
+    {
+        const int i = MATRIX_I(r, MATRIX_SLOT(e)), x = MATRIX_X(c, e);
+        if (i < n_q && x < CLATTN_D_V)
+            to.o[i * to.o_row + x] = out[r][c].x[e] * factor[r][MATRIX_SLOT(e)];
+    }
+}
+#endif
+
 /* The results of a block of rows, by way of the consumer's part of Q's place, so that they leave in whole chunks. */
 CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumulator out[1][VT], matrix_softmax *rows, matrix_address q_tile, int consumer,
                                 int lid, const hopper_work *work, clattn_forward_params p)
@@ -246,7 +277,7 @@ CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumul
     const int lane = lid % MATRIX_LANES, warp = lid % HOPPER_ITEMS / MATRIX_LANES;
     const int row = work->place.row + consumer * 64 + warp * 16;
     const matrix_address my_rows = q_tile + (consumer * 64 + warp * 16) * 128;
-    const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, work->place.b, work->place.h, work->view.row_base);
+    const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, work->place, &work->view);
     float factor[1][MATRIX_SLOTS];
 #if MATRIX_MAY_REPAIR
     bool is_nan = false;
@@ -255,6 +286,9 @@ CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumul
 #endif
     matrix_finish(rows, factor, p, &work->view);
     matrix_write_rows(to, rows, row, lane, &work->view);
+#if CLATTN_SPLIT
+    hopper_write_partial(to, out, factor, row, lane, work->view.n_q);
+#else
     HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS); /* all are done with Q */
     UNROLL for (int c = 0; c < VT; ++c)
     {
@@ -284,13 +318,20 @@ CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumul
         }
     }
     hopper_warp_sync();
+#endif
 }
+
+#if CLATTN_SPLIT
+typedef float hopper_output;
+#else
+typedef ushort hopper_output;
+#endif
 
 /* Rows without keys. */
 CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int lane, const hopper_work *work, clattn_forward_params p)
 {
     const int row = work->place.row + row_in_block;
-    const matrix_results to = matrix_locate(all.o, all.lse, all.m, all.l, p, work->place.b, work->place.h, work->view.row_base);
+    const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, work->place, &work->view);
     matrix_softmax rows;
     float factor[1][MATRIX_SLOTS];
     matrix_begin_rows(&rows);
@@ -300,7 +341,7 @@ CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int 
     for (int n = lane; n < 16 * CLATTN_D_V; n += MATRIX_LANES) {
         const int i = n / CLATTN_D_V, x = n - i * CLATTN_D_V;
         if (row + i < work->view.n_q)
-            ((__global ushort *)to.o)[(row + i) * to.o_row + x * to.o_column] = 0;
+            ((__global hopper_output *)to.o)[(row + i) * to.o_row + x * to.o_column] = 0;
     }
 }
 

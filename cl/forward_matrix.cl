@@ -20,9 +20,11 @@
  * registers, and a tenth of the speed.
  *
  * With CLATTN_STATE `o` is float, un-normalised, and it, m (natural units) and l are read first and written back; the keys
- * are those from the view's first_key on. lse is then not used.
+ * are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
+ * (common/splits.clh).
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups, with CLATTN_SPLIT as
+ * many for each split.
  *
  * Baked constants (beside those of types.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
  * CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
@@ -281,10 +283,13 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, row = group_row + lid / MATRIX_LANES * 16 * RT, b = place.b, h = place.h;
-    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_VARLEN
     if (group_row >= view.n_q)
         return;
+#endif
+#if CLATTN_SPLIT
+    matrix_take_split(place, p, &view);
 #endif
     const matrix_source q_rows = matrix_open(q, p.q, b, h, view.row_base, view.n_q);
     matrix_source k_rows = matrix_open(k, p.k, b, place.kv_head, view.key_base, view.n_kv);
@@ -305,7 +310,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     float factor[RT][MATRIX_SLOTS];
     matrix_finish(&rows, factor, p, &view);
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][MATRIX_SLOT(e)];
-#if CLATTN_STATE
+#if CLATTN_SPLIT
+    const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
+#endif
+#if CLATTN_PARTIAL
     FOR_OUTPUTS if (MATRIX_I(r, MATRIX_SLOT(e)) < view.n_q && MATRIX_X(c, e) < CLATTN_D_V)
         to.o[MATRIX_I(r, MATRIX_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
 #else

@@ -10,7 +10,8 @@
  * move (an exchange between the TX items of a row, a rescaling of O) only when some score exceeds its bound by SLACK.
  * P then stays below e^SLACK, which costs a float no accuracy. Sums and true maxima stay with the items until the end.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups; with CLATTN_SPLIT as
+ * many for each split (common/splits.clh), and o, m and l are then the workspace's.
  *
  * With CLATTN_STATE, o, m and l are the state of the rows (clattn/state.h), read first and written last: O un-normalised fp32, m
  * natural, lse unused; the keys are a piece of the sequence. All of [batch, heads, n_q] has its place there.
@@ -26,7 +27,7 @@
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-#if CLATTN_STATE
+#if CLATTN_PARTIAL
 typedef float simt_output;
 #define SIMT_STORE(x, to) (*(to) = (x))
 #define SIMT_STORE4(x, to) vstore4(x, 0, to)
@@ -101,14 +102,26 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     /* Neighbouring groups share a head, so that its K and V stay in cache; causal heads start with the longest rows. */
     const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
+#if CLATTN_SPLIT
+    const int all = row_blocks * p.heads * p.batch, split = (int)get_group_id(0) / all;
+    const int group = (int)get_group_id(0) - all * split;
+#else
     const int group = (int)get_group_id(0);
+#endif
     const int head = group / row_blocks, b = head / p.heads, h = head - b * p.heads;
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
-    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_VARLEN
     if (row0 >= view.n_q)
         return;
+#endif
+#if CLATTN_SPLIT
+    clattn_take_split(split, p.splits, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
+                      clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view), &view);
+    const int out_batch = clattn_split_batch(split, b, p);
+#else
+    const int out_batch = b;
 #endif
     const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view);
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
@@ -227,7 +240,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             continue;
         /* Output and sum are relative to the bound; what is told is relative to the maximum. */
         float x_bound = ROW_LANE(bound[g], r), l_bound = ROW_LANE(total[g], r), x_max = ROW_LANE(maximum[g], r);
-#if CLATTN_STATE
+#if CLATTN_PARTIAL
         const float factor = x_max == -INFINITY ? 1.0f : exp(x_bound - x_max);
 #else
         const float factor = clattn_finish(&x_bound, &l_bound, &view);
@@ -235,7 +248,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         x_max = fmax(x_max, view.sink);
 #endif
 #endif
-        __global simt_output *const to = o + clattn_at(p.o, b, h, SIMT_OUTPUT_ROW(i));
+        __global simt_output *const to = o + clattn_at(p.o, out_batch, h, SIMT_OUTPUT_ROW(i));
         UNROLL for (int c = 0; c < CV; ++c) {
             const int x = (c * TX + tx) * 4;
 #define SIMT_OUT(e) (ROW_LANE(out[g * 4 * CV + 4 * c + (e)], r) * factor)
@@ -249,11 +262,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         if (tx == 0) {
             const float l_max = x_max == -INFINITY ? l_bound : l_bound * exp(x_bound - x_max);
             if (m)
-                m[clattn_at(p.m, b, h, SIMT_OUTPUT_ROW(i))] = x_max;
+                m[clattn_at(p.m, out_batch, h, SIMT_OUTPUT_ROW(i))] = x_max;
             if (l)
-                l[clattn_at(p.l, b, h, SIMT_OUTPUT_ROW(i))] = l_max;
+                l[clattn_at(p.l, out_batch, h, SIMT_OUTPUT_ROW(i))] = l_max;
             if (lse)
-                lse[clattn_at(p.lse, b, h, SIMT_OUTPUT_ROW(i))] = x_max + log(l_max);
+                lse[clattn_at(p.lse, out_batch, h, SIMT_OUTPUT_ROW(i))] = x_max + log(l_max);
         }
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The state of attention over keys that come in pieces: m, l and the un-normalised O of each row, in one buffer of floats.
- * m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads.
+ * m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads. Several states of the same rows, over
+ * disjoint keys (the splits of common/splits.clh), lie one after the other: their rows are numbered on.
  *
  * Baked constants, besides those of types.clh and score.clh (all required; of CLATTN_FEATURES only variable lengths,
  * sinks and dropout matter here)
@@ -28,6 +29,8 @@
 /* Unsigned: a shift and a mask, not the freeze instruction that Oclgrind lacks. */
 #define LANE ((int)(get_local_id(0) % CLATTN_ROW_ITEMS))
 #define TEAM ((int)(get_local_id(0) / CLATTN_ROW_ITEMS))
+#define COLUMNS ((CLATTN_D_V + CLATTN_ROW_ITEMS - 1) / CLATTN_ROW_ITEMS) /* of O that an item has, at most */
+#define X_OF(c) ((c) * CLATTN_ROW_ITEMS + LANE)
 #define KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 
 /* NDRange of begin and merge: ceil(rows / B_R) work-groups. */
@@ -85,7 +88,10 @@ CLATTN_INLINE void store_number(__global float *vector, clattn_layout at, int b,
         vector[clattn_at(at, b, h, row)] = value;
 }
 
-/* Of p: o, lse, m, l, batch, heads and n_q. lse, m and l may be NULL.
+/* The results of p.splits states, which become one on the way: m is the largest, and what l and O of each are multiplied by is
+ * e^(its m - m). A single state's is 1. An infinity stays, though its factor may have become 0 by rounding.
+ *
+ * Of p: o, lse, m, l, batch, heads, n_q and splits. lse, m and l may be NULL.
  *
  * NDRange: batch * heads * ceil(n_q / B_R) work-groups. */
 KERNEL clattn_state_finish(__global const float *state, __global clattn_storage *o, __global float *lse,
@@ -103,13 +109,29 @@ KERNEL clattn_state_finish(__global const float *state, __global clattn_storage 
         const int i = first + r;
         if (i >= view.n_q)
             return;
-        const long row = (long)bh * p.n_q + i, out = view.row_base + i;
-        float row_m = state[row], row_l = state[l_at + row];
+        const long row = (long)bh * p.n_q + i, out = view.row_base + i, all = (long)p.batch * p.heads * p.n_q;
+        float row_m = -INFINITY, row_l = 0.0f;
+        for (int n = 0; n < p.splits; ++n)
+            row_m = fmax(row_m, state[row + n * all]);
+        const float base = row_m == -INFINITY ? 0.0f : row_m;
+        float sums[COLUMNS];
+        for (int c = 0; c < COLUMNS; ++c)
+            sums[c] = 0.0f;
+#pragma unroll 4
+        for (int n = 0; n < p.splits; ++n) {
+            const float weight = exp(state[row + n * all] - base);
+            __global const float *const from = state + o_at + (row + n * all) * CLATTN_D_V;
+            row_l += state[l_at + row + n * all] * weight;
+            for (int c = 0; c < COLUMNS; ++c) {
+                const float value = X_OF(c) < CLATTN_D_V ? from[X_OF(c)] : 0.0f;
+                sums[c] += isfinite(value) ? value * weight : value;
+            }
+        }
         const float factor = clattn_finish(&row_m, &row_l, &view);
-        __global const float *const from = state + o_at + row * CLATTN_D_V;
         __global clattn_storage *const to = o + clattn_at(p.o, b, h, out);
-        for (int x = LANE; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS)
-            clattn_store(from[x] * factor, to + x * p.o.column);
+        for (int c = 0; c < COLUMNS; ++c)
+            if (X_OF(c) < CLATTN_D_V)
+                clattn_store(sums[c] * factor, to + X_OF(c) * p.o.column);
         if (LANE == 0) {
             store_number(lse, p.lse, b, h, out, row_m + log(row_l));
             store_number(m, p.m, b, h, out, row_m);

@@ -98,13 +98,15 @@ struct clattn_host_backward_args {
 struct clattn_host_info {
     uint64_t device_bytes; /* device memory held for the arrays, for a workspace and for a state */
     int64_t kv_chunk;      /* keys of a piece, where K and V streamed; else 0 */
+    int splits;            /* parts that the device split the keys into (splits of struct clattn_problem); 1: none */
     double copy_in_ms;     /* host to device */
     double
         compute_ms; /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
     double copy_out_ms;
 };
 
-/* Computes attention and returns when the outputs are in the arrays. Inputs are copied before anything is written, so
+/* Computes attention and returns when the outputs are in the arrays. Where problem.splits is 0, this call's own shape
+ * says whether keys are split. Inputs are copied before anything is written, so
  * they may share memory with each other and with an output; outputs must not overlap each other.
  *
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.

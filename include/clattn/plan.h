@@ -60,6 +60,7 @@ struct clattn_plan_info {
     int paper_b_c;
     int64_t t_r; /* blocks at expected_n_q and expected_n_kv; 0 where these are unknown */
     int64_t t_c;
+    int splits; /* parts that the keys are split into at the expected sizes; 1: not at all; 0: by each call's shape */
     uint64_t local_bytes;       /* local memory that one work-group uses */
     uint64_t local_bytes_limit; /* and what it may use */
     uint64_t private_bytes;     /* the model's estimate of private memory per work-item: registers, if they suffice */

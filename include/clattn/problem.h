@@ -54,6 +54,10 @@ enum clattn_feature {
  * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D. */
 #define CLATTN_MAX_D 512
 
+/* For `splits`. */
+#define CLATTN_SPLITS_BY_SHAPE (-1)
+#define CLATTN_MAX_SPLITS      256
+
 struct clattn_problem {
     enum clattn_pass pass;
     enum clattn_dtype dtype;
@@ -87,10 +91,25 @@ struct clattn_problem {
     const char *score_mod_grad;
     const char *mask_mod;
 
-    /* The sizes that the calls will have, as far as they are known. They move the choice of block sizes and nothing
-     * else: a plan serves any length. 0: unknown, planned for long sequences. */
+    /* The sizes that the calls will have, as far as they are known; expected_heads counts those of all batch elements
+     * (batch * heads). They move the choice of block sizes, and whether keys may be split: a plan serves any sizes.
+     * 0: unknown, planned for long sequences and many heads. */
     int64_t expected_n_q;
     int64_t expected_n_kv;
+    int64_t expected_heads;
+
+    /* Whether the keys of one block of rows may be split between work-groups (Flash-Decoding), which keeps all compute
+     * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts are put
+     * together by a second kernel, and wait for it in the workspace (clattn_plan_workspace_bytes). In CLATTN_FORWARD
+     * alone, else 0 or 1.
+     *
+     *     0                       into as many as the model takes for the shape of each call, if at the expected sizes,
+     *                             which must all be known, that is more than one; else never
+     *     CLATTN_SPLITS_BY_SHAPE  the same, whatever is expected: both kernels are compiled
+     *     1                       never
+     *     2 to CLATTN_MAX_SPLITS  into so many, in every call
+     */
+    int splits;
 
     /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
      * "forward_cpu", "forward_matrix", "forward_hopper", "backward_simt", "backward_cpu", "backward_matrix"), block

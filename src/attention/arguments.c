@@ -242,7 +242,7 @@ clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *e
 }
 
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
-                                    const struct clattn_forward_args *args, struct cla_call *call,
+                                    const struct clattn_forward_args *args, size_t split_bytes, struct cla_call *call,
                                     struct cla_error *error)
 {
     if (!args)
@@ -254,6 +254,8 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
         const int how = i < CLA_O ? CLA_INPUT : i == CLA_O ? CLA_OUTPUT : CLA_OUTPUT | CLA_OPTIONAL;
         status = cla_call_place(call, i, tensors[i], how, error);
     }
+    if (!status && !call->empty)
+        call->workspace_bytes = split_bytes;
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)

@@ -102,9 +102,9 @@ clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *e
 /* What only OpenCL can tell: whether each tensor lies within its buffer. */
 clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error);
 
-/* All of it for the arguments of a forward pass but for the last step. */
+/* All of it for the arguments of a forward pass but for the last step. The workspace begins with `split_bytes`. */
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
-                                    const struct clattn_forward_args *args, struct cla_call *call,
+                                    const struct clattn_forward_args *args, size_t split_bytes, struct cla_call *call,
                                     struct cla_error *error);
 
 clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);

@@ -5,14 +5,26 @@
 #include "device/report.h"
 #include "plan/checked.h"
 
-clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
-                                 struct cla_error *error)
+clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
+                                 size_t *groups, struct cla_error *error)
 {
-    const clattn_status status = cla_plan_groups(plan, shape->batch, shape->heads,
-                                                 cla_ceil_div(shape->n_q, plan->info.b_r), "n_q / B_r", groups, error);
+    const clattn_status status =
+        cla_plan_groups(plan, shape->batch, shape->heads, cla_ceil_div(shape->n_q, plan->info.b_r) * splits,
+                        splits > 1 ? "n_q / B_r x splits" : "n_q / B_r", groups, error);
     if (!status && plan->most_groups && *groups > plan->most_groups)
         *groups = plan->most_groups;
     return status;
+}
+
+clattn_status cla_forward_splits(const struct clattn_plan *plan, const struct clattn_shape *shape,
+                                 struct cla_state_places *places, struct cla_error *error)
+{
+    /* More heads than 64 bits count are refused elsewhere. */
+    int64_t heads = INT64_MAX;
+    cla_multiply(shape->batch, shape->heads, &heads);
+    const int splits = cla_splits_of(&plan->split_rule, heads, shape->n_q, shape->n_kv);
+    *places = (struct cla_state_places){0};
+    return splits == 1 ? CLATTN_SUCCESS : cla_state_locate(plan->problem.d_v, shape, splits, places, error);
 }
 
 clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
@@ -22,6 +34,20 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
     if (!status)
         status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
     return status ? status : cla_check_buffers(call, error);
+}
+
+/* Makes the workspace's states what the kernel writes as O, m and l. */
+static void point_into_states(const struct cla_state_places *places, struct cla_call *call)
+{
+    const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
+    const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
+    call->operands[CLA_O].layout = clattn_layout_bhnd(heads, n_q, d_v);
+    call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
+    call->operands[CLA_O].layout.offset = places->o;
+    call->operands[CLA_L].layout.offset = places->l;
+    call->operands[CLA_O].buffer = call->operands[CLA_M].buffer = call->operands[CLA_L].buffer =
+        call->operands[CLA_WORKSPACE].buffer;
+    call->operands[CLA_LSE].buffer = NULL;
 }
 
 static struct cla_forward_params params_of(const struct cla_call *call)
@@ -69,10 +95,49 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
     cla_chain_next(&chain);
     if (!status)
-        status = cla_kernel_launch(&plan->kernels->skeleton[0], queue, arguments, count, groups,
+        status = cla_kernel_launch(&plan->kernels->skeleton[CLA_WHOLE], queue, arguments, count, groups,
                                    (size_t)plan->info.work_group_size, chain.wait_count, chain.wait_list, event, error);
     cla_chain_finish(&chain);
     return status;
+}
+
+/* One kernel leaves the splits' states in the workspace, another makes them one. */
+static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+                                   const struct cla_state_places *places, size_t groups, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event, struct cla_error *error)
+{
+    struct cla_call parts = *call;
+    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 1 + CLA_SCORE_ARGUMENTS];
+    struct cla_chain chain;
+    point_into_states(places, &parts);
+    struct cla_forward_params params = params_of(&parts);
+    params.splits = places->states;
+    const cl_uint count = arguments_of(plan, &parts, &params, arguments);
+    cla_chain_start(&chain, queue, wait_count, wait_list);
+    clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
+    cla_chain_next(&chain);
+    if (!status)
+        status = cla_chain_launch(&chain, &plan->kernels->skeleton[CLA_SPLIT], arguments, count, groups,
+                                  (size_t)plan->info.work_group_size, error);
+    cla_chain_next(&chain);
+    if (!status)
+        status = cla_rows_results(&plan->kernels->rows, &chain, call, CLA_WORKSPACE, places, error);
+    if (!status)
+        status = cla_chain_event(&chain, event, error);
+    cla_chain_finish(&chain);
+    return status;
+}
+
+/* The shape's splits, before anything else is known to be right. */
+static clattn_status find_splits(const struct clattn_plan *plan, const struct clattn_forward_args *args,
+                                 struct cla_state_places *places, struct cla_error *error)
+{
+    struct clattn_shape shape;
+    *places = (struct cla_state_places){0};
+    if (!args)
+        return CLATTN_SUCCESS; /* which cla_forward_arguments refuses */
+    const clattn_status status = cla_shape_resolve(&args->shape, &shape, error);
+    return status ? status : cla_forward_splits(plan, &shape, places, error);
 }
 
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
@@ -80,11 +145,15 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
                                   cl_event *event, struct cla_error *error)
 {
     struct cla_call call;
+    struct cla_state_places places;
     size_t groups = 0;
-    clattn_status status = cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &call, error);
+    clattn_status status = find_splits(plan, args, &places, error);
     if (!status)
-        status = cla_forward_groups(plan, &call.shape, &groups, error);
-    if (!status && cla_score_is_csr(&call))
+        status = cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args,
+                                       (size_t)places.end * sizeof(float), &call, error);
+    if (!status)
+        status = cla_forward_groups(plan, &call.shape, places.states ? places.states : 1, &groups, error);
+    if (!status && (cla_score_is_csr(&call) || places.states))
         status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
@@ -92,6 +161,8 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
         return status;
     if (call.empty)
         return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+    if (places.states)
+        return launch_splits(plan, queue, &call, &places, groups, wait_count, wait_list, event, error);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }
 

@@ -19,8 +19,13 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
                                  size_t groups, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                                  struct cla_error *error);
 
-/* One work-group for each block of B_r rows of each head. */
-clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *groups,
-                                 struct cla_error *error);
+/* One work-group for each block of B_r rows of each head, and split. */
+clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
+                                 size_t *groups, struct cla_error *error);
+
+/* The splits of a call of this shape (resolved), and where in the workspace their states lie; `states` is 0, and so is
+ * the end, where there are none. */
+clattn_status cla_forward_splits(const struct clattn_plan *plan, const struct clattn_shape *shape,
+                                 struct cla_state_places *places, struct cla_error *error);
 
 #endif

@@ -97,7 +97,12 @@ static clattn_status compute_forward(struct cla_host_job *job, cl_uint wait_coun
                                              .score = cla_host_score_device(job, &given->score),
                                              .workspace = workspace->buffer,
                                              .workspace_bytes = workspace->bytes};
-    return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
+    if (job->splits == 1)
+        return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
+    const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
+    if (status)
+        return status;
+    return cla_forward_enqueue(job->plan, job->host->queue, &args, 1, &job->started, &job->computed, error);
 }
 
 static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error)
@@ -124,12 +129,47 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
                                              .l = cla_host_array(given->l, NULL),
                                              .score = cla_host_score_arrays(&given->score)};
     clattn_status status =
-        cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, &job->call, error);
+        cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)
         status = take_chunk(job, given->kv_chunk, error);
     return status ? status : cla_host_measure(job, error);
+}
+
+/* The plan's pass, and whether it is to split keys: what the library is free to choose follows from this call's shape,
+ * for which the problem's own plan is asked. */
+static clattn_status settle_problem(const struct cla_host_job *job, struct clattn_problem *problem,
+                                    struct cla_error *error)
+{
+    const struct clattn_context *context = job->host->context;
+    const struct clattn_shape *shape = &job->call.shape;
+    if (job->streamed && problem->splits > 1)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.splits is %d: keys that arrive in pieces (here of %lld) are not split: it is 0 or 1",
+                        problem->splits, (long long)job->kv_chunk);
+    problem->pass = job->streamed ? CLATTN_ACCUMULATE : CLATTN_FORWARD;
+    if (job->streamed)
+        problem->splits = 1;
+    if (problem->splits)
+        return CLATTN_SUCCESS;
+    bool pays = false;
+    const clattn_status status = cla_plan_would_split(context, problem, shape, &pays, error);
+    problem->splits = pays ? CLATTN_SPLITS_BY_SHAPE : 1;
+    return status;
+}
+
+/* The workspace that splits take comes on top of what the arguments alone ask for. */
+static clattn_status add_split_bytes(struct cla_host_job *job, struct cla_error *error)
+{
+    struct cla_state_places places;
+    if (job->streamed || job->call.empty)
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_forward_splits(job->plan, &job->call.shape, &places, error);
+    if (!status)
+        job->call.workspace_bytes += (size_t)places.end * sizeof(float);
+    job->splits = !status && places.states ? places.states : 1;
+    return status;
 }
 
 static clattn_status forward(struct clattn_host *host, const struct clattn_problem *problem,
@@ -139,17 +179,19 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_forward_args");
     struct clattn_problem resolved;
-    struct cla_host_job job = {.host = host, .args = args};
+    struct cla_host_job job = {.host = host, .splits = 1, .args = args};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_FORWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
                           "problem.pass is %d: clattn_host_forward computes CLATTN_FORWARD (0)", (int)resolved.pass);
     if (!status)
         status = check_forward(&job, &resolved, args, error);
-    if (!status) {
-        resolved.pass = job.streamed ? CLATTN_ACCUMULATE : CLATTN_FORWARD;
+    if (!status)
+        status = settle_problem(&job, &resolved, error);
+    if (!status)
         status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
-    }
+    if (!status)
+        status = add_split_bytes(&job, error);
     if (!status && job.streamed)
         status = cla_host_chunks_prepare(&job, error);
     return status ? status : cla_host_run(&job, job.streamed ? cla_host_chunks_compute : compute_forward, error);
@@ -227,7 +269,7 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_backward_args");
     struct clattn_problem resolved;
-    struct cla_host_job job = {.host = host, .args = args};
+    struct cla_host_job job = {.host = host, .splits = 1, .args = args};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_BACKWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,

@@ -259,6 +259,7 @@ static void take_down(const struct cla_host_job *job)
 {
     struct clattn_host *host = job->host;
     struct clattn_host_info info = {.kv_chunk = job->kv_chunk,
+                                    .splits = job->splits,
                                     .copy_in_ms = job->copy_in_ms,
                                     .copy_out_ms = job->copy_out_ms,
                                     .compute_ms = job->compute_ms + compute_milliseconds(job)};

@@ -43,6 +43,7 @@ struct cla_host_job {
     struct cla_call call; /* its buffers are the arrays; inputs are only read */
     struct cla_piece pieces[CLA_OPERANDS];
     int64_t kv_chunk; /* keys of a piece, where they stream */
+    int splits;       /* parts that the device splits the keys into */
     bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
     cl_event started;              /* where not NULL, the work is timed from its end on */

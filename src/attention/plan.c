@@ -66,6 +66,25 @@ clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *
     return status;
 }
 
+clattn_status cla_plan_would_split(const struct clattn_context *context, const struct clattn_problem *problem,
+                                   const struct clattn_shape *shape, bool *splits, struct cla_error *error)
+{
+    struct clattn_problem free_to = *problem;
+    struct clattn_plan_info info;
+    struct cla_choice choice;
+    int64_t heads = INT64_MAX;
+    free_to.splits = CLATTN_SPLITS_BY_SHAPE;
+    const clattn_status status =
+        cla_plan_tuned(&context->capabilities, &free_to, &context->tuning, cla_kernels_hash, &choice, &info, error);
+    if (status)
+        return status;
+    const struct cla_split_rule rule =
+        cla_split_rule(&context->capabilities, &free_to, choice.skeleton, &choice.config);
+    cla_multiply(shape->batch, shape->heads, &heads);
+    *splits = cla_splits_of(&rule, heads, shape->n_q, shape->n_kv) > 1;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const struct clattn_problem *problem)
 {
     struct cla_error error;

@@ -6,11 +6,12 @@
 #include "device/context.h"
 #include "device/launch.h"
 #include "plan/skeleton.h"
+#include "plan/splits.h"
 #include <clattn/attention.h>
 
 /* The part of a plan that changes: the kernels' locks. */
 struct cla_plan_kernels {
-    struct cla_kernel skeleton[CLA_MOST_KERNELS]; /* in the order of its entries; all zero where not needed */
+    struct cla_kernel skeleton[CLA_MOST_KERNELS]; /* in the order of its kernels; all zero where not needed */
     struct cla_rows rows;
 };
 
@@ -19,6 +20,7 @@ struct clattn_plan {
     struct clattn_problem problem; /* resolved; its strings are NULL, since they are the caller's */
     unsigned features;             /* cla_problem_features, which counts the texts in */
     struct clattn_plan_info info;
+    struct cla_split_rule split_rule; /* forward passes */
     size_t most_groups; /* more work-groups of the first kernel need not be launched; 0: as many as there are blocks */
     struct cla_plan_kernels *kernels;
 };
@@ -26,6 +28,11 @@ struct clattn_plan {
 /* clattn_plan_create() without the report. */
 clattn_status cla_plan_make(struct clattn_plan **plan, struct clattn_context *context,
                             const struct clattn_problem *problem, struct cla_error *error);
+
+/* Whether a plan of the problem (resolved) that was free to split keys would do so for this shape (resolved): asks the
+ * planner, and compiles nothing. */
+clattn_status cla_plan_would_split(const struct clattn_context *context, const struct clattn_problem *problem,
+                                   const struct clattn_shape *shape, bool *splits, struct cla_error *error);
 
 /* Plans, compiles and proves: fills plan->info and the kernels. plan->problem still has its strings. */
 clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error);

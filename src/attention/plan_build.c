@@ -95,8 +95,7 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
 {
     struct cla_text defines = {0};
     cla_plan_defines(problem, choice, &defines);
-    if (choice->skeleton->backward)
-        cla_text_printf(&defines, "#define CLATTN_KERNEL %d\n", number);
+    cla_text_printf(&defines, "#define CLATTN_%s %d\n", choice->skeleton->backward ? "KERNEL" : "SPLIT", number);
     cla_user_texts(problem, &defines);
     clattn_status status;
     if (defines.failed)
@@ -114,9 +113,24 @@ static const char *build_options(const struct clattn_plan *plan, const struct cl
     return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable" : CLA_BUILD_OPTIONS;
 }
 
-static bool is_needed(const struct clattn_plan *plan, int number)
+static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton *skeleton, int number)
 {
-    return number != CLA_D_BIAS || (plan->features & CLATTN_BIAS);
+    if (skeleton->backward)
+        return number != CLA_D_BIAS || (plan->features & CLATTN_BIAS);
+    return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
+}
+
+static int kernel_count(const struct cla_skeleton *skeleton)
+{
+    int count = 0;
+    while (skeleton->backward && count < CLA_MOST_KERNELS && skeleton->entries[count])
+        count++;
+    return skeleton->backward ? count : CLA_FORWARD_KERNELS;
+}
+
+static const char *entry_of(const struct cla_skeleton *skeleton, int number)
+{
+    return skeleton->entries[skeleton->backward ? number : 0];
 }
 
 /* Builds one of the variant's programs and makes its kernel; adds its key to `keys`. */
@@ -128,13 +142,15 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     cl_program program = NULL;
     char key[CLA_HASH_HEX], name[96];
     snprintf(name, sizeof name, "%s%s%s", skeleton->name, skeleton->backward ? ": " : "",
-             skeleton->backward ? skeleton->entries[number] : "");
+             skeleton->backward    ? skeleton->entries[number]
+             : number == CLA_SPLIT ? ", keys split"
+                                   : "");
     clattn_status status = assemble(&plan->problem, choice, number, &text, error);
     if (status)
         goto done;
     status = cla_program_get(plan->context, name, text.data, build_options(plan, choice), &program, key, error);
     if (!status)
-        status = cla_kernel_init(&plan->kernels->skeleton[number], program, skeleton->entries[number], error);
+        status = cla_kernel_init(&plan->kernels->skeleton[number], program, entry_of(skeleton, number), error);
     if (status)
         judge_failure(status, error, refusal);
     else
@@ -195,8 +211,9 @@ static clattn_status compile_all(struct clattn_plan *plan, const struct cla_choi
 {
     struct cla_text keys = {0};
     clattn_status status = CLATTN_SUCCESS;
-    for (int i = 0; i < CLA_MOST_KERNELS && choice->skeleton->entries[i] && !status; i++) {
-        if (!is_needed(plan, i))
+    plan->split_rule = cla_split_rule(&plan->context->capabilities, &plan->problem, choice->skeleton, &choice->config);
+    for (int i = 0; i < kernel_count(choice->skeleton) && !status; i++) {
+        if (!is_needed(plan, choice->skeleton, i))
             continue;
         status = compile(plan, choice, i, &keys, refusal, error);
         if (!status)
@@ -250,7 +267,8 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         status = compile_all(plan, &choice, &refusal, error);
         plan->most_groups = choice.skeleton->stays ? context->capabilities.compute_units : 0;
         if (!status)
-            return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features, error);
+            return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features,
+                                 cla_may_split(&plan->split_rule), error);
         drop_kernels(plan);
         if (!refusal.reason[0])
             return status;

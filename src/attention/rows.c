@@ -5,18 +5,22 @@
 #include "device/clcall.h"
 #include "plan/checked.h"
 
-/* Rows of a work-group, where that many fit; and the most items that share one. Local memory then stays below 4 KB. */
-enum { ROWS = 32, MOST_ROW_ITEMS = 16 };
+/* Rows of a work-group, where that many fit; and the most items that share one. Local memory then stays below 4 KB. Of
+ * splits there may be many and rows few: a row then has an item for each column. */
+enum { ROWS = 32, MOST_ROW_ITEMS = 16, SPLIT_ROWS = 8, MOST_SPLIT_ROW_ITEMS = 128 };
 
-static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities *capabilities, int d_v)
+static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities *capabilities, int d_v, bool splits)
 {
+    const int most = splits ? MOST_SPLIT_ROW_ITEMS : MOST_ROW_ITEMS, least = splits ? SPLIT_ROWS : ROWS;
     rows->work_group_size = cla_small_work_group(capabilities);
     rows->row_items = 1;
-    while (rows->row_items < d_v && rows->row_items < MOST_ROW_ITEMS && rows->row_items < rows->work_group_size)
+    while (rows->row_items < d_v && rows->row_items < most && rows->row_items < rows->work_group_size)
         rows->row_items *= 2;
     /* Of short rows a group has more at a time: as many as share its items. */
     const int at_a_time = rows->work_group_size / rows->row_items;
-    rows->b_r = at_a_time > ROWS ? at_a_time : ROWS;
+    rows->b_r = at_a_time > least ? at_a_time : least;
+    if (splits)
+        return;
     if (rows->work_group_size > 1 && rows->work_group_size < rows->b_r)
         rows->b_r = rows->work_group_size;
 }
@@ -57,11 +61,11 @@ static clattn_status make_state(struct cla_rows *rows, struct clattn_context *co
     clattn_status status =
         make_program(rows, context, problem, features & CLA_FINISH_FEATURES, "state", files, &program, error);
     if (!status)
-        status = cla_kernel_init(&rows->begin, program, "clattn_state_begin", error);
-    if (!status)
-        status = cla_kernel_init(&rows->merge, program, "clattn_state_merge", error);
-    if (!status)
         status = cla_kernel_init(&rows->finish, program, "clattn_state_finish", error);
+    if (!status && problem->pass == CLATTN_ACCUMULATE)
+        status = cla_kernel_init(&rows->begin, program, "clattn_state_begin", error);
+    if (!status && problem->pass == CLATTN_ACCUMULATE)
+        status = cla_kernel_init(&rows->merge, program, "clattn_state_merge", error);
     cla_cl_release_program(program);
     return status;
 }
@@ -80,13 +84,13 @@ static clattn_status make_expand(struct cla_rows *rows, struct clattn_context *c
 }
 
 clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *context, const struct clattn_problem *problem,
-                            unsigned features, struct cla_error *error)
+                            unsigned features, bool splits, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
-    shape_groups(rows, &context->capabilities, problem->d_v);
+    shape_groups(rows, &context->capabilities, problem->d_v, splits);
     if (cla_problem_is_backward(problem))
         status = make_backward(rows, context, problem, features, error);
-    if (problem->pass == CLATTN_ACCUMULATE)
+    if (problem->pass == CLATTN_ACCUMULATE || splits)
         status = make_state(rows, context, problem, features, error);
     if (!status && (features & CLATTN_BLOCK_MASK))
         status = make_expand(rows, context, error);
@@ -199,6 +203,28 @@ clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, c
     return launch(rows, &rows->d_sinks, chain, arguments, 9 + more, shape->heads, error);
 }
 
+/* The parts of a state begin at multiples of so many floats: 64 bytes. */
+enum { ALIGN = 16 };
+
+clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int states, struct cla_state_places *places,
+                               struct cla_error *error)
+{
+    int64_t rows, o, end;
+    if (!cla_multiply(shape->batch, shape->heads, &rows) || !cla_multiply(rows, shape->n_q, &rows) ||
+        !cla_multiply(rows, states, &rows) || rows > INT64_MAX / 64 || !cla_multiply(rows, d_v, &o) ||
+        !cla_add(o, 2 * cla_ceil_div(rows, ALIGN) * ALIGN, &end) || end > INT64_MAX / 16 ||
+        (uint64_t)end > SIZE_MAX / sizeof(float))
+        return cla_fail(error, CLATTN_TOO_LARGE,
+                        "shape: a state of batch %lld x heads %lld x n_q %lld rows is more than can be addressed",
+                        (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
+    places->rows = rows;
+    places->l = cla_ceil_div(rows, ALIGN) * ALIGN;
+    places->o = 2 * places->l;
+    places->end = end;
+    places->states = states;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                              const struct cla_state_places *places, struct cla_error *error)
 {
@@ -216,7 +242,7 @@ clattn_status cla_rows_merge(struct cla_rows *rows, struct cla_chain *chain, con
     return launch(rows, &rows->merge, chain, arguments, COUNT(arguments), cla_ceil_div(places->rows, rows->b_r), error);
 }
 
-clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call, int from,
                                const struct cla_state_places *places, struct cla_error *error)
 {
     const struct cla_operand *operands = call->operands;
@@ -228,8 +254,9 @@ clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, c
                                               .l = operands[CLA_L].layout,
                                               .batch = (int32_t)shape->batch,
                                               .heads = (int32_t)shape->heads,
-                                              .n_q = (int32_t)shape->n_q};
-    struct cla_argument arguments[8 + CLA_SCORE_ARGUMENTS] = {buffer_argument(call, CLA_STATE),
+                                              .n_q = (int32_t)shape->n_q,
+                                              .splits = places->states};
+    struct cla_argument arguments[8 + CLA_SCORE_ARGUMENTS] = {buffer_argument(call, from),
                                                               buffer_argument(call, CLA_O),
                                                               buffer_argument(call, CLA_LSE),
                                                               buffer_argument(call, CLA_M),
@@ -237,7 +264,7 @@ clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, c
                                                               VALUE(l),
                                                               VALUE(o),
                                                               VALUE(params)};
-    const cl_uint more = cla_score_arguments(call, call->features, false, arguments + 8);
+    const cl_uint more = cla_score_arguments(call, call->features & CLA_FINISH_FEATURES, false, arguments + 8);
     const int64_t groups = shape->batch * shape->heads * cla_ceil_div(shape->n_q, rows->b_r);
     return launch(rows, &rows->finish, chain, arguments, 8 + more, groups, error);
 }

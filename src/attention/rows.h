@@ -14,15 +14,21 @@ struct cla_rows {
     int b_r;       /* rows of a work-group */
 };
 
-/* Makes those that the pass needs. `rows` is all zero, and to be finished also after an error. */
+/* Makes those that the pass needs; of a forward pass, whether it splits keys. `rows` is all zero, and to be finished
+ * also after an error. */
 clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *context, const struct clattn_problem *problem,
-                            unsigned features, struct cla_error *error);
+                            unsigned features, bool splits, struct cla_error *error);
 void cla_rows_finish(struct cla_rows *rows);
 
-/* Where the parts of a state lie, in floats, and its end. */
+/* Where the parts of a state lie, in floats, and its end. `rows` are those of all `states`, one after the other. */
 struct cla_state_places {
     int64_t rows, l, o, end;
+    int states;
 };
+
+/* Of so many states of one shape (resolved) in one buffer. */
+clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int states, struct cla_state_places *places,
+                               struct cla_error *error);
 
 /* The features that a state's results and the sinks' gradient depend on. */
 #define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
@@ -43,7 +49,8 @@ clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, con
                              const struct cla_state_places *places, struct cla_error *error);
 clattn_status cla_rows_merge(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                              const struct cla_state_places *places, struct cla_error *error);
-clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+/* `from`: the operand that holds the states, CLA_STATE or CLA_WORKSPACE. */
+clattn_status cla_rows_results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call, int from,
                                const struct cla_state_places *places, struct cla_error *error);
 
 #endif

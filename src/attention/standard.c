@@ -234,7 +234,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     struct cla_standard standard;
     clattn_status status = resolve(problem, &resolved, error);
     if (!status)
-        status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, &forward, error);
+        status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, 0, &forward, error);
     if (!status)
         status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
     if (!status)
@@ -275,7 +275,7 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
     struct cla_standard standard;
     clattn_status status = resolve(problem, &resolved, error);
     if (!status)
-        status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, &forward, error);
+        status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, 0, &forward, error);
     if (!status)
         status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
     if (!status)

@@ -6,31 +6,10 @@
 #include "device/report.h"
 #include "plan/checked.h"
 
-/* The parts of a state begin at multiples of so many floats: 64 bytes. */
-enum { ALIGN = 16 };
-
-static clattn_status locate(const struct clattn_problem *problem, const struct clattn_shape *shape,
-                            struct cla_state_places *places, struct cla_error *error)
-{
-    int64_t rows, o, end;
-    if (!cla_multiply(shape->batch, shape->heads, &rows) || !cla_multiply(rows, shape->n_q, &rows) ||
-        rows > INT64_MAX / 64 || !cla_multiply(rows, problem->d_v, &o) ||
-        !cla_add(o, 2 * cla_ceil_div(rows, ALIGN) * ALIGN, &end) || end > INT64_MAX / 16 ||
-        (uint64_t)end > SIZE_MAX / sizeof(float))
-        return cla_fail(error, CLATTN_TOO_LARGE,
-                        "shape: a state of batch %lld x heads %lld x n_q %lld rows is more than can be addressed",
-                        (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
-    places->rows = rows;
-    places->l = cla_ceil_div(rows, ALIGN) * ALIGN;
-    places->o = 2 * places->l;
-    places->end = end;
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status place_state(struct cla_call *call, int which, cl_mem state, bool output,
                                  struct cla_state_places *places, struct cla_error *error)
 {
-    const clattn_status status = locate(call->problem, &call->shape, places, error);
+    const clattn_status status = cla_state_locate(call->problem->d_v, &call->shape, 1, places, error);
     if (status)
         return status;
     return cla_call_place_bytes(call, which, state, (size_t)places->end * sizeof(float), output, error);
@@ -64,7 +43,7 @@ clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clatt
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "bytes is NULL: it must point to the size_t to be set");
     clattn_status status = begin_call(plan, shape, &call, error);
     if (!status)
-        status = locate(&plan->problem, &call.shape, &places, error);
+        status = cla_state_locate(plan->problem.d_v, &call.shape, 1, &places, error);
     if (!status)
         *bytes = (size_t)places.end * sizeof(float);
     return status;
@@ -72,6 +51,12 @@ clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clatt
 
 typedef clattn_status (*rows_function)(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                                        const struct cla_state_places *places, struct cla_error *error);
+
+static clattn_status results(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                             const struct cla_state_places *places, struct cla_error *error)
+{
+    return cla_rows_results(rows, chain, call, CLA_STATE, places, error);
+}
 
 /* One kernel that goes over rows, or a marker where there are none. */
 static clattn_status launch(const struct clattn_plan *plan, cl_command_queue queue, rows_function function,
@@ -170,7 +155,7 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
                         "args is NULL: it must point to a struct clattn_accumulate_args");
     clattn_status status = place_chunk(plan, args, &call, &places, error);
     if (!status)
-        status = cla_forward_groups(plan, &call.shape, &groups, error);
+        status = cla_forward_groups(plan, &call.shape, 1, &groups, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
     if (status)
@@ -223,7 +208,7 @@ clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue 
     clattn_status status = place_results(plan, args, &call, &places, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status : launch(plan, queue, cla_rows_results, &call, &places, wait_count, wait_list, event, error);
+    return status ? status : launch(plan, queue, results, &call, &places, wait_count, wait_list, event, error);
 }
 
 /* The public functions: the plan, then the report. */

@@ -10,7 +10,7 @@ struct cla_forward_params {
     struct clattn_layout q, k, v, o, lse, m, l;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
-    int32_t reserved;
+    int32_t splits; /* of the keys: as many states; 0 where a kernel is not one of splits */
 };
 
 _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 32, "the kernels expect this size");

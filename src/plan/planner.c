@@ -3,6 +3,7 @@
 #include "plan/checked.h"
 #include "plan/knobs.h"
 #include "plan/problem.h"
+#include "plan/splits.h"
 #include "plan/traffic.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,6 +95,31 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
         cla_streams_plain(config, info->streams);
 }
 
+/* How often keys are split at the expected sizes; says so where they are. */
+static void describe_splits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            const struct cla_choice *choice, struct clattn_plan_info *info)
+{
+    const int64_t heads = problem->expected_heads, n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
+    const struct cla_split_rule rule = cla_split_rule(capabilities, problem, choice->skeleton, &choice->config);
+    const bool known = heads && n_q && n_kv;
+    info->splits = rule.splits != CLATTN_SPLITS_BY_SHAPE ? rule.splits
+                   : known                               ? cla_splits_of(&rule, heads, n_q, n_kv)
+                                                         : 0;
+    if (cla_must_split(&rule))
+        cla_plan_step(info, "splits", info->b_r, info->b_c, "keys are split into %d parts in every call", info->splits);
+    else if (info->splits > 1)
+        cla_plan_step(info, "splits", info->b_r, info->b_c,
+                      "%lld blocks of rows, %lld at a time: keys are split into %d parts, %.2g times the work of the "
+                      "whole at a time instead of %.2g",
+                      (long long)(cla_ceil_div(n_q, rule.b_r) * heads), (long long)rule.slots, info->splits,
+                      cla_split_cost(&rule, heads, n_q, n_kv, info->splits) / (double)n_kv,
+                      cla_split_cost(&rule, heads, n_q, n_kv, 1) / (double)n_kv);
+    else if (info->splits == 0)
+        cla_plan_step(info, "splits", info->b_r, info->b_c,
+                      "keys are split where a call has too few blocks of rows for %lld at a time",
+                      (long long)rule.slots);
+}
+
 /* The baked constants as the info shows them: the #define lines without the word and the prefix's repetition. */
 static clattn_status list_constants(const struct clattn_problem *problem, const struct cla_choice *choice,
                                     struct clattn_plan_info *info, struct cla_error *error)
@@ -153,6 +179,7 @@ clattn_status cla_plan(const struct clattn_capabilities *capabilities, const str
         return status;
     info->source = cla_plan_is_forced(problem) ? CLATTN_PLAN_FORCED : CLATTN_PLAN_MODEL;
     describe(problem, &found, info);
+    describe_splits(capabilities, problem, &found, info);
     *choice = found;
     return list_constants(problem, &found, info, error);
 }
@@ -171,6 +198,7 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
             forced ? "these sizes were forced: leave b_r, b_c, work_group_size and knobs 0 to have them planned"
                    : "there is no smaller configuration");
     describe(problem, choice, info);
+    describe_splits(capabilities, problem, choice, info);
     cla_plan_step(info, "device", choice->config.b_r, choice->config.b_c,
                   "the device refused B_r = %d, B_c = %d with %d work-items: %s", refused.b_r, refused.b_c,
                   refused.work_group_size, reason);

@@ -43,9 +43,34 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         if (choices[i].value < 0 || choices[i].value > 65536)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d: it is 0 (planned) or from 1 to 65536",
                             choices[i].name, choices[i].value);
+    if (problem->splits < CLATTN_SPLITS_BY_SHAPE || problem->splits > CLATTN_MAX_SPLITS)
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "problem.splits is %d: it is 0 (by the expected sizes), CLATTN_SPLITS_BY_SHAPE (-1), 1 (never) or "
+            "from 2 to %d",
+            problem->splits, CLATTN_MAX_SPLITS);
+    if (problem->pass != CLATTN_FORWARD && problem->splits != 0 && problem->splits != 1)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.splits is %d: keys are split in CLATTN_FORWARD alone, in other passes it is 0 or 1",
+                        problem->splits);
     if (problem->knobs && !problem->skeleton)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.knobs is \"%.80s\" without problem.skeleton, whose knobs they are", problem->knobs);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_expected(const struct clattn_problem *problem, struct cla_error *error)
+{
+    const struct {
+        const char *name, *what;
+        int64_t value;
+    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q},
+                 {"expected_n_kv", "length", problem->expected_n_kv},
+                 {"expected_heads", "number of heads", problem->expected_heads}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 0)
+            return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,
+                            (long long)sizes[i].value, sizes[i].what);
     return CLATTN_SUCCESS;
 }
 
@@ -116,11 +141,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
             "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
-    if (problem->expected_n_q < 0 || problem->expected_n_kv < 0)
-        return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a length",
-                        problem->expected_n_q < 0 ? "expected_n_q" : "expected_n_kv",
-                        (long long)(problem->expected_n_q < 0 ? problem->expected_n_q : problem->expected_n_kv));
-    clattn_status status = check_features(problem, error);
+    clattn_status status = check_expected(problem, error);
+    if (!status)
+        status = check_features(problem, error);
     if (!status)
         status = check_choices(problem, error);
     if (status)

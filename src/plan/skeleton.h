@@ -50,9 +50,12 @@ struct cla_knob {
 };
 
 /* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is
- * a program of its own, CLATTN_KERNEL its number. A forward skeleton has one. CLATTN_STATE makes them accumulate.
+ * a program of its own, CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate.
  */
 enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
+
+/* The kernels of a forward skeleton: one text, whose constant CLATTN_SPLIT is the number. */
+enum { CLA_WHOLE, CLA_SPLIT, CLA_FORWARD_KERNELS };
 
 /* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The
  * planner loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.

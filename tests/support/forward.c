@@ -32,13 +32,13 @@ void forward_describe(const struct forward_case *forward, char *text, size_t siz
     static const char *const paths[] = {"device", "host", "standard"};
     const struct clattn_problem *problem = &forward->problem;
     const struct clattn_shape *shape = &forward->shape;
-    const int length =
-        snprintf(text, size,
-                 "%s level, %s, %s, d %d, d_v %d, causal %d, batch %" PRId64 ", heads %" PRId64 ":%" PRId64
-                 ", n %" PRId64 " x %" PRId64 ", b_r %d, b_c %d, seed %" PRIu64,
-                 paths[forward->path], problem->skeleton ? problem->skeleton : "planned",
-                 clattn_dtype_name(problem->dtype), problem->d, problem->d_v, (int)problem->causal, shape->batch,
-                 shape->heads, shape->kv_heads, shape->n_q, shape->n_kv, problem->b_r, problem->b_c, forward->seed);
+    const int length = snprintf(text, size,
+                                "%s level, %s, %s, d %d, d_v %d, causal %d, batch %" PRId64 ", heads %" PRId64
+                                ":%" PRId64 ", n %" PRId64 " x %" PRId64 ", b_r %d, b_c %d, splits %d, seed %" PRIu64,
+                                paths[forward->path], problem->skeleton ? problem->skeleton : "planned",
+                                clattn_dtype_name(problem->dtype), problem->d, problem->d_v, (int)problem->causal,
+                                shape->batch, shape->heads, shape->kv_heads, shape->n_q, shape->n_kv, problem->b_r,
+                                problem->b_c, problem->splits, forward->seed);
     if (length > 0 && (size_t)length < size)
         score_describe(problem, &forward->score, text + length, size - (size_t)length);
 }

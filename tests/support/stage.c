@@ -83,7 +83,10 @@ bool stage_wait(cl_event event)
 
 bool stage_workspace(const struct test_device *device, size_t bytes, cl_mem *workspace)
 {
+    const unsigned char poison = 0xff; /* floats of such bytes are NaN */
     cl_int code = CL_SUCCESS;
     *workspace = bytes ? clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &code) : NULL;
+    if (*workspace)
+        code = clEnqueueFillBuffer(device->queue, *workspace, &poison, 1, 0, bytes, 0, NULL, NULL);
     return test_cl_succeeded(code, "clCreateBuffer");
 }

@@ -37,7 +37,7 @@ void *stage_array(const struct stage *stage, int which);
 /* Waits on the call's own event and releases it, so that an event that does not complete with the work is found. */
 bool stage_wait(cl_event event);
 
-/* A workspace of exactly so many bytes; *workspace stays NULL for 0. */
+/* A workspace of exactly so many bytes, full of NaN; *workspace stays NULL for 0. */
 bool stage_workspace(const struct test_device *device, size_t bytes, cl_mem *workspace);
 
 #endif

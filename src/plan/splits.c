@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/splits.h"
+#include "plan/checked.h"
+#include <math.h>
+
+/* The model counts in keys that a block of rows meets. A work-group costs START beside its keys (its rows come in, its
+ * results go out), the merging kernel LAUNCH, and each row of each split, which is written and read in float, as much
+ * as MERGE keys of that row. Fewer tiles than LEAST_TILES a split are not worth it, nor is a gain below GAIN. */
+enum { START = 64, LAUNCH = 256, MERGE = 64, LEAST_TILES = 2 };
+#define GAIN 0.05
+
+/* More work-groups than so many for each that runs at a time even out nothing any more. */
+enum { WAVES = 4 };
+
+/* GPUs hide latency by more than one work-group a compute unit; a skeleton whose work-groups stay does it by itself. */
+enum { GPU_GROUPS_A_UNIT = 2 };
+
+static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
+{
+    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
+    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays ? units : units * GPU_GROUPS_A_UNIT;
+}
+
+struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
+                                     const struct cla_config *config)
+{
+    struct cla_split_rule rule = {.slots = slots_of(capabilities, skeleton),
+                                  .b_r = config->b_r,
+                                  .b_c = config->b_c,
+                                  .causal = problem->causal,
+                                  .stays = skeleton->stays,
+                                  .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
+    if (rule.splits)
+        return rule;
+    const bool known = problem->expected_heads && problem->expected_n_q && problem->expected_n_kv;
+    rule.splits = CLATTN_SPLITS_BY_SHAPE;
+    if (!known || cla_splits_of(&rule, problem->expected_heads, problem->expected_n_q, problem->expected_n_kv) == 1)
+        rule.splits = 1;
+    return rule;
+}
+
+/* Keys that the last row sees, and a row on average. */
+static double longest_row(const struct cla_split_rule *rule, int64_t n_q, int64_t n_kv)
+{
+    return (double)(rule->causal == CLATTN_CAUSAL_TOP_LEFT && n_q < n_kv ? n_q : n_kv);
+}
+
+static double average_row(const struct cla_split_rule *rule, int64_t n_q, int64_t n_kv)
+{
+    const double rows = (double)n_q, keys = (double)n_kv;
+    switch (rule->causal) {
+    case CLATTN_FULL:
+        break;
+    case CLATTN_CAUSAL_BOTTOM_RIGHT:
+        return n_q <= n_kv ? keys - (rows - 1) / 2 : keys * (keys + 1) / 2 / rows;
+    case CLATTN_CAUSAL_TOP_LEFT:
+        return n_q <= n_kv ? (rows + 1) / 2 : keys - keys * (keys - 1) / 2 / rows;
+    }
+    return keys;
+}
+
+/* What is left of so many keys to a split, in whole tiles, and with what a work-group costs. */
+static double share(const struct cla_split_rule *rule, double keys, int splits)
+{
+    return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c + START;
+}
+
+double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits)
+{
+    const int64_t blocks = cla_ceil_div(n_q, rule->b_r);
+    const double slots = (double)rule->slots, groups = (double)blocks * (double)heads * splits;
+    const double average = share(rule, average_row(rule, n_q, n_kv), splits);
+    double cost;
+    if (rule->causal == CLATTN_FULL) {
+        cost = ceil(groups / slots) * average;
+    } else if (rule->stays) {
+        cost = ceil((double)cla_ceil_div(blocks, 2) * (double)heads * splits / slots) * (blocks > 1 ? 2 : 1) * average;
+    } else {
+        /* The longest come first, and the others fill the gaps. */
+        cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
+    }
+    if (splits > 1)
+        cost += LAUNCH + (double)heads * (double)n_q * splits * MERGE / (slots * (double)rule->b_r);
+    return cost;
+}
+
+int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)
+{
+    if (rule->splits != CLATTN_SPLITS_BY_SHAPE)
+        return rule->splits;
+    if (heads <= 0 || n_q <= 0 || n_kv <= 0)
+        return 1;
+    const int64_t tiles = cla_ceil_div((int64_t)longest_row(rule, n_q, n_kv), rule->b_c) / LEAST_TILES;
+    const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
+    const double enough = fmin(WAVES * (double)rule->slots / groups, CLATTN_MAX_SPLITS);
+    const int most = (int)fmin((double)tiles, enough);
+    const double whole = cla_split_cost(rule, heads, n_q, n_kv, 1);
+    double best = whole * (1 - GAIN);
+    int splits = 1;
+    for (int n = 2; n <= most; n++) {
+        const double cost = cla_split_cost(rule, heads, n_q, n_kv, n);
+        if (cost < best) {
+            best = cost;
+            splits = n;
+        }
+    }
+    return splits;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_SPLITS_H
+#define CLA_SPLITS_H
+
+#include "plan/skeleton.h"
+
+/* Into how many splits the keys of a forward pass are cut (cl/common/splits.clh), where its blocks of rows are too few
+ * to keep all compute units busy. */
+struct cla_split_rule {
+    int64_t slots;             /* work-groups that run at a time */
+    int64_t b_r, b_c;          /* of the configuration */
+    enum clattn_causal causal; /* of the problem */
+    bool stays;                /* causal blocks go in pairs, the longest with the shortest */
+    int splits;                /* as in the problem: CLATTN_SPLITS_BY_SHAPE, or how many in every call */
+};
+
+/* The rule for a problem (resolved), and which kernels calls can need. */
+struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
+                                     const struct cla_config *config);
+static inline bool cla_may_split(const struct cla_split_rule *rule)
+{
+    return rule->splits != 1;
+}
+static inline bool cla_must_split(const struct cla_split_rule *rule)
+{
+    return rule->splits > 1;
+}
+
+/* The splits of a call; 1: none. `heads`: of all batch elements. */
+int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv);
+
+/* The model: what so many splits take, in keys that a block of rows meets. */
+double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits);
+
+#endif
