@@ -122,7 +122,8 @@ static struct sizes sizes_of(const struct clattn_problem *problem, const struct 
 
 enum { FLOAT = 4 };
 
-/* Forward: Q and K of d, V and O of d_v columns, LSE. Accumulate: O, m and l are fp32, read and written. */
+/* Forward, at the plan's splits: Q and K of d, V and O of d_v columns, LSE. Accumulate: O, m and l are fp32, read and
+ * written. */
 static void forward(const struct clattn_problem *problem, const struct clattn_plan_info *info,
                     const struct clattn_traffic_params *params, struct clattn_traffic *traffic)
 {
@@ -131,9 +132,13 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     const struct sizes s = sizes_of(problem, &params->shape);
     const double results = problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0)
                                                               : s.rows * (s.element * s.d_v + FLOAT);
+    /* Of splits: Q for each, where it is read once, and the states, written and read. */
+    const double splits = info->splits > 1 ? info->splits : 1.0;
+    const double states = splits > 1.0 ? splits * s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : 0.0;
     traffic->keys = s.heads * keys.rows * s.element * (stream->reads * s.d + stream->reads_v * s.d_v);
     traffic->flash =
-        traffic->keys + results + s.heads * stays(&keys, stream, (double)params->shape.n_q) * s.element * s.d;
+        traffic->keys + results + states +
+        (stream->resident ? splits : 1.0) * s.heads * stays(&keys, stream, (double)params->shape.n_q) * s.element * s.d;
     traffic->least = results + s.element * (s.rows * s.d + s.keys * (s.d + s.d_v));
 }
 

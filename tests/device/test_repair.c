@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * cl/common/matrix_repair.clh, which forward_hopper ends with and no CPU runs otherwise, here with sub-groups of one
- * item: rows that an infinity or NaN behind the causal mask has spoilt are computed again, and others left as they are.
+ * item: rows that an infinity or NaN behind the causal mask has spoilt are computed again, and others left as they are;
+ * of all keys, and of a split of them, which leaves a state.
  */
 #include "device/source.h"
 #include "plan/half.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_Q = 40, N_KV = 48, D = 16, D_V = 24, SHIFT = N_KV - N_Q };
+enum { N_Q = 40, N_KV = 48, D = 16, D_V = 24, SHIFT = N_KV - N_Q, SPLITS = 2, TILE = 16 };
 
 static struct test_device device;
 
@@ -20,10 +21,17 @@ static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
     "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n"
-    "#define CLATTN_WORK_GROUP_SIZE 1\n";
-static const char *const files[] = {"common/types.clh",       "common/score.clh",         "common/philox.clh",
-                                    "matrix/emulated.clh",    "common/matrix_tiles.clh",  "common/matrix_scores.clh",
-                                    "common/matrix_rows.clh", "common/matrix_repair.clh", NULL};
+    "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 0\n";
+static const char split_defines[] =
+    "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
+    "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
+    "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n"
+    "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 1\n";
+static const char *const files[] = {"common/types.clh",         "common/score.clh",
+                                    "common/splits.clh",        "common/philox.clh",
+                                    "matrix/emulated.clh",      "common/matrix_tiles.clh",
+                                    "common/matrix_scores.clh", "common/matrix_rows.clh",
+                                    "common/matrix_repair.clh", NULL};
 
 /* As forward_hopper does, with tiles of 16 keys. */
 static const char kernel_text[] =
@@ -39,24 +47,44 @@ static const char kernel_text[] =
     "    }\n"
     "}\n";
 
+/* The second of two splits: m of both, l, then O. */
+static const char split_text[] =
+    "__kernel void repair(__global const clattn_storage *q, __global const clattn_storage *k,\n"
+    "                     __global const clattn_storage *v, __global float *state, clattn_forward_params p)\n"
+    "{\n"
+    "    clattn_matrix_operands in = {q, k, v, p.q.row, p.q.column, p.k.row, p.k.column, p.v.row, p.v.column};\n"
+    "    for (int row = 0; row < p.n_q; row += 16) {\n"
+    "        clattn_view view = clattn_open(0, 0, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);\n"
+    "        clattn_matrix_place place = {row, 0, 0, 0, 1};\n"
+    "        clattn_matrix_take_split(place, p, &view);\n"
+    "        const clattn_matrix_results to =\n"
+    "            clattn_matrix_results_of(state + 4 * p.n_q, 0, state, state + 2 * p.n_q, p, place, &view);\n"
+    "        const int end = clattn_key_end(min(row + 16, p.n_q) - 1, &view);\n"
+    "        if (view.first_key < end)\n"
+    "            clattn_matrix_repair(in, to, row, view.first_key, end, 0, p, &view);\n"
+    "    }\n"
+    "}\n";
+
 struct arrays {
     float q[N_Q * D], k[N_KV * D], v[N_KV * D_V], o[N_Q * D_V], expected[N_Q * D_V];
 };
 
-static bool is_spoilt(const struct arrays *arrays, int row)
+/* By one of the keys from `first` to before `end`. */
+static bool is_spoilt(const struct arrays *arrays, int row, int first, int end)
 {
     bool spoilt = false;
-    for (int j = row + SHIFT + 1; j < N_KV; j++)
+    for (int j = row + SHIFT + 1 > first ? row + SHIFT + 1 : first; j < end; j++)
         for (int x = 0; x < D_V; x++)
             spoilt = spoilt || !isfinite(arrays->v[j * D_V + x]);
     return spoilt;
 }
 
-static void attend(struct arrays *arrays, int row)
+/* To the keys from `first` on. Answers the log-sum-exp. */
+static double attend(struct arrays *arrays, int row, int first)
 {
     const int end = row + SHIFT + 1;
     double weights[N_KV], sum = 0.0;
-    for (int j = 0; j < end; j++) {
+    for (int j = first; j < end; j++) {
         double score = 0.0;
         for (int x = 0; x < D; x++)
             score += (double)arrays->q[row * D + x] * (double)arrays->k[j * D + x];
@@ -65,14 +93,15 @@ static void attend(struct arrays *arrays, int row)
     }
     for (int x = 0; x < D_V; x++) {
         double o = 0.0;
-        for (int j = 0; j < end; j++)
+        for (int j = first; j < end; j++)
             o += weights[j] / sum * (double)arrays->v[j * D_V + x];
         arrays->expected[row * D_V + x] = (float)o;
     }
+    return log(sum);
 }
 
 /* Keys 20, 30 and 44 have values that are not finite. Rows that see all of them keep what they have. */
-static void make(struct arrays *arrays)
+static void make_inputs(struct arrays *arrays)
 {
     for (int i = 0; i < N_Q * D; i++)
         arrays->q[i] = (float)(i * 7 % 11 - 5) / 4.0f;
@@ -83,9 +112,14 @@ static void make(struct arrays *arrays)
     arrays->v[20 * D_V + 3] = NAN;
     arrays->v[30 * D_V + 5] = INFINITY;
     arrays->v[44 * D_V] = -INFINITY;
+}
+
+static void make(struct arrays *arrays)
+{
+    make_inputs(arrays);
     for (int row = 0; row < N_Q; row++) {
-        const bool spoilt = is_spoilt(arrays, row);
-        attend(arrays, row);
+        const bool spoilt = is_spoilt(arrays, row, 0, N_KV);
+        attend(arrays, row, 0);
         for (int x = 0; x < D_V; x++)
             arrays->o[row * D_V + x] = spoilt || x == 3 ? NAN : 7.0f;
         if (!spoilt)
@@ -105,13 +139,13 @@ static cl_mem upload(const float *values, size_t count)
     return buffer;
 }
 
-static cl_kernel build(cl_program *program)
+static cl_kernel build(bool split, cl_program *program)
 {
     struct cla_text text = {0};
     struct cla_error error;
     cl_int code = CL_SUCCESS;
-    assert_int_equal(cla_source_assemble(defines, files, &text, &error), CLATTN_SUCCESS);
-    cla_text_add(&text, kernel_text, sizeof kernel_text - 1);
+    assert_int_equal(cla_source_assemble(split ? split_defines : defines, files, &text, &error), CLATTN_SUCCESS);
+    cla_text_add(&text, split ? split_text : kernel_text, (split ? sizeof split_text : sizeof kernel_text) - 1);
     assert_false(text.failed);
     *program = clCreateProgramWithSource(device.context, 1, (const char **)&text.data, NULL, &code);
     assert_int_equal(code, CL_SUCCESS);
@@ -122,7 +156,7 @@ static cl_kernel build(cl_program *program)
     return kernel;
 }
 
-static void run(cl_mem buffers[4])
+static void run(bool split, cl_mem buffers[4])
 {
     const struct cla_forward_params params = {.q = clattn_layout_bhnd(1, N_Q, D),
                                               .k = clattn_layout_bhnd(1, N_KV, D),
@@ -134,9 +168,12 @@ static void run(cl_mem buffers[4])
                                               .n_q = N_Q,
                                               .n_kv = N_KV,
                                               .scale = 0.25f,
-                                              .scale_log2e = 0.25f * 1.44269504f};
+                                              .scale_log2e = 0.25f * 1.44269504f,
+                                              .m = {.batch = N_Q, .head = N_Q, .row = 1},
+                                              .l = {.batch = N_Q, .head = N_Q, .row = 1},
+                                              .splits = SPLITS};
     cl_program program = NULL;
-    const cl_kernel kernel = build(&program);
+    const cl_kernel kernel = build(split, &program);
     const size_t one = 1;
     for (cl_uint i = 0; i < 4; i++)
         assert_int_equal(clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]), CL_SUCCESS);
@@ -162,7 +199,7 @@ static void spoilt_rows_are_computed_again(void **state)
     make(&arrays);
     cl_mem buffers[4] = {upload(arrays.q, N_Q * D), upload(arrays.k, N_KV * D), upload(arrays.v, N_KV * D_V),
                          upload(arrays.o, N_Q * D_V)};
-    run(buffers);
+    run(false, buffers);
     assert_int_equal(clEnqueueReadBuffer(device.queue, buffers[3], CL_TRUE, 0, sizeof found, found, 0, NULL, NULL),
                      CL_SUCCESS);
     for (int i = 0; i < N_Q * D_V; i++)
@@ -173,9 +210,67 @@ static void spoilt_rows_are_computed_again(void **state)
         clReleaseMemObject(buffers[i]);
 }
 
+/* Where the second split of a block of rows begins: tiles that do not come out even go to the first. */
+static int second_split(int row)
+{
+    const int last = (row / TILE * TILE + TILE < N_Q ? row / TILE * TILE + TILE : N_Q) - 1;
+    const int tiles = (last + SHIFT + 1 + TILE - 1) / TILE;
+    return (tiles + 1) / 2 * TILE;
+}
+
+static int block_end(int row)
+{
+    const int end = row / TILE * TILE + TILE;
+    return (end < N_Q ? end : N_Q) + SHIFT;
+}
+
+/* The second split's rows come behind the first's in m, l and O. */
+static void rows_of_a_split_are_computed_again(void **state)
+{
+    enum { M_AT = N_Q, L_AT = 3 * N_Q, O_AT = 4 * N_Q + N_Q * D_V, FLOATS = 4 * N_Q + 2 * N_Q * D_V };
+    static struct arrays arrays;
+    static float before[FLOATS], found[FLOATS];
+    cl_int code = CL_SUCCESS;
+    int repaired = 0;
+    (void)state;
+    make_inputs(&arrays);
+    for (int row = 0; row < N_Q; row++) {
+        const bool spoilt = is_spoilt(&arrays, row, second_split(row), block_end(row));
+        for (int x = 0; x < D_V; x++)
+            before[O_AT + row * D_V + x] = spoilt || x == 3 ? NAN : 7.0f;
+    }
+    cl_mem buffers[4] = {upload(arrays.q, N_Q * D), upload(arrays.k, N_KV * D), upload(arrays.v, N_KV * D_V)};
+    buffers[3] = clCreateBuffer(device.context, CL_MEM_COPY_HOST_PTR, sizeof before, before, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    run(true, buffers);
+    assert_int_equal(clEnqueueReadBuffer(device.queue, buffers[3], CL_TRUE, 0, sizeof found, found, 0, NULL, NULL),
+                     CL_SUCCESS);
+    for (int row = 0; row < N_Q; row++) {
+        const int first = second_split(row);
+        const bool spoilt = is_spoilt(&arrays, row, first, block_end(row)), none = row + SHIFT < first;
+        const double lse = attend(&arrays, row, first);
+        const float m = found[M_AT + row], l = found[L_AT + row];
+        repaired += spoilt;
+        if (spoilt && !none)
+            assert_true(fabs((double)m + log((double)l) - lse) < 1e-3);
+        else if (spoilt)
+            assert_true(m == -INFINITY && l == 0.0f);
+        for (int x = 0; x < D_V; x++) {
+            const float o = found[O_AT + row * D_V + x];
+            const float expected = !spoilt ? x == 3 ? NAN : 7.0f : none ? 0.0f : arrays.expected[row * D_V + x];
+            if (!same(spoilt && !none ? o / l : o, expected))
+                fail_msg("row %d, column %d: %g instead of %g", row, x, (double)o, (double)expected);
+        }
+    }
+    assert_true(repaired > 3);
+    for (int i = 0; i < 4; i++)
+        clReleaseMemObject(buffers[i]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spoilt_rows_are_computed_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spoilt_rows_are_computed_again),
+                                       cmocka_unit_test(rows_of_a_split_are_computed_again)};
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

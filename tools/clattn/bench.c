@@ -67,6 +67,9 @@ static const struct option_spec options[] = {
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
+    INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
+            "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
+            "planned, by the shape and the device)"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
     {.name = "json",
@@ -161,8 +164,10 @@ static bool is_stdout(const char *path)
 static int measure_rows(const struct values *values, const struct session *session, const struct bench_rows *rows,
                         json_t *json, struct failure *failure)
 {
-    const struct bench_options how = {
-        .skeleton = values->skeleton, .standard = !values->no_standard, .repetitions = (int)values->repetitions};
+    const struct bench_options how = {.skeleton = values->skeleton,
+                                      .splits = (int)values->splits,
+                                      .standard = !values->no_standard,
+                                      .repetitions = (int)values->repetitions};
     const bool table = !is_stdout(values->json) && !is_stdout(values->csv);
     struct bench_ceilings ceilings;
     struct progress progress;

@@ -24,6 +24,7 @@ struct bench_shape {
 
 struct bench_options {
     const char *skeleton; /* NULL: planned */
+    int splits;           /* of the keys, in a forward pass; 0: planned */
     bool standard;        /* measure the baseline too */
     int repetitions;      /* 0: as many as fit in about a second, 3 to 15 */
 };

@@ -128,6 +128,7 @@ json_t *bench_json_row(const struct session *session, const struct bench_row *ro
     set_memory(json, row);
     set(json, "b_r", json_integer(row->plan.b_r));
     set(json, "b_c", json_integer(row->plan.b_c));
+    set(json, "splits", json_integer(row->plan.splits));
     set(json, "work_group_size", json_integer(row->plan.work_group_size));
     set_modifications(json, &row->shape);
     return json;

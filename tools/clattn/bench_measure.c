@@ -18,6 +18,7 @@ struct bench {
     struct bench_buffers buffers;
     cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
     size_t workspace_bytes, standard_workspace_bytes;
+    int splits; /* of the keys: then a forward pass is two kernels, and has a workspace */
     double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS], enqueues[MAX_REPETITIONS];
     double enqueue_us; /* of the last run: how long the enqueueing call kept the host */
     double standard_total_ms;
@@ -61,14 +62,20 @@ static clattn_status time_forward(struct bench *bench, const clattn_plan *plan, 
     struct clattn_forward_args args = bench->buffers.args;
     args.workspace = workspace;
     args.workspace_bytes = bytes;
-    cl_event event = NULL;
+    cl_event first = NULL, last = NULL;
+    clattn_status code = CL_SUCCESS;
+    if (bench->splits > 1)
+        code = mark_start(bench, workspace, &first);
     const double start = now_ms();
-    clattn_status code = clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, &event);
+    if (!code)
+        code = clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, &last);
     bench->enqueue_us = (now_ms() - start) * 1e3;
     if (!code)
-        code = elapsed(NULL, event, ms);
-    if (event)
-        clReleaseEvent(event);
+        code = elapsed(first, last, ms);
+    if (last)
+        clReleaseEvent(last);
+    if (first)
+        clReleaseEvent(first);
     return code;
 }
 
@@ -119,7 +126,8 @@ static clattn_status time_standard(struct bench *bench, double *ms)
     return code;
 }
 
-static int make_plan(struct bench *bench, const char *skeleton, struct bench_row *row, struct failure *failure)
+static int make_plan(struct bench *bench, const struct bench_options *options, struct bench_row *row,
+                     struct failure *failure)
 {
     const struct bench_shape *shape = bench->shape;
     bench->problem = (struct clattn_problem){.pass = shape->pass,
@@ -129,7 +137,9 @@ static int make_plan(struct bench *bench, const char *skeleton, struct bench_row
                                              .causal = shape->causal ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL,
                                              .expected_n_q = shape->sizes.n_q,
                                              .expected_n_kv = shape->sizes.n_kv,
-                                             .skeleton = skeleton};
+                                             .expected_heads = shape->sizes.batch * shape->sizes.heads,
+                                             .splits = options->splits,
+                                             .skeleton = options->skeleton};
     bench_score_problem(shape, &bench->problem);
     const double start = now_ms();
     clattn_status code = clattn_plan_create(&bench->plan, bench->session->clattn, &bench->problem);
@@ -138,6 +148,7 @@ static int make_plan(struct bench *bench, const char *skeleton, struct bench_row
         code = clattn_plan_get_info(bench->plan, &row->plan);
     if (!code)
         code = clattn_plan_workspace_bytes(bench->plan, &shape->sizes, &bench->workspace_bytes);
+    bench->splits = row->plan.splits;
     const struct clattn_traffic_params traffic = {.shape = shape->sizes,
                                                   .window_left = shape->window_left,
                                                   .window_right = shape->window_right,
@@ -182,6 +193,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     size_t bytes = 0;
     double ms;
     problem.pass = CLATTN_FORWARD;
+    problem.splits = 1;
     problem.skeleton = NULL;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
     if (!code)
@@ -293,7 +305,7 @@ static int measure(struct bench *bench, const struct bench_options *options, str
                    struct failure *failure)
 {
     double ms;
-    int status = make_plan(bench, options->skeleton, row, failure);
+    int status = make_plan(bench, options, row, failure);
     if (status)
         return status;
     row->tensor_bytes = bench_tensor_bytes(bench->shape);

@@ -310,7 +310,8 @@ static size_t write_roofline(const json_t *rows, FILE *script)
         "flash, inputs and outputs; standard, its matrices too'\nset ylabel 'TFLOP/s'\nset title ",
         script);
     write_title(rows, "Roofline", script);
-    fprintf(script, "\nroof = %.6g\nset xrange [0.1:*]\nset yrange [*:30 * roof]\nplot", largest(rows, "peak_tflops", NULL));
+    fprintf(script, "\nroof = %.6g\nset xrange [0.1:*]\nset yrange [*:30 * roof]\nplot",
+            largest(rows, "peak_tflops", NULL));
     write_roofs(rows, gbps, script);
     for (int i = 0; i < count; i++)
         fprintf(script, ", $series%d using 1:2 with points pointtype %d pointsize 0.8 linecolor %d title '%s %s, %s'",

@@ -13,7 +13,7 @@ struct values {
     struct option_device device;
     const char *clinfo, *skeleton, *knobs;
     int pass, dtype, causal;
-    int64_t d, d_v, n, n_q, n_kv, b_r, b_c, work_group_size;
+    int64_t d, d_v, n, n_q, n_kv, heads, splits, b_r, b_c, work_group_size;
     bool json;
 };
 
@@ -36,6 +36,11 @@ static const struct option_spec options[] = {
     INTEGER("n", n, 1, INT64_MAX, "length of Q, K and V"),
     INTEGER("n-q", n_q, 1, INT64_MAX, "length of Q"),
     INTEGER("n-kv", n_kv, 1, INT64_MAX, "length of K and V"),
+    INTEGER("heads", heads, 1, INT64_MAX,
+            "heads of Q, those of all batch elements together: with the lengths they say\n"
+            "whether keys are split"),
+    INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
+            "split the keys of each call of a forward pass into so many parts; 1: never"),
     TEXT("skeleton", "NAME", skeleton,
          "take this kernel: forward_simt, _cpu, _matrix or _hopper, or those of\n"
          "gradients, backward_simt, ..."),
@@ -71,6 +76,8 @@ static struct clattn_problem problem_of(const struct values *values)
                                    .causal = (enum clattn_causal)values->causal,
                                    .expected_n_q = values->n_q ? values->n_q : values->n,
                                    .expected_n_kv = values->n_kv ? values->n_kv : values->n,
+                                   .expected_heads = values->heads,
+                                   .splits = (int)values->splits,
                                    .skeleton = values->skeleton,
                                    .b_r = (int)values->b_r,
                                    .b_c = (int)values->b_c,
@@ -92,6 +99,8 @@ static void print_problem(const struct clattn_problem *problem)
         printf(", n_q = %" PRId64, problem->expected_n_q);
     if (problem->expected_n_kv)
         printf(", n_kv = %" PRId64, problem->expected_n_kv);
+    if (problem->expected_heads)
+        printf(", heads = %" PRId64, problem->expected_heads);
     putchar('\n');
 }
 
@@ -121,6 +130,8 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
         printf(", T_r = %" PRId64, info->t_r);
     if (info->t_c)
         printf(", T_c = %" PRId64, info->t_c);
+    if (info->splits > 1)
+        printf(", keys split into %d", info->splits);
     if (info->knobs[0])
         printf(", %s", info->knobs);
     printf("\nchosen by  %s\n", plan_source_name(info->source));
@@ -136,10 +147,11 @@ static void print_plan(const char *title, const struct clattn_problem *problem, 
 
 static json_t *json_problem(const struct clattn_problem *problem)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:s, s:I, s:I}", "pass", pass_name(problem->pass), "dtype",
+    return json_pack("{s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I}", "pass", pass_name(problem->pass), "dtype",
                      clattn_dtype_name(problem->dtype), "d", problem->d, "d_v",
                      problem->d_v ? problem->d_v : problem->d, "causal", causal_name(problem->causal), "n_q",
-                     (json_int_t)problem->expected_n_q, "n_kv", (json_int_t)problem->expected_n_kv);
+                     (json_int_t)problem->expected_n_q, "n_kv", (json_int_t)problem->expected_n_kv, "heads",
+                     (json_int_t)problem->expected_heads);
 }
 
 static json_t *json_planned(const struct clattn_capabilities *capabilities, int platform, int device,

@@ -22,6 +22,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .mask_mod = run->score.mask_mod,
                                      .expected_n_q = arrays->shape.n_q,
                                      .expected_n_kv = arrays->shape.n_kv,
+                                     .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
     if (score->block_mask || score->block_indptr) {

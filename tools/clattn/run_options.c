@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "run_options.h"
 #include "commands.h"
+#include <clattn/problem.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -64,6 +65,9 @@ static const struct option_spec options[] = {
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
             "bring K and V to the device N keys at a time, and take dK and dV from\n"
             "it: they may be larger than its memory (there: as many as fit)"),
+    INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
+            "split the keys of the forward pass between work-groups, into so many parts;\n"
+            "1: not at all (default: by the shape and the device)"),
     TEXT("grad-out", "FILE", inputs[3], "dO, the gradient by O, of O's shape: then any of the following"),
     TEXT("dq", "FILE", outputs[RUN_D_Q], "where the gradient by Q goes"),
     TEXT("dk", "FILE", outputs[RUN_D_K], "by K"),
@@ -87,7 +91,7 @@ const struct command_spec run_command = {
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
                 "           [--cu-seqlens-q FILE --cu-seqlens-kv FILE] [--score-mod FILE] [--mask-mod FILE]\n"
-                "           [--kv-chunk N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]",
+                "           [--kv-chunk N] [--splits N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]",
     .details = "The outputs appear together when all have been computed and written, or not at all. A summary of one\n"
                "line goes to stderr.",
     .options = options,
@@ -156,6 +160,8 @@ static int check_pairs(const struct values *values, struct failure *failure)
             return fail(failure, STATUS_USAGE, "--%s needs --%s", pairs[i].name, pairs[i].needed);
     if (score->block_mask && score->block_indptr)
         return fail(failure, STATUS_USAGE, "--block-mask and --block-indptr say the same thing: give one of them");
+    if (values->splits > 1 && values->kv_chunk)
+        return fail(failure, STATUS_USAGE, "--splits and --kv-chunk: keys that come in pieces are not split");
     return STATUS_OK;
 }
 

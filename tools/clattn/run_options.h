@@ -37,6 +37,7 @@ struct values {
     double scale;
     struct score_options score;
     int64_t kv_chunk; /* 0: all keys at once */
+    int64_t splits;   /* 0: planned */
     struct option_device device;
     const char *skeleton, *backward_skeleton;
     bool quiet, json;

@@ -63,14 +63,14 @@ int run_print_json(const struct run *run, struct failure *failure)
     char device[256];
     session_title(&run->session, device, sizeof device);
     json_t *summary = json_pack(
-        "{s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:o}",
+        "{s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, s:o, s:o, s:I, s:o}",
         "device", json_text(device), "driver", json_text(run->session.capabilities->driver_version), "path",
         run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "batch", (json_int_t)s->batch, "heads",
         (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q", (json_int_t)s->n_q, "n_kv",
         (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
         causal_name((enum clattn_causal)run->values->causal), "features", json_features(run), "kv_chunk",
-        (json_int_t)run->info.kv_chunk, "compute_ms", json_measure(run->info.compute_ms), "copy_in_ms",
-        json_measure(run->info.copy_in_ms), "copy_out_ms", json_measure(run->info.copy_out_ms), "gflops",
+        (json_int_t)run->info.kv_chunk, "splits", run->info.splits, "compute_ms", json_measure(run->info.compute_ms),
+        "copy_in_ms", json_measure(run->info.copy_in_ms), "copy_out_ms", json_measure(run->info.copy_out_ms), "gflops",
         json_rate(flops(run), run->info.compute_ms), "device_bytes", (json_int_t)run->info.device_bytes, "backward",
         json_backward(run));
     return json_print(summary, NULL, failure);
@@ -92,19 +92,21 @@ static uint64_t larger(uint64_t a, uint64_t b)
 void run_print_summary(const struct run *run)
 {
     const struct clattn_shape *s = &run->arrays.shape;
-    char device[256], memory[32], features[160], forward[128], backward[128] = "";
+    char device[256], memory[32], features[160], forward[128], backward[128] = "", splits[40] = "";
     session_title(&run->session, device, sizeof device);
     bytes_text(larger(run->info.device_bytes, run->backward_info.device_bytes), memory, sizeof memory);
     features_text(score_features(&run->values->score), features, sizeof features);
     work_text(run->plan.skeleton, run->info.compute_ms, flops(run), forward, sizeof forward);
+    if (run->info.splits > 1)
+        snprintf(splits, sizeof splits, ", keys split into %d", run->info.splits);
     if (run_wants_gradients(run->values))
         work_text(run->backward_plan.skeleton, run->backward_info.compute_ms, 2.5 * flops(run), backward,
                   sizeof backward);
     fprintf(stderr,
             "%s batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", n %" PRId64 " x %" PRId64
-            ", d %d/%d, causal %s%s%s%s%s on %s: %s%s%s, %s of device memory\n",
+            ", d %d/%d, causal %s%s%s%s%s on %s: %s%s%s%s, %s of device memory\n",
             clattn_dtype_name(run->arrays.dtype), s->batch, s->heads, s->kv_heads, s->n_q, s->n_kv, run->arrays.d,
             run->arrays.d_v, causal_name((enum clattn_causal)run->values->causal), features[0] ? ", " : "", features,
-            run->score.score_mod ? ", score_mod" : "", run->score.mask_mod ? ", mask_mod" : "", device, forward,
+            run->score.score_mod ? ", score_mod" : "", run->score.mask_mod ? ", mask_mod" : "", device, forward, splits,
             backward[0] ? "; " : "", backward, memory);
 }

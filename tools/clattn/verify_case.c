@@ -29,6 +29,8 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
     modifications_text(item, modifications, sizeof modifications);
     if (item->kind == VERIFY_BACKWARD_CHUNKS)
         snprintf(chunk, sizeof chunk, " in chunks of %" PRId64, item->chunk);
+    if (item->splits > 1)
+        snprintf(chunk, sizeof chunk, ", keys split into %d", item->splits);
     if (item->kind == VERIFY_STATE)
         snprintf(chunk, sizeof chunk, " in chunks of %" PRId64 "%s", item->chunk, item->merged ? ", merged" : "");
     snprintf(text, size,
@@ -243,7 +245,8 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                            .b_r = own ? item->b_r : 0,
                                            .b_c = own ? item->b_c : 0,
                                            .work_group_size = own ? item->work_group_size : 0,
-                                           .knobs = own ? item->knobs : NULL};
+                                           .knobs = own ? item->knobs : NULL,
+                                           .splits = own ? item->splits : 0};
     return clattn_plan_create(plan, session->clattn, &problem);
 }
 

@@ -121,6 +121,22 @@ static void add_full(struct verify_list *list, const char *skeleton)
             add_lengths(list, true, skeleton, VERIFY_RULE, dtype, i % 3, unequal[i][0], unequal[i][1]);
 }
 
+/* Keys split between work-groups: into few parts, into some that do not come out even, and into more than there are. */
+static void add_splits(struct verify_list *list, bool full, const char *skeleton)
+{
+    static const int numbers[] = {3, 2, 7, 30}, d[] = {64, 128, 40, 256};
+    static const int64_t n[][2] = {{1, 799}, {113, 203}, {203, 113}, {5, 3}};
+    for (int i = 0; i < (full ? COUNT(numbers) : 1); i++)
+        for (int dtype = full ? CLATTN_FP32 : CLATTN_FP16; dtype <= (full ? CLATTN_BF16 : CLATTN_FP16); dtype++)
+            for (int j = 0; j < COUNT(n); j++) {
+                struct verify_case item =
+                    cycled(skeleton, VERIFY_RULE, dtype, (i + dtype) % 3, d[i], d[i], n[j], i + j + dtype);
+                item.splits = numbers[i];
+                if (serves(list, &item))
+                    add(list, item);
+            }
+}
+
 /* Gradients and the streaming state: each dimension in each type, each with one of the masks. */
 static void add_full_others(struct verify_list *list, const char *skeleton, enum verify_kind kind)
 {
@@ -169,6 +185,7 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
         item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
         item.mods = (int)(chosen >> PLAIN_FEATURES);
+        item.splits = kind == VERIFY_RULE && turn % 4 == 3 ? 3 : 0;
         item.csr = (chosen & CLATTN_BLOCK_MASK) && (turn + i) % 2 == 0;
         item.gain = item.gain > 3.0 ? 3.0 : item.gain;
         if (chosen & CLATTN_VARLEN)
@@ -245,6 +262,7 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
     } else {
         add_quick(list, skeleton);
     }
+    add_splits(list, full, skeleton);
     add_features(list, full, skeleton, VERIFY_RULE);
     add_features(list, full, skeleton, VERIFY_STATE);
     add_features(list, full, skeleton, VERIFY_BACKWARD);
