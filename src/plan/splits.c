@@ -10,7 +10,7 @@ enum { START = 64, LAUNCH = 256, MERGE = 64, LEAST_TILES = 2 };
 #define GAIN 0.05
 
 /* More work-groups than so many for each that runs at a time even out nothing any more. */
-enum { WAVES = 4 };
+enum { WAVES = 16 };
 
 /* GPUs hide latency by more than one work-group a compute unit; a skeleton whose work-groups stay does it by itself. */
 enum { GPU_GROUPS_A_UNIT = 2 };
@@ -72,10 +72,10 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
     const double slots = (double)rule->slots, groups = (double)blocks * (double)heads * splits;
     const double average = share(rule, average_row(rule, n_q, n_kv), splits);
     double cost;
-    if (rule->causal == CLATTN_FULL) {
+    if (rule->causal == CLATTN_FULL || blocks == 1) {
         cost = ceil(groups / slots) * average;
     } else if (rule->stays) {
-        cost = ceil((double)cla_ceil_div(blocks, 2) * (double)heads * splits / slots) * (blocks > 1 ? 2 : 1) * average;
+        cost = ceil((double)cla_ceil_div(blocks, 2) * (double)heads * splits / slots) * 2 * average;
     } else {
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);

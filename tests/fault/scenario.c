@@ -68,7 +68,7 @@ static clattn_status make_host(struct scene *scene)
     return unless_set(clattn_host_create(&scene->host, &params), scene->host);
 }
 
-static clattn_status run_host(struct scene *scene)
+static clattn_status run_host_on(struct scene *scene, const struct clattn_problem *problem)
 {
     scene_poison(scene);
     const struct clattn_host_forward_args args = {.shape = forward.shape,
@@ -79,9 +79,21 @@ static clattn_status run_host(struct scene *scene)
                                                   .lse = scene->output + scene->count[O],
                                                   .m = scene->output + scene->count[O] + ROWS,
                                                   .l = scene->output + scene->count[O] + 2 * ROWS};
-    const clattn_status status = clattn_host_forward(scene->host, &forward.problem, &args);
+    const clattn_status status = clattn_host_forward(scene->host, problem, &args);
     scene->done = !status;
     return status;
+}
+
+static clattn_status run_host(struct scene *scene)
+{
+    return run_host_on(scene, &forward.problem);
+}
+
+static clattn_status run_host_splits(struct scene *scene)
+{
+    struct clattn_problem problem = forward.problem;
+    problem.splits = 3;
+    return run_host_on(scene, &problem);
 }
 
 static clattn_status run_standard(struct scene *scene)
@@ -104,11 +116,17 @@ static const struct step host_steps[] = {{"clattn_context_create", scene_make_co
                                          {"clattn_host_forward", run_host},
                                          {"clattn_host_forward again", run_host},
                                          {0}};
+static const struct step split_steps[] = {{"clattn_context_create", scene_make_context},
+                                          {"clattn_host_create", make_host},
+                                          {"clattn_host_forward", run_host_splits},
+                                          {"clattn_host_forward again", run_host_splits},
+                                          {0}};
 static const struct step standard_steps[] = {
     {"clattn_context_create", scene_make_context}, {"clattn_standard_enqueue", run_standard}, {0}};
 
 static const struct scenario scenarios[] = {{.name = "device level", .steps = device_steps},
                                             {.name = "host level", .steps = host_steps},
+                                            {.name = "keys split", .steps = split_steps, .warm_only = true},
                                             {.name = "standard attention", .steps = standard_steps, .clblast = true}};
 
 const struct scenario *scenario_named(const char *name)

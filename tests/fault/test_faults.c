@@ -223,6 +223,12 @@ static void state_survives(void **state)
     survives("state");
 }
 
+static void split_keys_survive(void **state)
+{
+    (void)state;
+    survives("keys split");
+}
+
 static void keys_in_pieces_survive(void **state)
 {
     (void)state;
@@ -316,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(backward_at_host_level_survives),
         cmocka_unit_test(state_survives),
         cmocka_unit_test(keys_in_pieces_survive),
+        cmocka_unit_test(split_keys_survive),
         cmocka_unit_test(wrong_score_arguments_reach_no_call),
         cmocka_unit_test(the_dropout_mask_makes_no_call),
         cmocka_unit_test(standard_attention_survives),

@@ -100,6 +100,10 @@ static int failures_of_features(const struct cla_skeleton *skeleton)
         struct forward_case forward = tiny(5 + 4 * n, feature_sets[n], (uint64_t)n + 1);
         if (takes(n, &forward, skeleton))
             failures += !say("forward", &forward, forward_check(&device, &forward));
+        /* Of two and three splits, one without keys; and of packed sequences. */
+        forward.problem.splits = n;
+        if (takes(n, &forward, skeleton) && (n == 2 || n == 3))
+            failures += !say("forward, keys split", &forward, forward_check(&device, &forward));
     }
     return failures;
 }
