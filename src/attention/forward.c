@@ -19,10 +19,7 @@ clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct cl
 clattn_status cla_forward_splits(const struct clattn_plan *plan, const struct clattn_shape *shape,
                                  struct cla_state_places *places, struct cla_error *error)
 {
-    /* More heads than 64 bits count are refused elsewhere. */
-    int64_t heads = INT64_MAX;
-    cla_multiply(shape->batch, shape->heads, &heads);
-    const int splits = cla_splits_of(&plan->split_rule, heads, shape->n_q, shape->n_kv);
+    const int splits = cla_splits_of(&plan->split_rule, shape->batch * shape->heads, shape->n_q, shape->n_kv);
     *places = (struct cla_state_places){0};
     return splits == 1 ? CLATTN_SUCCESS : cla_state_locate(plan->problem.d_v, shape, splits, places, error);
 }

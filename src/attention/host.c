@@ -137,13 +137,31 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
     return status ? status : cla_host_measure(job, error);
 }
 
-/* The plan's pass, and whether it is to split keys: what the library is free to choose follows from this call's shape,
- * for which the problem's own plan is asked. */
+/* Whether this call's shape wants its keys split, where the library is free to choose: by the rule of a plan of the
+ * problem that is there already, since planning takes longer than a small call. */
+static clattn_status choose_splits(const struct cla_host_job *job, struct clattn_problem *problem,
+                                   struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    bool pays = false;
+    problem->splits = CLATTN_SPLITS_BY_SHAPE;
+    if (cla_host_plans_peek(&host->plans, problem))
+        return CLATTN_SUCCESS; /* which has both kernels */
+    problem->splits = 1;
+    const struct clattn_plan *whole = cla_host_plans_peek(&host->plans, problem);
+    const clattn_status status =
+        whole ? CLATTN_SUCCESS : cla_plan_would_split(host->context, problem, &job->call.shape, &pays, error);
+    if (whole)
+        pays = cla_would_split(&whole->split_rule, &job->call.shape);
+    if (pays)
+        problem->splits = CLATTN_SPLITS_BY_SHAPE;
+    return status;
+}
+
+/* The plan's pass, and whether it is to split keys. */
 static clattn_status settle_problem(const struct cla_host_job *job, struct clattn_problem *problem,
                                     struct cla_error *error)
 {
-    const struct clattn_context *context = job->host->context;
-    const struct clattn_shape *shape = &job->call.shape;
     if (job->streamed && problem->splits > 1)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.splits is %d: keys that arrive in pieces (here of %lld) are not split: it is 0 or 1",
@@ -151,12 +169,7 @@ static clattn_status settle_problem(const struct cla_host_job *job, struct clatt
     problem->pass = job->streamed ? CLATTN_ACCUMULATE : CLATTN_FORWARD;
     if (job->streamed)
         problem->splits = 1;
-    if (problem->splits)
-        return CLATTN_SUCCESS;
-    bool pays = false;
-    const clattn_status status = cla_plan_would_split(context, problem, shape, &pays, error);
-    problem->splits = pays ? CLATTN_SPLITS_BY_SHAPE : 1;
-    return status;
+    return problem->splits ? CLATTN_SUCCESS : choose_splits(job, problem, error);
 }
 
 /* The workspace that splits take comes on top of what the arguments alone ask for. */

@@ -109,6 +109,12 @@ clattn_status cla_host_plans_get(struct cla_host_plans *plans, struct clattn_con
     return CLATTN_SUCCESS;
 }
 
+const struct clattn_plan *cla_host_plans_peek(struct cla_host_plans *plans, const struct clattn_problem *problem)
+{
+    const struct cla_host_plan *entry = find(plans, problem);
+    return entry ? entry->plan : NULL;
+}
+
 void cla_host_plans_free(struct cla_host_plans *plans)
 {
     for (int i = 0; i < CLA_HOST_PLANS; i++)

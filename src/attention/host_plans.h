@@ -27,6 +27,9 @@ clattn_status cla_host_plans_get(struct cla_host_plans *plans, struct clattn_con
                                  const struct clattn_problem *problem, const struct clattn_plan **plan,
                                  struct cla_error *error);
 
+/* The plan of a problem, if there is one already; else NULL. */
+const struct clattn_plan *cla_host_plans_peek(struct cla_host_plans *plans, const struct clattn_problem *problem);
+
 void cla_host_plans_free(struct cla_host_plans *plans);
 
 #endif

@@ -72,7 +72,6 @@ clattn_status cla_plan_would_split(const struct clattn_context *context, const s
     struct clattn_problem free_to = *problem;
     struct clattn_plan_info info;
     struct cla_choice choice;
-    int64_t heads = INT64_MAX;
     free_to.splits = CLATTN_SPLITS_BY_SHAPE;
     const clattn_status status =
         cla_plan_tuned(&context->capabilities, &free_to, &context->tuning, cla_kernels_hash, &choice, &info, error);
@@ -80,8 +79,7 @@ clattn_status cla_plan_would_split(const struct clattn_context *context, const s
         return status;
     const struct cla_split_rule rule =
         cla_split_rule(&context->capabilities, &free_to, choice.skeleton, &choice.config);
-    cla_multiply(shape->batch, shape->heads, &heads);
-    *splits = cla_splits_of(&rule, heads, shape->n_q, shape->n_kv) > 1;
+    *splits = cla_would_split(&rule, shape);
     return CLATTN_SUCCESS;
 }
 

@@ -107,3 +107,10 @@ int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q,
     }
     return splits;
 }
+
+bool cla_would_split(const struct cla_split_rule *rule, const struct clattn_shape *shape)
+{
+    struct cla_split_rule by_shape = *rule;
+    by_shape.splits = CLATTN_SPLITS_BY_SHAPE;
+    return cla_splits_of(&by_shape, shape->batch * shape->heads, shape->n_q, shape->n_kv) > 1;
+}

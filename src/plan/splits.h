@@ -30,6 +30,10 @@ static inline bool cla_must_split(const struct cla_split_rule *rule)
 /* The splits of a call; 1: none. `heads`: of all batch elements. */
 int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv);
 
+/* Whether a call of the shape (resolved: its sizes are below 2^31) would be split by its shape, whatever the rule says.
+ */
+bool cla_would_split(const struct cla_split_rule *rule, const struct clattn_shape *shape);
+
 /* The model: what so many splits take, in keys that a block of rows meets. */
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits);
 
