@@ -235,6 +235,19 @@ class Plan(CommandTest):
         for number in (plan["m_elements"], plan["paper_b_c"], plan["b_r"], plan["b_c"], plan["program_key"]):
             self.assertIn(str(number), text)
 
+    def test_splits(self):
+        words = ["plan", "--clinfo", os.path.join(DUMPS, "nvidia-h200.json"), "--dtype", "fp16", "--d", "128", "--json"]
+        plans = lambda *more: [item["plan"] for item in json.loads(self.run_it(*words, *more).stdout)
+                               if "matrix" in item["plan"]["skeleton"] or "hopper" in item["plan"]["skeleton"]]
+        for plan in plans("--n-q", "1", "--n-kv", "65536", "--heads", "8"):
+            self.assertGreaterEqual(plan["splits"], 132 // 8)
+            self.assertTrue(any(step["name"] == "splits" for step in plan["steps"]))
+        for more in (["--n-q", "1", "--n-kv", "65536"], ["--n-q", "1", "--n-kv", "65536", "--heads", "8", "--splits", "1"],
+                     ["--n", "4096", "--heads", "64"]):
+            self.assertEqual([plan["splits"] for plan in plans(*more)], [1] * len(plans(*more)), more)
+        self.assertEqual({plan["splits"] for plan in plans("--splits", "5")}, {5})
+        self.refused(2, "plan", "--splits", "0", says=("--splits",))
+
     def test_passes(self):
         expected = {"forward": [("forward", "b_r", None)], "accumulate": [("accumulate", "b_r", None)],
                     "backward": [("dq", "b_r", None), ("dk_dv", None, "b_c"), ("d_bias", "b_r", "b_c")]}
@@ -704,6 +717,21 @@ class Modifications(CommandTest):
         self.gradients(["--kv-chunk", "4"], wanted=("dk",))
         for kind in ("<f2", "<u2"):
             self.check(["--kv-chunk", "4"], kind=kind, tolerance=3e-2)
+
+    def test_splits(self):
+        q, k, v = self.tensors(shape=(1, 4, 2, 6, 300))
+        expected = Modified((1, 4, 2, 6, 300), self.D, self.D_V, causal="bottom-right").compute(q, k, v)
+        for splits in (1, 3, 3, 256):
+            done = self.run_it("run", *self.names(), *self.outputs(), "--causal", "--splits", splits, "--json")
+            self.assertEqual(json.loads(done.stdout)["splits"], splits)
+            self.assert_close(self.got("o"), expected["o"], 3e-6)
+            for name in ("lse", "m", "l"):
+                self.assert_close(self.got(name), expected[name], 1e-5)
+        text = self.run_it("run", *self.names(), *self.outputs(), "--causal", "--splits", "3").stderr
+        self.assertIn("keys split into 3", text)
+        self.gradients(["--splits", "2"], wanted=("dq", "dk", "dv"))
+        self.refused(2, "run", *self.names(), *self.outputs(), "--splits", "2", "--kv-chunk", "9",
+                     says=("--splits and --kv-chunk",))
 
     def sparse_npy(self, name, shape, rows):
         """A file of zeros, which takes no room on the disk, but for some rows, numbered through heads and keys."""
