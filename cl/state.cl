@@ -117,13 +117,12 @@ KERNEL clattn_state_finish(__global const float *state, __global clattn_storage 
         float sums[COLUMNS];
         for (int c = 0; c < COLUMNS; ++c)
             sums[c] = 0.0f;
-#pragma unroll 4
         for (int n = 0; n < p.splits; ++n) {
             const float weight = exp(state[row + n * all] - base);
             __global const float *const from = state + o_at + (row + n * all) * CLATTN_D_V;
             row_l += state[l_at + row + n * all] * weight;
             for (int c = 0; c < COLUMNS; ++c) {
-                const float value = X_OF(c) < CLATTN_D_V ? from[X_OF(c)] : 0.0f;
+                const float value = from[min(X_OF(c), CLATTN_D_V - 1)]; /* what is beyond is not stored */
                 sums[c] += isfinite(value) ? value * weight : value;
             }
         }

@@ -73,7 +73,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         programs = [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')]
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
-                     for name in ('backward', 'state', 'features')]
+                     for name in ('backward', 'state', 'features', 'splits')]
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))
         programs += [(arguments.program, local_kb, group) for local_kb in arguments.local for group in arguments.group]
         runs = [(each, pool.submit(run, each[0], runtime, directory, *each[1:])) for each in programs]

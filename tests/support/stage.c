@@ -86,7 +86,7 @@ bool stage_workspace(const struct test_device *device, size_t bytes, cl_mem *wor
     const unsigned char poison = 0xff; /* floats of such bytes are NaN */
     cl_int code = CL_SUCCESS;
     *workspace = bytes ? clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &code) : NULL;
-    if (*workspace)
+    if (*workspace && !guard_exact) /* Oclgrind, which guard_exact is for, knows itself what was never written */
         code = clEnqueueFillBuffer(device->queue, *workspace, &poison, 1, 0, bytes, 0, NULL, NULL);
     return test_cl_succeeded(code, "clCreateBuffer");
 }
