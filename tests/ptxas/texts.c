@@ -69,12 +69,12 @@ static int write_entry(const char *directory, const char *device, const struct c
     struct cla_text defines = {0}, text = {0};
     struct cla_error error;
     char name[160];
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u", device, choice->skeleton->name,
-             choice->skeleton->entries[number], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features);
+    const bool backward = choice->skeleton->backward;
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s", device, choice->skeleton->name,
+             choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
+             problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "");
     cla_plan_defines(problem, choice, &defines);
-    if (choice->skeleton->backward)
-        cla_text_printf(&defines, "#define CLATTN_KERNEL %d\n", number);
+    cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
     int failed = defines.failed || cla_source_assemble(defines.data, choice->skeleton->files, &text, &error)
                      ? complain(name, &error)
                      : write_program(directory, name, text.data);
@@ -96,6 +96,10 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
         return complain(devices[n].name, &error);
     int failed = 0;
+    if (!choice.skeleton->backward) {
+        failed += write_entry(directory, devices[n].name, &resolved, &choice, CLA_WHOLE);
+        return failed + (problem.features ? 0 : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
+    }
     for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
         if (i != CLA_D_BIAS || (problem.features & CLATTN_BIAS))
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
