@@ -21,7 +21,9 @@
  * ceil(n_kv / B_C); d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) * ceil(n_kv / B_C), 1 where the bias has stride 0.
  *
  * Baked constants (beside those of types.clh, score.clh and the matrix header)
- *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias
+ *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
+ *   CLATTN_SUMMED            1: backward_hopper.cl has gone before: dq takes sums from the workspace, dk_dv_again computes
+ *                            the blocks of keys that are flagged there; both run carefully at once where something is NaN
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_R, CLATTN_B_C   rows that a group of dq keeps, keys that one of dk_dv keeps: multiples of 16 * sub-groups
  *                            (of d_bias: both the tile of its result; there keys pass)
@@ -38,13 +40,16 @@
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
  */
-#if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
-#error "CLATTN_KERNEL must be 0 (dq), 1 (dk_dv) or 2 (d_bias)"
+#if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 3
+#error "CLATTN_KERNEL must be 0 (dq), 1 or 3 (dk_dv), or 2 (d_bias)"
+#endif
+#ifndef CLATTN_SUMMED
+#error "CLATTN_SUMMED must be 0, or 1 to end what backward_hopper.cl has begun"
 #endif
 #if !defined(CLATTN_D) || !defined(CLATTN_D_V) || !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_D and CLATTN_D_V must be 1..256, CLATTN_B_R and CLATTN_B_C multiples of 16"
 #endif
-#if CLATTN_KERNEL == 1
+#if CLATTN_KERNEL % 2
 #define MATRIX_SIDE(name) CLATTN_DK_DV_##name
 #else
 #define MATRIX_SIDE(name) CLATTN_DQ_##name
@@ -61,7 +66,7 @@
 #error "CLATTN_.._STAGES and _SPLIT must be 1 or 2"
 #endif
 
-#define ROWS_FIXED (CLATTN_KERNEL != 1)
+#define ROWS_FIXED (CLATTN_KERNEL % 2 == 0)
 #define FIXED (ROWS_FIXED ? CLATTN_B_R : CLATTN_B_C)
 #define SUB_GROUPS (WG / MATRIX_LANES)
 #define RT (FIXED * SPLIT / (16 * SUB_GROUPS)) /* pieces along a sub-group's fixed rows, */
@@ -254,7 +259,7 @@ CLATTN_INLINE void matrix_bring(const matrix_head *head, int at, matrix_address 
 #else
 #define O1 ((DT + SPLIT - 1) / SPLIT)
 #endif
-#if CLATTN_KERNEL == 1
+#if CLATTN_KERNEL % 2
 #define O2 ((VT + SPLIT - 1) / SPLIT)
 #else
 #define O2 1
@@ -422,6 +427,24 @@ typedef clattn_storage clattn_sum;
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
 
 #if CLATTN_KERNEL == 0
+#if CLATTN_SUMMED
+/* Its counter is 0 where nothing has been added. A block of rows lies in parts of 64 rows by 64 columns (or all, if they are fewer), as the warps of a warp group hold
+ * them: 4 floats a lane at a time. */
+CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
+{
+    const int part_pieces = DT < 4 ? DT : 4, across = (DT + 3) / 4, parts = FIXED / 64 * across;
+    UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+    {
+        const int at = row + 16 * r, part = at / 64 * across + c / 4, warp = at % 64 / 16;
+        const int place = (2 * (c % 4) + e / 4) * 128 + 32 * warp + lane;
+        const float4 x = sums[((long)block * parts + part) * (part_pieces * 256) + place];
+        out[r][c].x[e] = x.x;
+        out[r][c].x[e + 1] = x.y;
+        out[r][c].x[e + 2] = x.z;
+        out[r][c].x[e + 3] = x.w;
+    }
+}
+#endif
 MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
                         const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -438,8 +461,14 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 
     matrix_accumulator out1[RT][O1], out2[RT][O2];
     bool poisoned = false;
+#if CLATTN_SUMMED
+    MATRIX_ZERO(out1, O1);
+    if (((__global const uint *)delta)[p.counters + (bh * blocks + fixed / FIXED)] != 0)
+        matrix_take_sums((__global const float4 *)(delta + p.sums), bh * blocks + fixed / FIXED, mine - fixed, lane, out1);
+#else
     MATRIX_ZERO(out1, O1);
     matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, false, out1, out2);
+#endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
     if ((CLATTN_HIDES || CLATTN_ZEROES) && matrix_group_any(poisoned, memory, lid)) {
         MATRIX_ZERO(out1, O1);
@@ -457,8 +486,13 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 #endif
 }
 
-#elif CLATTN_KERNEL == 1
-MATRIX_KERNEL clattn_dk_dv(MATRIX_INPUTS, __global clattn_storage *d_k, __global clattn_storage *d_v,
+#elif CLATTN_KERNEL % 2
+#if CLATTN_KERNEL == 3
+#define MATRIX_DK_DV clattn_dk_dv_again
+#else
+#define MATRIX_DK_DV clattn_dk_dv
+#endif
+MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global clattn_storage *d_v,
                            const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
@@ -475,6 +509,10 @@ MATRIX_KERNEL clattn_dk_dv(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     matrix_accumulator out1[RT][O1], out2[RT][O2];
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
+#if CLATTN_KERNEL == 3
+    if (((__global const uint *)delta)[p.flags + group] == 0)
+        return;
+#endif
 
     /* How many keys there are in the tensor, which with lengths is more than are looked at: these get zeros. */
     int keys = p.n_kv;
@@ -492,7 +530,11 @@ MATRIX_KERNEL clattn_dk_dv(MATRIX_INPUTS, __global clattn_storage *d_k, __global
             matrix_head_gradients(&head, memory, lid, fixed, mine, clattn_row_begin(fixed, &view),                     \
                                   clattn_row_end(last, &view), p.scale, &view, careful, out1, out2);                   \
     }
+#if CLATTN_KERNEL == 3
+    poisoned = true;
+#else
     MATRIX_HEADS(false)
+#endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
     FOR_PIECES(O2) poisoned = poisoned || isnan(out2[r][c].x[e]);
     if ((CLATTN_HIDES || CLATTN_ZEROES) && matrix_group_any(poisoned, memory, lid)) {

@@ -29,6 +29,7 @@
  *   CLATTN_STAGES, CLATTN_Q_STAGES   places for tiles of K and V, 2 or more; for Q, 1 or 2
  *   CLATTN_TURNS             1: consumers take turns, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
+ *   CLATTN_FILLERS           128
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  */
 #if !defined(CLATTN_KEY_PIECES) || !defined(CLATTN_VALUE_PIECES)
@@ -298,26 +299,8 @@ CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumul
         hopper_store(my_rows + c / 4 * Q_PANEL, c % 4, lane, &y);
     }
     hopper_warp_sync();
-    const bool whole = matrix_is_whole((size_t)to.o, p.o) && CLATTN_D_V % 8 == 0;
-    const int chunks = (CLATTN_D_V + 7) / 8;
-    if (whole) {
-        UNROLL for (int n = 0; n < (16 * chunks + MATRIX_LANES - 1) / MATRIX_LANES; ++n)
-        {
-            const int i = (n * MATRIX_LANES + lane) / chunks, x = n * MATRIX_LANES + lane - i * chunks;
-            if (i < 16 && row + i < work->view.n_q)
-                *(__global uint4 *)((__global ushort *)to.o + (row + i) * to.o_row + 8 * x) =
-                    matrix_get16(my_rows + x / 8 * Q_PANEL + i * 128 + (x % 8 ^ i % 8) * 16);
-        }
-    } else {
-#pragma unroll 1
-        for (int n = lane; n < 16 * CLATTN_D_V; n += MATRIX_LANES) {
-            const int i = n / CLATTN_D_V, x = n - i * CLATTN_D_V;
-            if (row + i < work->view.n_q)
-                ((__global ushort *)to.o)[(row + i) * to.o_row + x * to.o_column] =
-                    matrix_get(my_rows + x / 64 * Q_PANEL + i * 128 + (x / 8 % 8 ^ i % 8) * 16 + x % 8 * 2);
-        }
-    }
-    hopper_warp_sync();
+    hopper_write_rows(my_rows, Q_PANEL, CLATTN_D_V, (__global ushort *)to.o, to.o_row, to.o_column,
+                      matrix_is_whole((size_t)to.o, p.o), row, work->view.n_q, lane);
 #endif
 }
 

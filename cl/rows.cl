@@ -53,6 +53,17 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
         sum = sum_of(sums);
     }
 #endif
+#if CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_D_V % 8 == 0
+    if (a_step == 1 && c_step == 1 && ((size_t)a | (size_t)c) % 16 == 0) {
+        for (x = 8 * lane; x < CLATTN_D_V; x += 8 * CLATTN_ROW_ITEMS) {
+            const float8 factor = clattn_load8_whole(a + x);
+            const float8 part = select(factor * clattn_load8_whole(c + x), (float8)(0.0f), factor == (float8)(0.0f));
+            const float4 half_of_it = part.lo + part.hi;
+            sum += half_of_it.x + half_of_it.y + (half_of_it.z + half_of_it.w);
+        }
+        return sum;
+    }
+#endif
     for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS) {
         const float factor = clattn_load(a + x * a_step);
         sum += factor == 0.0f ? 0.0f : factor * clattn_load(c + x * c_step);
@@ -60,12 +71,18 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     return sum;
 }
 
-/* NDRange: batch * heads * ceil(rows / B_R) work-groups. With variable lengths the tensors are one batch element. */
+/* And so many words of the workspace, from word `first_word` on, become 0: counters of kernels that follow.
+ *
+ * NDRange: batch * heads * ceil(rows / B_R) work-groups. With variable lengths the tensors are one batch element. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_o, __global float *delta,
              const clattn_layout o_at, const clattn_layout d_o_at, const clattn_layout delta_at, const int heads,
-             const int rows)
+             const int rows, const long first_word, const long words)
 {
+    for (long n = (long)get_global_id(0); n < words; n += (long)get_global_size(0))
+        ((__global uint *)delta)[first_word + n] = 0;
+    if (rows == 0)
+        return;
     const int blocks = (rows + CLATTN_B_R - 1) / CLATTN_B_R;
     const int group = (int)get_group_id(0);
     const int bh = group / blocks;

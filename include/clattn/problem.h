@@ -91,6 +91,10 @@ struct clattn_problem {
     const char *score_mod_grad;
     const char *mask_mod;
 
+    /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results
+     * that differ in their last bits from run to run. 0: always in the same order. */
+    int unordered;
+
     /* The sizes that the calls will have, as far as they are known; expected_heads counts those of all batch elements
      * (batch * heads). They move the choice of block sizes, and whether keys may be split: a plan serves any sizes.
      * 0: unknown, planned for long sequences and many heads. */
@@ -112,7 +116,8 @@ struct clattn_problem {
     int splits;
 
     /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
-     * "forward_cpu", "forward_matrix", "forward_hopper", "backward_simt", "backward_cpu", "backward_matrix"), block
+     * "forward_cpu", "forward_matrix", "forward_hopper", "backward_simt", "backward_cpu", "backward_matrix",
+     * "backward_hopper"), block
      * sizes, work-items per work-group, and the skeleton's own knobs as clattn_plan_info and tuning records have them
      * ("micro=8 row_vectors=2"; needs `skeleton`; what is not named is planned). NULL and 0: planned. What does not fit
      * the device is an error (CLATTN_NOTHING_FITS), never quietly replaced. Where nothing is forced, tuning records may

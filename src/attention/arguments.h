@@ -70,6 +70,7 @@ struct cla_call {
     struct cla_score_params score;
     size_t workspace_bytes; /* what this very call needs */
     size_t csr_offset;      /* where in the workspace a block mask that comes as CSR is expanded to */
+    size_t sums_byte;       /* where in it the sums of dQ begin (attention/sums.h) */
     bool empty;             /* there are no rows to write */
 };
 

@@ -2,15 +2,21 @@
 #include "attention/backward.h"
 #include "attention/forward.h"
 #include "attention/score.h"
+#include "attention/sums.h"
 #include "attention/workspace.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
 
+enum { FEWEST_TOGETHER = 8, ROWS_APART = 8 };
+
 /* A backward pass, checked. */
 struct pass {
     struct cla_call call;
+    struct cla_sums sums;
     struct clattn_layout delta;
+    int b_r, b_c;
+    bool ordered;                    /* see problem.unordered */
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
 
@@ -84,7 +90,24 @@ static clattn_status place_chunk(struct cla_call *call, const struct clattn_back
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
+static clattn_status place_workspace(struct cla_call *call, const struct clattn_plan *plan,
+                                     const struct clattn_backward_args *args, struct cla_error *error)
+{
+    const clattn_status status = plan ? cla_backward_extend(plan, call, error) : CLATTN_SUCCESS;
+    return status ? status : cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+}
+
+clattn_status cla_backward_extend(const struct clattn_plan *plan, struct cla_call *call, struct cla_error *error)
+{
+    struct cla_sums sums;
+    call->sums_byte = call->workspace_bytes;
+    const clattn_status status = cla_sums_locate(plan, &call->shape, call->sums_byte, &sums, error);
+    call->workspace_bytes = sums.end_byte;
+    return status;
+}
+
+clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features,
+                                     const struct clattn_plan *plan, enum cla_source source,
                                      const struct clattn_backward_args *args, struct cla_call *call,
                                      struct cla_error *error)
 {
@@ -101,7 +124,7 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)
-        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+        status = place_workspace(call, plan, args, error);
     return status ? status : cla_check_overlap(call, error);
 }
 
@@ -120,6 +143,12 @@ static int64_t most_keys(const struct cla_call *call)
     return call->key_count < call->shape.n_kv ? call->key_count : call->shape.n_kv;
 }
 
+/* A kernel that stays takes one block after the other. */
+static size_t at_most(size_t groups, size_t most)
+{
+    return most && groups > most ? most : groups;
+}
+
 static clattn_status count_groups(const struct clattn_plan *plan, struct pass *pass, struct cla_error *error)
 {
     const struct cla_operand *operands = pass->call.operands;
@@ -128,13 +157,16 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
     const int64_t row_blocks = cla_ceil_div(shape->n_q, plan->info.b_r);
     const int64_t key_blocks = cla_ceil_div(most_keys(&pass->call), plan->info.b_c);
     const int64_t bias_columns = cla_ceil_div(shape->n_kv, plan->info.b_c);
+    const bool wants_keys = operands[CLA_D_K].end || operands[CLA_D_V].end;
+    size_t key_groups = 0;
     clattn_status status = CLATTN_SUCCESS;
     if (operands[CLA_D_Q].end)
         status =
             cla_plan_groups(plan, shape->batch, shape->heads, row_blocks, "n_q / B_r", &pass->groups[CLA_DQ], error);
-    if (!status && (operands[CLA_D_K].end || operands[CLA_D_V].end))
-        status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c",
-                                 &pass->groups[CLA_DK_DV], error);
+    if (!status && (wants_keys || (plan->sum_floats && operands[CLA_D_Q].end)))
+        status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c", &key_groups, error);
+    pass->groups[CLA_DK_DV] = at_most(key_groups, plan->most_groups);
+    pass->groups[CLA_DK_DV_AGAIN] = wants_keys && plan->kernels->skeleton[CLA_DK_DV_AGAIN].kernel ? key_groups : 0;
     if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
         status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * bias_columns,
                                  "n_q / B_r x n_kv / B_c", &pass->groups[CLA_D_BIAS], error);
@@ -142,6 +174,20 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
         status =
             cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32, error);
     return status;
+}
+
+/* So many heads that their blocks of keys keep the device busy while those of one head follow each other at some
+ * distance: of rows that few heads have, the cache keeps most; and blocks that add to the same sums do so one after the
+ * other. In order, each waits until the one before is ROWS_APART blocks of rows ahead. */
+static int32_t heads_together(const struct pass *pass)
+{
+    const struct clattn_shape *shape = &pass->call.shape;
+    const int64_t blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c), heads = shape->batch * shape->kv_heads;
+    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV], row_blocks = cla_ceil_div(shape->n_q, pass->b_r);
+    const int64_t busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
+    const int64_t apart = pass->ordered ? cla_ceil_div(groups, cla_ceil_div(row_blocks, ROWS_APART)) : 1;
+    const int64_t most = busy > apart ? busy : apart, wanted = most > FEWEST_TOGETHER ? most : FEWEST_TOGETHER;
+    return (int32_t)(wanted < heads ? wanted : heads);
 }
 
 static struct cla_backward_params params_of(const struct pass *pass)
@@ -158,18 +204,26 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .d_v = operands[CLA_D_V].layout,
                                         .lse = operands[CLA_LSE].layout,
                                         .delta = pass->delta,
+                                        .sums = pass->sums.sums,
+                                        .counters = pass->sums.counters,
+                                        .flags = pass->sums.flags,
+                                        .tickets = pass->sums.tickets,
+                                        .maps = pass->sums.maps,
                                         .batch = (int32_t)shape->batch,
                                         .heads = (int32_t)shape->heads,
                                         .kv_heads = (int32_t)shape->kv_heads,
                                         .n_q = (int32_t)shape->n_q,
                                         .n_kv = (int32_t)most_keys(call),
                                         .scale = call->problem->scale,
-                                        .scale_log2e = call->problem->scale * 1.44269504088896341f};
+                                        .scale_log2e = call->problem->scale * 1.44269504088896341f,
+                                        .heads_together = heads_together(pass)};
 }
 
 /* The outputs of each kernel; -1: none. */
-static const int outputs_of[CLA_MOST_KERNELS][2] = {
-    [CLA_DQ] = {CLA_D_Q, -1}, [CLA_DK_DV] = {CLA_D_K, CLA_D_V}, [CLA_D_BIAS] = {CLA_BIAS_GRAD, -1}};
+static const int outputs_of[CLA_MOST_KERNELS][2] = {[CLA_DQ] = {CLA_D_Q, -1},
+                                                    [CLA_DK_DV] = {CLA_D_K, CLA_D_V},
+                                                    [CLA_D_BIAS] = {CLA_BIAS_GRAD, -1},
+                                                    [CLA_DK_DV_AGAIN] = {CLA_D_K, CLA_D_V}};
 
 static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
                             int number, struct cla_error *error)
@@ -197,7 +251,7 @@ static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *ch
     count +=
         cla_score_arguments(&pass->call, plan->features, cla_problem_accumulates(&plan->problem), arguments + count);
     return cla_chain_launch(chain, &plan->kernels->skeleton[number], arguments, count, pass->groups[number],
-                            (size_t)plan->info.work_group_size, error);
+                            (size_t)plan->work_group_sizes[number], error);
 }
 
 static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
@@ -206,10 +260,12 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     struct cla_rows *rows = &plan->kernels->rows;
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
     if (!status)
-        status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, error);
+        status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, &pass->sums.cleared, error);
     /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
     if (!status)
         status = launch(plan, chain, pass, CLA_DK_DV, error);
+    if (!status)
+        status = launch(plan, chain, pass, CLA_DK_DV_AGAIN, error);
     if (!status)
         status = launch(plan, chain, pass, CLA_DQ, error);
     if (!status)
@@ -224,9 +280,12 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
                                    const struct clattn_backward_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
-    struct pass pass = {.groups = {0}};
+    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c, .ordered = !plan->problem.unordered};
     struct cla_chain chain;
-    clattn_status status = cla_backward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, &pass.call, error);
+    clattn_status status =
+        cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &pass.call, error);
+    if (!status)
+        status = cla_sums_locate(plan, &pass.call.shape, pass.call.sums_byte, &pass.sums, error);
     if (!status)
         status = count_groups(plan, &pass, error);
     if (!status)

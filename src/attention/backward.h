@@ -4,10 +4,15 @@
 
 #include "attention/plan.h"
 
-/* Checks the arguments of a backward pass, as cla_forward_arguments() does. */
-clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
+/* Checks the arguments of a backward pass, as cla_forward_arguments() does. plan NULL: not made yet; the workspace then
+ * lacks what cla_backward_extend adds. */
+clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsigned features,
+                                     const struct clattn_plan *plan, enum cla_source source,
                                      const struct clattn_backward_args *args, struct cla_call *call,
                                      struct cla_error *error);
+
+/* Adds what the plan's kernels need in the workspace beside what any plan's do. */
+clattn_status cla_backward_extend(const struct clattn_plan *plan, struct cla_call *call, struct cla_error *error);
 
 /* clattn_backward_enqueue() without the report. `plan` is not NULL. */
 clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,

@@ -267,7 +267,7 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
                                               .d_sinks = cla_host_array(given->d_sinks, NULL),
                                               .score = cla_host_score_arrays(&given->score)};
     clattn_status status =
-        cla_backward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, &job->call, error);
+        cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)
@@ -293,6 +293,8 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
         resolved.pass = job.streamed ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
         status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
     }
+    if (!status)
+        status = cla_backward_extend(job.plan, &job.call, error);
     if (!status && job.streamed)
         status = cla_host_backward_chunks_prepare(&job, error);
     return status ? status

@@ -94,7 +94,10 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
                               struct cla_text *text, struct cla_error *error)
 {
     struct cla_text defines = {0};
-    cla_plan_defines(problem, choice, &defines);
+    struct cla_choice own = *choice;
+    const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
+    own.config.work_group_size = form.work_group_size;
+    cla_plan_defines(problem, &own, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", choice->skeleton->backward ? "KERNEL" : "SPLIT", number);
     cla_user_texts(problem, &defines);
     clattn_status status;
@@ -102,7 +105,7 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
         status =
             cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", choice->skeleton->name);
     else
-        status = cla_source_assemble(defines.data, choice->skeleton->files, text, error);
+        status = cla_source_assemble(defines.data, form.files, text, error);
     cla_text_free(&defines);
     return status;
 }
@@ -115,8 +118,10 @@ static const char *build_options(const struct clattn_plan *plan, const struct cl
 
 static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton *skeleton, int number)
 {
+    if (skeleton->backward && number == CLA_D_BIAS)
+        return plan->features & CLATTN_BIAS;
     if (skeleton->backward)
-        return number != CLA_D_BIAS || (plan->features & CLATTN_BIAS);
+        return number != CLA_DK_DV_AGAIN || cla_problem_may_spoil(&plan->problem);
     return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
 }
 
@@ -170,6 +175,7 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
 {
     const cl_kernel kernel = plan->kernels->skeleton[number].kernel;
     const cl_device_id device = plan->context->device;
+    const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
     size_t group = 0;
     cl_ulong local = 0;
     clattn_status status =
@@ -179,7 +185,7 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
     if (status)
         return status;
     const uint64_t usable = cla_usable_local_bytes(&plan->context->capabilities);
-    if (group < (size_t)choice->config.work_group_size && !choice->skeleton->retargeted)
+    if (group < (size_t)form.work_group_size && !form.retargeted)
         snprintf(refusal->reason, sizeof refusal->reason,
                  "the compiled kernel runs in work-groups of at most %zu work-items", group);
     else if (local > usable)
@@ -255,6 +261,14 @@ static clattn_status plan_without_wgmma(struct clattn_plan *plan, const char *re
     return status;
 }
 
+static void take_forms(struct clattn_plan *plan, const struct cla_choice *choice)
+{
+    const struct cla_skeleton *skeleton = choice->skeleton;
+    for (int i = 0; i < CLA_MOST_KERNELS && skeleton->entries[i]; i++)
+        plan->work_group_sizes[i] = cla_skeleton_form(skeleton, &choice->config, i).work_group_size;
+    plan->sum_floats = skeleton->sum_floats ? skeleton->sum_floats(&plan->problem, &choice->config) : 0;
+}
+
 /* Compiles what was planned, then what is smaller, until the device takes it. */
 clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
 {
@@ -266,6 +280,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         struct refusal refusal = {""};
         status = compile_all(plan, &choice, &refusal, error);
         plan->most_groups = choice.skeleton->stays ? context->capabilities.compute_units : 0;
+        take_forms(plan, &choice);
         if (!status)
             return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features,
                                  cla_may_split(&plan->split_rule), error);

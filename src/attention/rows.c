@@ -168,10 +168,12 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
 }
 
 clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct clattn_layout *delta, struct cla_error *error)
+                             const struct clattn_layout *delta, const struct cla_words *cleared,
+                             struct cla_error *error)
 {
     const struct cla_operand *o = &call->operands[CLA_O], *d_o = &call->operands[CLA_D_O];
     const cl_int heads = (cl_int)o->sizes.heads, row_count = (cl_int)o->sizes.rows;
+    const cl_long first_word = cleared->first, words = cleared->count;
     const struct cla_argument arguments[] = {buffer_argument(call, CLA_O),
                                              buffer_argument(call, CLA_D_O),
                                              buffer_argument(call, CLA_WORKSPACE),
@@ -179,9 +181,11 @@ clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, con
                                              VALUE(d_o->layout),
                                              VALUE(*delta),
                                              VALUE(heads),
-                                             VALUE(row_count)};
+                                             VALUE(row_count),
+                                             VALUE(first_word),
+                                             VALUE(words)};
     const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
-    return launch(rows, &rows->delta, chain, arguments, COUNT(arguments), groups, error);
+    return launch(rows, &rows->delta, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
 }
 
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

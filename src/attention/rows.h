@@ -30,6 +30,11 @@ struct cla_state_places {
 clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int states, struct cla_state_places *places,
                                struct cla_error *error);
 
+/* Words of the workspace, which have 4 bytes. */
+struct cla_words {
+    int64_t first, count;
+};
+
 /* The features that a state's results and the sinks' gradient depend on. */
 #define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
 #define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS)
@@ -38,11 +43,12 @@ clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int st
 clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call *call, bool narrow,
                              struct cla_error *error);
 
-/* Each adds its kernel to the present stage, if it has anything to do. */
+/* Each adds its kernel to the present stage, if it has anything to do. That of delta clears some words, too. */
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                               struct cla_error *error);
 clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct clattn_layout *delta, struct cla_error *error);
+                             const struct clattn_layout *delta, const struct cla_words *cleared,
+                             struct cla_error *error);
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                                const struct clattn_layout *delta, struct cla_error *error);
 clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

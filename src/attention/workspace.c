@@ -2,6 +2,7 @@
 #include "attention/workspace.h"
 #include "attention/forward.h"
 #include "attention/score.h"
+#include "attention/sums.h"
 #include "device/report.h"
 #include "plan/checked.h"
 
@@ -37,8 +38,10 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
         return status;
     if (!cla_add((int64_t)delta + places.end * (int64_t)sizeof(float), blocks, &sum) || (uint64_t)sum > SIZE_MAX)
         return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
-    *bytes = (size_t)sum;
-    return CLATTN_SUCCESS;
+    struct cla_sums sums;
+    status = cla_sums_locate(plan, &resolved, (size_t)sum, &sums, error);
+    *bytes = sums.end_byte;
+    return status;
 }
 
 clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes)

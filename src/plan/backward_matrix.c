@@ -365,9 +365,9 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[DK_DV].resident = 2;
 }
 
-static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+void cla_backward_matrix_define(const struct cla_config *config, bool summed, struct cla_text *text)
 {
-    (void)problem;
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n", summed);
     if (config->backward_matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->backward_matrix.compute_capability);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
@@ -382,12 +382,18 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     }
 }
 
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    cla_backward_matrix_define(config, false, text);
+}
+
 static bool unoptimised(const struct clattn_capabilities *capabilities)
 {
     return capabilities->type == CLATTN_DEVICE_CPU;
 }
 
-static const char *const nvidia_files[] = {"common/types.clh",
+const char *const cla_backward_matrix_files[] = {"common/types.clh",
                                            "common/score.clh",
                                            "common/philox.clh",
                                            "matrix/nvidia_mma.clh",
@@ -406,7 +412,7 @@ static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bia
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
     .backward = true,
-    .files = nvidia_files,
+    .files = cla_backward_matrix_files,
     .entries = entries,
     .tile_element_bytes = 2,
     .prefers = prefers_nvidia,

@@ -277,6 +277,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     } defines[] = {
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
+        {"FILLERS", WARP_GROUP},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
         {"PRODUCER_REGISTERS", config->hopper.producer_registers},

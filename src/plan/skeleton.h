@@ -35,6 +35,7 @@ struct cla_config {
         struct {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
+            int stages, kv_stages, unordered; /* backward_hopper, whose others are backward_matrix's kernels */
         } backward_matrix;
     };
 };
@@ -49,10 +50,18 @@ struct cla_knob {
     int tried_count;
 };
 
-/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias. Each is
- * a program of its own, CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate.
+/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; and of
+ * those keys and values again for which the second has left a flag. Each is a program of its own, CLATTN_KERNEL its
+ * number. CLATTN_STATE makes them accumulate.
  */
-enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_MOST_KERNELS };
+enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_MOST_KERNELS };
+
+/* A kernel that is not as the others of its skeleton are. */
+struct cla_kernel_form {
+    const char *const *files;
+    int work_group_size;
+    bool retargeted;
+};
 
 /* The kernels of a forward skeleton: one text, whose constant CLATTN_SPLIT is the number. */
 enum { CLA_WHOLE, CLA_SPLIT, CLA_FORWARD_KERNELS };
@@ -68,12 +77,19 @@ struct cla_skeleton {
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
-    /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what holds
-     * for any program's. */
+    /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
+     * holds for any program's. */
     bool retargeted;
 
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
     bool stays;
+
+    /* The form of each kernel, where they differ (NULL: `files`, the configuration's work_group_size, `retargeted`). */
+    const struct cla_kernel_form *forms;
+
+    /* Floats that the sums of dQ take in the workspace for each block of b_r rows, in a skeleton that adds them up
+     * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
+    int64_t (*sum_floats)(const struct clattn_problem *problem, const struct cla_config *config);
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
@@ -118,12 +134,21 @@ extern const struct cla_skeleton cla_backward_cpu;
 extern const struct cla_skeleton cla_forward_hopper;
 extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
+extern const struct cla_skeleton cla_backward_hopper;
 extern const struct cla_skeleton cla_backward_simt;
 extern const struct cla_skeleton cla_backward_matrix;
 extern const struct cla_skeleton cla_backward_matrix_emulated;
 
+/* backward_matrix's kernels and their constants; `summed`: they end what backward_hopper has begun. */
+extern const char *const cla_backward_matrix_files[];
+void cla_backward_matrix_define(const struct cla_config *config, bool summed, struct cla_text *text);
+
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);
+
+/* The form of one of its kernels. */
+struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
+                                         int number);
 
 /* Every skeleton, in order of preference, ended by NULL. */
 extern const struct cla_skeleton *const cla_skeletons[];

@@ -9,6 +9,7 @@ const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_hopper,
                                                     &cla_forward_cpu,
                                                     &cla_forward_simt,
                                                     &cla_forward_matrix_emulated,
+                                                    &cla_backward_hopper,
                                                     &cla_backward_matrix,
                                                     &cla_backward_cpu,
                                                     &cla_backward_simt,
@@ -26,4 +27,11 @@ const struct cla_skeleton *cla_skeleton_find(const char *name)
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass)
 {
     return skeleton->backward == (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE);
+}
+
+struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
+                                         int number)
+{
+    return skeleton->forms ? skeleton->forms[number]
+                           : (struct cla_kernel_form){skeleton->files, config->work_group_size, skeleton->retargeted};
 }

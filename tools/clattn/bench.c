@@ -70,6 +70,7 @@ static const struct option_spec options[] = {
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),
+    FLAG("unordered", unordered, "let a backward pass add up dQ in any order, not always in the same"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
     {.name = "json",
@@ -167,6 +168,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
     const struct bench_options how = {.skeleton = values->skeleton,
                                       .splits = (int)values->splits,
                                       .standard = !values->no_standard,
+                                      .unordered = values->unordered,
                                       .repetitions = (int)values->repetitions};
     const bool table = !is_stdout(values->json) && !is_stdout(values->csv);
     struct bench_ceilings ceilings;

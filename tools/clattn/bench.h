@@ -26,6 +26,7 @@ struct bench_options {
     const char *skeleton; /* NULL: planned */
     int splits;           /* of the keys, in a forward pass; 0: planned */
     bool standard;        /* measure the baseline too */
+    bool unordered;       /* problem.unordered */
     int repetitions;      /* 0: as many as fit in about a second, 3 to 15 */
 };
 

@@ -139,6 +139,7 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .expected_n_kv = shape->sizes.n_kv,
                                              .expected_heads = shape->sizes.batch * shape->sizes.heads,
                                              .splits = options->splits,
+                                             .unordered = options->unordered,
                                              .skeleton = options->skeleton};
     bench_score_problem(shape, &bench->problem);
     const double start = now_ms();

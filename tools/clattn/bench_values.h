@@ -19,7 +19,7 @@ struct values {
     const char *from, *compare, *plot;
     struct option_list features, window, block_size;
     double block_density; /* below 0: no block mask */
-    bool no_standard, quiet, keep_plot_script;
+    bool no_standard, unordered, quiet, keep_plot_script;
 };
 
 #endif

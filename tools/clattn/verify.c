@@ -9,7 +9,7 @@
 #include <time.h>
 
 struct values {
-    bool quick, full, quiet, json;
+    bool quick, full, unordered, quiet, json;
     int64_t seed, only;
     struct option_device device;
     const char *skeleton;
@@ -22,6 +22,7 @@ static const struct option_spec options[] = {
     INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
     DEVICE("which to certify (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
+    FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
     END_OF_OPTIONS,
@@ -30,7 +31,7 @@ static const struct option_spec options[] = {
 const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
-    .synopsis = "clattn verify [--quick | --full] [--seed N] [--device P:D] [--skeleton NAME] [--json]",
+    .synopsis = "clattn verify [--quick | --full] [--seed N] [--device P:D] [--skeleton NAME] [--unordered] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
         "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
@@ -58,9 +59,10 @@ static uint64_t case_seed(const struct values *values, int index)
 static void reproducer(const struct tally *tally, int index, char *text, size_t size)
 {
     const char *skeleton = tally->values->skeleton;
-    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s --only %d",
+    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s --only %d",
              tally->values->full ? "full" : "quick", tally->values->seed, tally->session->platform,
-             tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "", index);
+             tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "",
+             tally->values->unordered ? " --unordered" : "", index);
 }
 
 static void report_failure(struct tally *tally, int index, const char *name, const struct verify_result *result)
@@ -76,12 +78,14 @@ static void report_failure(struct tally *tally, int index, const char *name, con
         printf("FAILED case %d: %s\n  %s\n  reproduce: %s\n", index, name, result->text, command);
 }
 
-static void check(struct tally *tally, const struct verify_case *item, int index)
+static void check(struct tally *tally, const struct verify_case *listed, int index)
 {
     char name[512];
-    verify_case_name(item, name, sizeof name);
+    struct verify_case item = *listed;
+    item.unordered = tally->values->unordered && item.kind != VERIFY_BIT_EQUAL;
+    verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
-    const struct verify_result result = verify_check(tally->session, item, case_seed(tally->values, index));
+    const struct verify_result result = verify_check(tally->session, &item, case_seed(tally->values, index));
     tally->share = fmax(tally->share, result.share);
     if (result.outcome == VERIFY_PASS) {
         tally->passed++;

@@ -242,6 +242,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                                item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
                                            .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
                                            .skeleton = own ? item->skeleton : NULL,
+                                           .unordered = item->unordered,
                                            .b_r = own ? item->b_r : 0,
                                            .b_c = own ? item->b_c : 0,
                                            .work_group_size = own ? item->work_group_size : 0,

@@ -44,6 +44,7 @@ struct verify_case {
     int b_r, b_c, work_group_size; /* with `skeleton`; 0 and NULL: planned */
     const char *knobs;
     int splits;    /* of the keys, in a forward pass; 0: planned */
+    bool unordered;
     int runs;      /* how often, when bits are compared */
     int64_t chunk; /* where keys come in chunks: how many at a time */
     bool merged;   /* and every other chunk goes to a second state, which is merged at last */

@@ -15,7 +15,7 @@ static const struct {
 } skeletons[] = {{"forward_simt", false, true, true, true},     {"forward_cpu", false, true, false, false},
                  {"forward_matrix", false, false, true, false}, {"forward_hopper", false, false, true, false},
                  {"backward_simt", true, true, true, true},     {"backward_cpu", true, true, false, false},
-                 {"backward_matrix", true, false, true, false}};
+                 {"backward_matrix", true, false, true, false}, {"backward_hopper", true, false, true, false}};
 
 /* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
  * Its cases for these are left out: they would be skipped, as if something were wrong with the device. */

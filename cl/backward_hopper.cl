@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Backward attention on Hopper's tensor cores in one kernel: 5 matrix products where the two of backward_matrix.cl spend 7, and
+ * FlashAttention-3's division of labour. Storage is fp16 or bf16, products accumulate in float.
+ *
+ * A work-group keeps a block of 128 keys (K and V) while rows of Q and dO pass, CLATTN_B_R at a time. Its first warp group is
+ * the producer, which brings tiles into whichever of CLATTN_STAGES places is free; the two others are consumers of 64 keys each, with the
+ * keys' dK and dV in registers. For each tile of rows a consumer forms, transposed, keys by rows,
+ *     S = K Q^T,  dP = V dO^T,  P = e^(scale S - lse),  dS = P (dP - delta),  dV += P dO,  dK += dS Q
+ * with P and dS rounded to the storage type on their way from accumulators to operands. dQ needs all keys of a row: the
+ * consumers leave their dS in local memory, and when both have, each multiplies half of the result's 64 x 64 parts,
+ *     dQ = dS^T K
+ * which an item of the producer adds to sums in device memory, in bulk, laid out as registers hold them; clattn_dq of
+ * backward_matrix.cl turns these into dQ. A consumer forms dQ of one tile behind dV and dK of the next, so that neither waits for the
+ * other, and the next tile's S is under way while it leaves.
+ *
+ * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for it from the
+ * first to the last: its counter says up to which block that has been done. So that none waits for one that has not begun, blocks are
+ * taken by ticket, in that order. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a
+ * counter of 0 stands for sums of 0.
+ *
+ * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a flag
+ * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums.
+ *
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums may hold anything.
+ *
+ * Baked constants (beside those of types.clh, score.clh and nvidia_mma.clh)
+ *   CLATTN_D, CLATTN_D_V     head dimensions, 1..128
+ *   CLATTN_B_C               128
+ *   CLATTN_B_R               rows that pass at a time: 64; 128 if D is 64 at most
+ *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
+ *   CLATTN_PART_PIECES       min(D_PIECES, 4), as literal numbers from 1 to 8
+ *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO, 2 or more; for K and V, 1 or 2
+ *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
+ *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
+ *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
+ *   CLATTN_WORK_GROUP_SIZE   384
+ */
+#if !defined(CLATTN_ROW_PIECES) || !defined(CLATTN_D_PIECES) || !defined(CLATTN_V_PIECES) || !defined(CLATTN_PART_PIECES)
+#error "CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES and CLATTN_PART_PIECES must be 1..8"
+#endif
+#if !defined(CLATTN_STAGES) || !defined(CLATTN_KV_STAGES) || !defined(CLATTN_UNORDERED)
+#error "CLATTN_STAGES must be 2 or more, CLATTN_KV_STAGES 1 or 2, CLATTN_UNORDERED 0 or 1"
+#endif
+#if !defined(CLATTN_PRODUCER_REGISTERS) || !defined(CLATTN_CONSUMER_REGISTERS)
+#error "CLATTN_PRODUCER_REGISTERS and CLATTN_CONSUMER_REGISTERS must be what setmaxnreg takes"
+#endif
+
+#define ROWS CLATTN_B_R
+#define KEYS CLATTN_B_C
+#define RT CLATTN_ROW_PIECES
+#define DT CLATTN_D_PIECES
+#define VT CLATTN_V_PIECES
+#define PT CLATTN_PART_PIECES
+#define CONSUMERS 2
+#define NOTES 8 /* tiles that the producer's notes are kept of: more than it may be ahead, and one */
+#define MATRIX_LOG2E 1.44269504088896341f
+
+/* Parts of 64 rows by up to 64 columns that a tile's dQ has: one a consumer, beside or below each other. */
+#define PARTS (ROWS / 64 * PANELS(CLATTN_D))
+#define PART_FLOATS (PT * 16 * 64)
+#define DS_PART(consumer) (PANELS(CLATTN_D) == 1 ? (consumer) % (ROWS / 64) * KEY_PANEL : 0)
+#define K_PART(consumer) (PANELS(CLATTN_D) == 1 ? 0 : (consumer) * KEY_PANEL)
+
+/* Bytes. A stage holds Q, dO, and of each row lse (times log2 e) and delta. */
+#define ROW_PANEL (ROWS * 128)
+#define KEY_PANEL (KEYS * 128)
+#define K_BYTES (PANELS(CLATTN_D) * KEY_PANEL)
+#define KV_BYTES (K_BYTES + PANELS(CLATTN_D_V) * KEY_PANEL)
+#define Q_BYTES (PANELS(CLATTN_D) * ROW_PANEL)
+#define STAGE_BYTES (Q_BYTES + PANELS(CLATTN_D_V) * ROW_PANEL)
+#define DS_BYTES (ROWS / 64 * KEY_PANEL)
+
+/* Where things lie: tiles on multiples of 1024, statistics, the producer's notes, barriers of 8 bytes each. dS has two places, so
+ * that no consumer need wait for the other to have read the one before. */
+#define K_TILE(stage) ((stage) * KV_BYTES)
+#define V_TILE(stage) (K_TILE(stage) + K_BYTES)
+#define DS_TILE(n) (CLATTN_KV_STAGES * KV_BYTES + (n) * DS_BYTES)
+#define Q_TILE(stage) (DS_TILE(2) + (stage) * STAGE_BYTES)
+#define DO_TILE(stage) (Q_TILE(stage) + Q_BYTES)
+#define SUMMAND(consumer) (Q_TILE(CLATTN_STAGES) + (consumer) * (PART_FLOATS * 4))
+#define STATISTICS(stage) (SUMMAND(PARTS) + (stage) * (ROWS * 8))
+#define TILE_NOTE(number) (STATISTICS(CLATTN_STAGES) + 16 * ((number) % NOTES))
+#define BLOCK_NOTE(place) (TILE_NOTE(0) + 16 * NOTES + 16 * (place))
+#define BLOCK_FULL(place) (BLOCK_NOTE(2) + 16 * (place))
+#define BLOCK_EMPTY(place) (BLOCK_FULL(place) + 8)
+#define K_FULL(stage) (BLOCK_FULL(2) + 24 * (stage))
+#define V_FULL(stage) (K_FULL(stage) + 8)
+#define KV_EMPTY(stage) (K_FULL(stage) + 16)
+#define Q_FULL(stage) (K_FULL(CLATTN_KV_STAGES) + 24 * (stage))
+#define DO_FULL(stage) (Q_FULL(stage) + 8)
+#define ROWS_EMPTY(stage) (Q_FULL(stage) + 16)
+#define DS_FULL(n) (Q_FULL(CLATTN_STAGES) + 16 * (n))
+#define DS_EMPTY(n) (DS_FULL(n) + 8)
+#define SUMMANDS_FULL DS_FULL(2)
+#define SUMMANDS_EMPTY (SUMMANDS_FULL + 8)
+#define HOPPER_LOCAL_BYTES (SUMMANDS_EMPTY + 8)
+
+CLATTN_ASSERT(KEYS == 64 * CONSUMERS && (ROWS == 64 || ROWS == 128) && PARTS <= CONSUMERS && !CLATTN_STATE);
+CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1) && CLATTN_D <= 128 && CLATTN_D_V <= 128);
+CLATTN_ASSERT(RT == ROWS / 16 && DT == MATRIX_PIECES(CLATTN_D) && VT == MATRIX_PIECES(CLATTN_D_V) && PT == (DT < 4 ? DT : 4));
+CLATTN_ASSERT(CLATTN_FILLERS == HOPPER_ITEMS - MATRIX_LANES);
+CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_KV_STAGES >= 1 && CLATTN_KV_STAGES <= 2);
+
+typedef struct {
+    __global const clattn_storage *q, *k, *v, *d_o;
+    __global const float *lse, *delta;
+} hopper_inputs;
+
+typedef struct {
+    __global clattn_storage *d_k, *d_v;
+    __global float *sums;  /* of dQ: [batch, heads, blocks of rows, PARTS, PART_FLOATS] */
+    __global uint *counters; /* [batch, heads, blocks of rows] */
+    __global uint *flags;    /* [batch, kv_heads, blocks of keys] */
+} hopper_outputs;
+
+/* What the producer goes through: tile of rows after tile of rows, from the last to the first, of one head after the other of
+ * those that share a block of keys. Consumers, who have no registers to spare, find in local memory what they need of it:
+ *   of a block   b, kv_head, its first key, and a HOPPER_BLOCK_..;
+ *   of a tile    its first row; the head, times HOPPER_TILE_HEAD, with HOPPER_TILE_..; the tile's number among all. */
+enum { HOPPER_BLOCK_NONE, HOPPER_BLOCK_EMPTY, HOPPER_BLOCK_SEEN };
+enum { HOPPER_TILE_MORE = 1, HOPPER_TILE_HIDES = 2, HOPPER_TILE_FIRST = 4, HOPPER_TILE_HEAD = 8 };
+
+typedef struct {
+    int b, kv_head, keys; /* the block: its first key */
+    int h, last_h;
+    int row, begin;
+    clattn_view view;
+} hopper_work;
+
+CLATTN_INLINE void hopper_open_head(hopper_work *work, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    work->view = clattn_open(work->b, work->h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int last = min(work->keys + KEYS, work->view.n_kv) - 1;
+    work->begin = clattn_row_begin(work->keys, &work->view);
+    work->row = last < work->keys ? 0 : (clattn_row_end(last, &work->view) + ROWS - 1) / ROWS * ROWS;
+}
+
+/* To the next tile with a pair to compute; false: the block has no more of them. */
+CLATTN_INLINE bool hopper_next_rows(hopper_work *work, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    for (;;) {
+        work->row -= ROWS;
+        if (work->row < 0 || work->row + ROWS <= work->begin) {
+            if (++work->h > work->last_h)
+                return false;
+            hopper_open_head(work, p CLATTN_SCORE_ARGUMENTS);
+        } else if (clattn_tile(work->row, work->row + ROWS - 1, work->keys, work->keys + KEYS - 1, &work->view) !=
+                   CLATTN_TILE_SKIP) {
+            return true;
+        }
+    }
+}
+
+/* The block of keys of a ticket. Heads that are worked on together take turns: so blocks of a head follow each other with some
+ * distance, and what they share is still in the cache. False: there are no more. */
+CLATTN_INLINE bool hopper_open(hopper_work *work, int ticket, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int blocks = (p.n_kv + KEYS - 1) / KEYS, share = p.heads / p.kv_heads, heads = p.batch * p.kv_heads;
+    const int chunk = ticket / (p.heads_together * blocks), first = chunk * p.heads_together;
+    const int together = min(p.heads_together, heads - first);
+    if (together <= 0)
+        return false;
+    const int rest = ticket - chunk * (p.heads_together * blocks), block = rest / together;
+    const int head = first + rest - block * together;
+    work->b = head / p.kv_heads;
+    work->kv_head = head - work->b * p.kv_heads;
+    work->keys = block * KEYS;
+    work->h = work->kv_head * share - 1;
+    work->last_h = work->h + share;
+    work->row = 0; /* no tile of the head before the first */
+    work->begin = 0;
+    return true;
+}
+
+/* A row's lse, times log2 e, and delta; rows that do not exist, or see no key, get what makes their weights 0. */
+CLATTN_INLINE float2 hopper_statistics(hopper_inputs in, const hopper_work *work, int row, clattn_backward_params p)
+{
+    float lse = -INFINITY, delta = 0.0f;
+    if (row < work->view.n_q) {
+        lse = in.lse[clattn_at(p.lse, work->b, work->h, work->view.row_base + row)];
+        delta = in.delta[clattn_at(p.delta, work->b, work->h, work->view.row_base + row)];
+    }
+    return (float2)(lse == -INFINITY ? INFINITY : lse * MATRIX_LOG2E, delta);
+}
+
+/* The block of keys before this one that has something for the tile of rows, plus 1; 0: there is none. */
+CLATTN_INLINE int hopper_predecessor(const hopper_work *work)
+{
+    int key = work->keys - KEYS;
+    while (key >= 0 && clattn_tile(work->row, work->row + ROWS - 1, key, key + KEYS - 1, &work->view) == CLATTN_TILE_SKIP)
+        key -= KEYS;
+    return key < 0 ? 0 : key / KEYS + 1;
+}
+
+/* An item of the producer adds what consumers leave in local memory to the sums in device memory:
+ * for each tile of rows, when its turn has come. The first to come finds no sums, and stores. */
+CLATTN_INLINE void hopper_sum_up(hopper_outputs out, matrix_address memory)
+{
+    hopper_turn place = hopper_first_turn();
+    uint count = 0; /* of tiles */
+#pragma unroll 1
+    for (;;) {
+        int4 tile;
+        hopper_await(memory + BLOCK_FULL(place.stage), place.parity);
+        const int4 block = hopper_get_int4(memory + BLOCK_NOTE(place.stage));
+        hopper_arrive(memory + BLOCK_EMPTY(place.stage));
+        place = hopper_next_turn(place, 2);
+        if (block.w == HOPPER_BLOCK_NONE)
+            return;
+        if (block.w == HOPPER_BLOCK_EMPTY)
+            continue;
+#pragma unroll 1
+        do {
+            hopper_await(memory + SUMMANDS_FULL, count & 1);
+            tile = hopper_get_int4(memory + TILE_NOTE(count));
+            __global uint *const counter = out.counters + tile.z;
+            __global float *const sums = out.sums + (long)tile.z * (PARTS * PART_FLOATS);
+            if (tile.w == 0) {
+                hopper_bulk_store(sums, memory + SUMMAND(0), PARTS * PART_FLOATS * 4);
+            } else {
+                hopper_device_await(counter, CLATTN_UNORDERED ? 1u : (uint)tile.w, CLATTN_UNORDERED);
+                hopper_bulk_add(sums, memory + SUMMAND(0), PARTS * PART_FLOATS * 4);
+            }
+            hopper_bulk_wait_read();
+            hopper_arrive(memory + SUMMANDS_EMPTY);
+            if (!CLATTN_UNORDERED || tile.w == 0) {
+                hopper_bulk_wait();
+                hopper_device_fence();
+                hopper_device_put(counter, CLATTN_UNORDERED ? 1u : (uint)(block.z / KEYS + 1));
+            }
+            count++;
+        } while (tile.y & HOPPER_TILE_MORE);
+    }
+}
+
+enum { HOPPER_Q, HOPPER_K, HOPPER_V, HOPPER_D_O };
+
+/* How tiles of them are brought. Bit n: of input n in whole boxes, by the work-group's map of it; it has no stride between heads, or
+ * batches. */
+typedef struct {
+    __global uint *maps;
+    uint mapped, headless, batchless;
+} hopper_ways;
+
+#if CLATTN_VARLEN
+#define HOPPER_TENSOR_ROWS(which) ((which) == HOPPER_K || (which) == HOPPER_V ? score_params.total_kv : score_params.total_q)
+#else
+#define HOPPER_TENSOR_ROWS(which) ((which) == HOPPER_K || (which) == HOPPER_V ? p.n_kv : p.n_q)
+#endif
+
+#define HOPPER_LAYOUT(which) ((which) == HOPPER_Q ? p.q : (which) == HOPPER_K ? p.k : (which) == HOPPER_V ? p.v : p.d_o)
+
+CLATTN_INLINE __global const clattn_storage *hopper_input(hopper_inputs in, int which)
+{
+    return which == HOPPER_Q ? in.q : which == HOPPER_K ? in.k : which == HOPPER_V ? in.v : in.d_o;
+}
+
+CLATTN_INLINE hopper_ways hopper_open_ways(hopper_inputs in, __global uint *maps, int lid, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    hopper_ways ways;
+    ways.maps = maps;
+    ways.mapped = ways.headless = ways.batchless = 0;
+#pragma unroll 1
+    for (int which = HOPPER_Q; which <= HOPPER_D_O; ++which) {
+        const bool of_keys = which == HOPPER_K || which == HOPPER_V;
+        const clattn_layout at = HOPPER_LAYOUT(which);
+        hopper_tensor tensor;
+        const bool is_whole = hopper_describe(&tensor, hopper_input(in, which), at, which >= HOPPER_V ? CLATTN_D_V : CLATTN_D,
+                                              HOPPER_TENSOR_ROWS(which), of_keys ? p.kv_heads : p.heads, p.batch);
+        if (is_whole && lid == 0)
+            hopper_map_create(maps + which * 32, tensor, of_keys ? KEYS : ROWS);
+        ways.mapped |= is_whole ? 1u << which : 0u;
+        ways.headless |= at.head ? 0u : 1u << which;
+        ways.batchless |= at.batch ? 0u : 1u << which;
+    }
+    return ways;
+}
+
+/* The present tile of an input: in whole boxes, where none of its rows belongs to something else. */
+CLATTN_INLINE void hopper_bring(hopper_inputs in, hopper_ways ways, int which, const int tile_rows, const hopper_work *work, matrix_address tile,
+                                matrix_address barrier_at, int lid, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const bool of_keys = tile_rows == KEYS && (which == HOPPER_K || which == HOPPER_V);
+    const int columns = which >= HOPPER_V ? CLATTN_D_V : CLATTN_D;
+    const int h = of_keys ? work->kv_head : work->h, first = of_keys ? work->keys : work->row;
+    const int rows = of_keys ? work->view.n_kv : work->view.n_q;
+    const long base = of_keys ? work->view.key_base : work->view.row_base;
+    if ((ways.mapped >> which & 1) && (first + tile_rows <= rows || base + rows >= HOPPER_TENSOR_ROWS(which))) {
+        if (lid > 0) {
+            hopper_arrive(barrier_at);
+            return;
+        }
+        hopper_expect(barrier_at, PANELS(columns) * tile_rows * 128);
+        for (int panel = 0; panel < PANELS(columns); ++panel)
+            hopper_bring_box(tile + panel * (tile_rows * 128), ways.maps + which * 32, panel * HOPPER_PANEL, (int)base + first,
+                             ways.headless >> which & 1 ? 0 : h, ways.batchless >> which & 1 ? 0 : work->b, barrier_at);
+    } else {
+        hopper_fill(matrix_open(hopper_input(in, which), HOPPER_LAYOUT(which), work->b, h, base, rows), first, tile_rows, columns,
+                    tile, barrier_at, lid);
+    }
+}
+
+CLATTN_INLINE void hopper_produce(hopper_inputs in, __global uint *maps, __global uint *tickets, matrix_address memory, int lid,
+                                  clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    hopper_turn turn = hopper_first_turn(), kv_turn = hopper_first_turn(), place = hopper_first_turn();
+    hopper_work work;
+    uint count = 0; /* of tiles */
+    const hopper_ways ways = hopper_open_ways(in, maps, lid, p CLATTN_SCORE_ARGUMENTS);
+#pragma unroll 1
+    for (;;) {
+        hopper_await(memory + BLOCK_EMPTY(place.stage), place.parity ^ 1);
+        if (lid == 0)
+            hopper_put(memory + BLOCK_NOTE(place.stage), atomic_inc(tickets));
+        HOPPER_SYNC(1, CLATTN_FILLERS);
+        const int ticket = (int)hopper_get(memory + BLOCK_NOTE(place.stage));
+        const bool is_block = hopper_open(&work, ticket, p CLATTN_SCORE_ARGUMENTS);
+        const bool is_seen = is_block && hopper_next_rows(&work, p CLATTN_SCORE_ARGUMENTS);
+        HOPPER_SYNC(1, CLATTN_FILLERS); /* all have read the ticket */
+        if (lid == 0)
+            hopper_put4(memory + BLOCK_NOTE(place.stage), work.b, work.kv_head, work.keys,
+                        is_seen ? HOPPER_BLOCK_SEEN : is_block ? HOPPER_BLOCK_EMPTY : HOPPER_BLOCK_NONE);
+        hopper_arrive_if(lid == 0, memory + BLOCK_FULL(place.stage));
+        place = hopper_next_turn(place, 2);
+        if (!is_block)
+            return;
+        if (!is_seen)
+            continue;
+        const int stage = kv_turn.stage;
+        hopper_await(memory + KV_EMPTY(stage), kv_turn.parity ^ 1);
+#pragma unroll 1
+        for (int which = HOPPER_K; which <= HOPPER_V; ++which)
+            hopper_bring(in, ways, which, KEYS, &work, memory + (which == HOPPER_K ? K_TILE(stage) : V_TILE(stage)),
+                         memory + (which == HOPPER_K ? K_FULL(stage) : V_FULL(stage)), lid, p CLATTN_SCORE_ARGUMENTS);
+        kv_turn = hopper_next_turn(kv_turn, CLATTN_KV_STAGES);
+        int flags = HOPPER_TILE_FIRST;
+        bool more;
+#pragma unroll 1
+        do {
+            const matrix_address at = memory + Q_TILE(turn.stage), full = memory + Q_FULL(turn.stage);
+            float2 statistics[(ROWS + CLATTN_FILLERS - 1) / CLATTN_FILLERS];
+            UNROLL for (int n = 0; n * CLATTN_FILLERS < ROWS; ++n)
+                statistics[n] = hopper_statistics(in, &work, work.row + min(n * CLATTN_FILLERS + lid, ROWS - 1), p);
+            hopper_await(memory + ROWS_EMPTY(turn.stage), turn.parity ^ 1);
+#pragma unroll 1
+            for (int which = HOPPER_Q; which <= HOPPER_D_O; which += HOPPER_D_O)
+                hopper_bring(in, ways, which, ROWS, &work, which == HOPPER_Q ? at : at + Q_BYTES,
+                             which == HOPPER_Q ? full : memory + DO_FULL(turn.stage), lid, p CLATTN_SCORE_ARGUMENTS);
+            UNROLL for (int n = 0; n * CLATTN_FILLERS < ROWS; ++n)
+                if (n * CLATTN_FILLERS + lid < ROWS)
+                    hopper_put2(memory + STATISTICS(turn.stage) + (n * CLATTN_FILLERS + lid) * 8, statistics[n]);
+            const int row = work.row, head = work.h;
+            const int number = (work.b * p.heads + head) * ((p.n_q + ROWS - 1) / ROWS) + row / ROWS;
+            const int before = hopper_predecessor(&work);
+            if (clattn_tile(row, row + ROWS - 1, work.keys, work.keys + KEYS - 1, &work.view) != CLATTN_TILE_ALL)
+                flags += HOPPER_TILE_HIDES;
+            more = hopper_next_rows(&work, p CLATTN_SCORE_ARGUMENTS);
+            if (more)
+                flags += HOPPER_TILE_MORE;
+            if (lid == 0)
+                hopper_put4(memory + TILE_NOTE(count), row, head * HOPPER_TILE_HEAD + flags, number, before);
+            flags = 0;
+            hopper_arrive(full);
+            turn = hopper_next_turn(turn, CLATTN_STAGES);
+            count++;
+        } while (more);
+    }
+}
+
+/* A consumer's own keys times the rows of a tile, as far as `pieces` of their columns go. */
+#define HOPPER_ROWS_PRODUCT(out, key_tile, row_tile, pieces)                                                           \
+    do {                                                                                                               \
+        const ulong left = hopper_rows(key_tile), right = hopper_rows(row_tile);                                       \
+        HOPPER_FIRST_PRODUCT(CLATTN_ROW_PIECES, out, left, right);                                                     \
+        UNROLL for (int x = 1; x < pieces; ++x)                                                                        \
+        {                                                                                                              \
+            const ulong more = (ulong)(x % 4 * 32 / 16);                                                               \
+            HOPPER_PRODUCT(CLATTN_ROW_PIECES, out, left + (ulong)(x / 4 * KEY_PANEL / 16) + more,                      \
+                           right + (ulong)(x / 4 * ROW_PANEL / 16) + more);                                            \
+        }                                                                                                              \
+        hopper_commit();                                                                                               \
+    } while (0)
+
+/* out += weights times the rows of a tile. */
+#define HOPPER_WEIGHTED_ROWS(out, pieces, weights, row_tile)                                                           \
+    do {                                                                                                               \
+        const ulong right = hopper_columns(row_tile, ROW_PANEL);                                                       \
+        UNROLL for (int c = 0; c < RT; ++c)                                                                            \
+            HOPPER_PRODUCT_AS_IT_LIES(pieces, out, weights[c], right + (ulong)(c * 2048 / 16));                        \
+        hopper_commit();                                                                                               \
+    } while (0)
+
+/* A part of dQ = dS^T K: 64 rows (columns of dS) by up to 64 columns. */
+CLATTN_INLINE void hopper_part(matrix_accumulator part[PT], matrix_address ds_panel, matrix_address k_panel)
+{
+    const ulong left = hopper_columns(ds_panel, KEY_PANEL), right = hopper_columns(k_panel, KEY_PANEL);
+    HOPPER_FIRST_PRODUCT_AS_THEY_LIE(CLATTN_PART_PIECES, part, left, right);
+    UNROLL for (int x = 1; x < KEYS / 16; ++x)
+        HOPPER_PRODUCT_AS_THEY_LIE(CLATTN_PART_PIECES, part, left + (ulong)(x * 2048 / 16), right + (ulong)(x * 2048 / 16));
+    hopper_commit();
+}
+
+/* Whether P and dS take nothing but lse, delta and what is hidden: then in three steps, each in place, which need the
+ * fewest registers. Else hopper_weigh does it all. */
+#define HOPPER_PLAIN (!CLATTN_MODIFIES && !CLATTN_DROPOUT)
+
+/* Scores become weights, before dP is there. */
+CLATTN_INLINE void hopper_weigh_plain(matrix_accumulator s[RT], matrix_address statistics, int lane, clattn_backward_params p)
+{
+    UNROLL for (int c = 0; c < RT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+    {
+        const float4 both = hopper_get4(statistics + (16 * c + matrix_column(lane, e)) * 8);
+        UNROLL for (int n = 0; n < 4; ++n)
+            s[c].x[e + n] = matrix_exp2(fma(s[c].x[e + n], p.scale_log2e, -(n % 2 ? both.z : both.x)));
+    }
+}
+
+/* Weights and dP of hidden pairs become 0, for 16 keys a warp from `key` on and the rows from `row` on. */
+CLATTN_INLINE void hopper_hide(matrix_accumulator s[RT], matrix_accumulator dp[RT], int key, int row, int lane, const clattn_view *view)
+{
+    UNROLL for (int c = 0; c < RT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+    {
+        const bool hidden = clattn_hidden(row + 16 * c + matrix_column(lane, e), key + matrix_row(lane, MATRIX_SLOT(e)), view);
+        s[c].x[e] = hidden ? 0.0f : s[c].x[e];
+        dp[c].x[e] = hidden ? 0.0f : dp[c].x[e];
+    }
+}
+
+/* dP of 16 rows becomes dS. */
+CLATTN_INLINE void hopper_differentiate(const matrix_accumulator *s, matrix_accumulator *dp, matrix_address statistics, int lane)
+{
+    UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+    {
+        const float4 both = hopper_get4(statistics + matrix_column(lane, e) * 8);
+        UNROLL for (int n = 0; n < 4; ++n) dp->x[e + n] = s->x[e + n] * (dp->x[e + n] - (n % 2 ? both.w : both.y));
+    }
+}
+
+/* Scores become P, and dP becomes dS, for 16 keys a warp from `key` on and the
+ * rows from `row` on. `check`: pairs may be hidden. */
+CLATTN_INLINE void hopper_weigh(matrix_accumulator s[RT], matrix_accumulator dp[RT], matrix_address statistics, int key,
+                                int row, int lane, clattn_backward_params p, const clattn_view *view, const bool check)
+{
+    UNROLL for (int c = 0; c < RT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+    {
+        const int column = 16 * c + matrix_column(lane, e), i = row + column, j = key + matrix_row(lane, MATRIX_SLOT(e));
+        const float4 both = hopper_get4(statistics + (column - column % 2) * 8); /* of two neighbouring columns */
+        const float lse = e % 2 ? both.z : both.x, delta = e % 2 ? both.w : both.y;
+        float slope = 1.0f, gradient = dp[c].x[e];
+        const float score = clattn_modified_grads(s[c].x[e] * p.scale, i, j, view, &slope, 0);
+        const float weight = matrix_exp2(fma(score, MATRIX_LOG2E, -lse));
+        float kept = weight;
+#if CLATTN_DROPOUT
+        const bool dropped = clattn_dropped(i, j, view);
+        kept = dropped ? 0.0f : weight * view->dropout_scale;
+        gradient = dropped ? 0.0f : gradient * view->dropout_scale;
+#endif
+        gradient = weight * (gradient - delta) * slope;
+        if ((check && clattn_hidden(i, j, view)) || ((check || CLATTN_ZEROES) && weight == 0.0f))
+            kept = gradient = 0.0f;
+        s[c].x[e] = kept;
+        dp[c].x[e] = gradient;
+    }
+}
+
+/* The consumer's part of dQ, if it has one, of the tile that is number `count` of the work-group's, to where it is added to
+ * the sums. Then dS is needed no longer. */
+CLATTN_INLINE void hopper_leave(const matrix_accumulator part[PT], matrix_address memory, uint count, int consumer, int lid)
+{
+    const matrix_address to = memory + SUMMAND(consumer) + lid % HOPPER_ITEMS * 16;
+    hopper_release(memory + DS_EMPTY(count % 2), lid % MATRIX_LANES);
+    if (PARTS < CONSUMERS && consumer >= PARTS)
+        return;
+    hopper_await(memory + SUMMANDS_EMPTY, count & 1 ^ 1);
+    UNROLL for (int c = 0; c < PT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+        hopper_put_float4(to + (2 * c + e / 4) * (HOPPER_ITEMS * 16), part[c].x[e], part[c].x[e + 1], part[c].x[e + 2],
+                          part[c].x[e + 3]);
+    hopper_publish();
+    hopper_arrive(memory + SUMMANDS_FULL);
+}
+
+/* Gradients of 64 keys to their tensor, by way of a tile that is no longer needed, so that they leave in whole chunks. */
+#define HOPPER_RESULT(out, pieces, columns, factor, tile, buffer, at)                                                  \
+    do {                                                                                                               \
+        UNROLL for (int c = 0; c < pieces; ++c)                                                                        \
+        {                                                                                                              \
+            matrix_operand y;                                                                                          \
+            UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) out[c].x[e] *= (factor);                                  \
+            matrix_round(&y, &out[c]);                                                                                 \
+            hopper_store((tile) + c / 4 * KEY_PANEL, c % 4, lane, &y);                                                 \
+        }                                                                                                              \
+        hopper_warp_sync();                                                                                            \
+        __global ushort *const to = (__global ushort *)buffer + clattn_at(at, block.x, block.y, view.key_base);        \
+        hopper_write_rows(tile, KEY_PANEL, columns, to, at.row, at.column, matrix_is_whole((size_t)to, at), my_keys,   \
+                          view.keys, lane);                                                                            \
+    } while (0)
+
+/* dP, while S, which is under way, becomes P if nothing modifies it. */
+#define HOPPER_GRADIENTS_OF_WEIGHTS(stage)                                                                             \
+    do {                                                                                                               \
+        hopper_await(memory + DO_FULL(stage), turn.parity);                                                            \
+        HOPPER_FENCE(CLATTN_V_PIECES, dv);                                                                             \
+        HOPPER_ROWS_PRODUCT(dp, my_v, memory + DO_TILE(stage), VT);                                                    \
+        HOPPER_WAIT(1, CLATTN_ROW_PIECES, s);                                                                          \
+        if (HOPPER_PLAIN)                                                                                              \
+            hopper_weigh_plain(s, memory + STATISTICS(stage), lane, p);                                                \
+        HOPPER_WAIT_AFTER(0, CLATTN_ROW_PIECES, dp, CLATTN_ROW_PIECES, s);                                             \
+    } while (0)
+
+CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int lid,
+                                  clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
+    const int warp_keys = (lid - HOPPER_ITEMS) / MATRIX_LANES * 16;
+    hopper_turn turn = hopper_first_turn(), kv_turn = hopper_first_turn(), place = hopper_first_turn();
+    uint count = 0; /* of tiles */
+    matrix_accumulator s[RT], dp[RT], dk[DT], dv[VT], part[PT];
+    matrix_operand weights[RT], grads[RT];
+
+#pragma unroll 1
+    for (;;) {
+        hopper_await(memory + BLOCK_FULL(place.stage), place.parity);
+        const int4 block = hopper_get_int4(memory + BLOCK_NOTE(place.stage));
+        hopper_release(memory + BLOCK_EMPTY(place.stage), lane);
+        place = hopper_next_turn(place, 2);
+        if (block.w == HOPPER_BLOCK_NONE)
+            return;
+        UNROLL for (int c = 0; c < DT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) dk[c].x[e] = 0.0f;
+        UNROLL for (int c = 0; c < VT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) dv[c].x[e] = 0.0f;
+        const matrix_address k_tile = memory + K_TILE(kv_turn.stage), v_tile = memory + V_TILE(kv_turn.stage);
+        const matrix_address my_k = k_tile + consumer * (64 * 128), my_v = v_tile + consumer * (64 * 128);
+        const int my_keys = block.z + warp_keys;
+        if (block.w == HOPPER_BLOCK_SEEN) {
+            hopper_await(memory + K_FULL(kv_turn.stage), kv_turn.parity);
+            hopper_await(memory + Q_FULL(turn.stage), turn.parity);
+            HOPPER_FENCE(CLATTN_V_PIECES, dv);
+            HOPPER_FENCE(CLATTN_D_PIECES, dk);
+            HOPPER_ROWS_PRODUCT(s, my_k, memory + Q_TILE(turn.stage), DT);
+            hopper_await(memory + V_FULL(kv_turn.stage), kv_turn.parity);
+            HOPPER_GRADIENTS_OF_WEIGHTS(turn.stage);
+            int4 tile;
+#pragma unroll 1
+            for (;;) {
+                const matrix_address ds_tile = memory + DS_TILE(count % 2);
+                tile = hopper_get_int4(memory + TILE_NOTE(count));
+                const clattn_view view = clattn_open(block.x, tile.y / HOPPER_TILE_HEAD, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+                const matrix_address statistics = memory + STATISTICS(turn.stage);
+                if (HOPPER_PLAIN && (tile.y & HOPPER_TILE_HIDES))
+                    hopper_hide(s, dp, my_keys, tile.x, lane, &view);
+                else if (!HOPPER_PLAIN && (tile.y & HOPPER_TILE_HIDES))
+                    hopper_weigh(s, dp, statistics, my_keys, tile.x, lane, p, &view, true);
+                else if (!HOPPER_PLAIN)
+                    hopper_weigh(s, dp, statistics, my_keys, tile.x, lane, p, &view, false);
+                hopper_await(memory + DS_EMPTY(count % 2), count / 2 % 2 ^ 1);
+                UNROLL for (int c = 0; c < RT; ++c)
+                {
+                    if (HOPPER_PLAIN)
+                        hopper_differentiate(&s[c], &dp[c], statistics + c * (16 * 8), lane);
+                    matrix_round(&weights[c], &s[c]);
+                    matrix_round(&grads[c], &dp[c]);
+                    hopper_store(ds_tile + c / 4 * KEY_PANEL + warp_keys * 128, c % 4, lane, &grads[c]);
+                }
+                hopper_publish();
+                hopper_arrive(memory + DS_FULL(count % 2));
+
+                HOPPER_FENCE(CLATTN_V_PIECES, dv);
+                HOPPER_WEIGHTED_ROWS(dv, CLATTN_V_PIECES, weights, memory + DO_TILE(turn.stage));
+                HOPPER_WEIGHTED_ROWS(dk, CLATTN_D_PIECES, grads, memory + Q_TILE(turn.stage));
+                /* dQ of the tile before, of which by now the other consumer, too, has its dS; of a block's first, of nothing. */
+                hopper_await(memory + DS_FULL(~count & 1), (count - 1) / 2 % 2);
+                HOPPER_FENCE(CLATTN_D_PIECES, dk);
+                hopper_part(part, memory + DS_TILE(~count & 1) + DS_PART(consumer), k_tile + K_PART(consumer));
+                count++;
+                HOPPER_WAIT(1, CLATTN_D_PIECES, dk);
+                hopper_release(memory + ROWS_EMPTY(turn.stage), lane);
+                turn = hopper_next_turn(turn, CLATTN_STAGES);
+                if (!(tile.y & HOPPER_TILE_MORE))
+                    break;
+                hopper_await(memory + Q_FULL(turn.stage), turn.parity);
+                HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
+                HOPPER_FENCE(CLATTN_D_PIECES, dk);
+                HOPPER_ROWS_PRODUCT(s, my_k, memory + Q_TILE(turn.stage), DT);
+                if (!(tile.y & HOPPER_TILE_FIRST))
+                    hopper_leave(part, memory, count - 2, consumer, lid);
+                HOPPER_GRADIENTS_OF_WEIGHTS(turn.stage);
+            }
+            HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
+            if (!(tile.y & HOPPER_TILE_FIRST))
+                hopper_leave(part, memory, count - 2, consumer, lid);
+            hopper_await(memory + DS_FULL(~count & 1), (count - 1) / 2 % 2);
+            HOPPER_FENCE(CLATTN_D_PIECES, dk);
+            hopper_part(part, memory + DS_TILE(~count & 1) + DS_PART(consumer), k_tile + K_PART(consumer));
+            HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
+            hopper_leave(part, memory, count - 1, consumer, lid);
+        }
+        /* Both are done with K: dK takes its place, dV that of V. */
+        HOPPER_SYNC(4, CONSUMERS * HOPPER_ITEMS);
+        bool is_nan = false;
+        UNROLL for (int c = 0; c < DT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) is_nan = is_nan || isnan(dk[c].x[e]);
+        UNROLL for (int c = 0; c < VT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) is_nan = is_nan || isnan(dv[c].x[e]);
+        if (is_nan)
+            out.flags[(block.x * p.kv_heads + block.y) * ((p.n_kv + KEYS - 1) / KEYS) + block.z / KEYS] = 1;
+        const clattn_view view = clattn_open(block.x, block.y * (p.heads / p.kv_heads), p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        if (out.d_v)
+            HOPPER_RESULT(dv, VT, CLATTN_D_V, 1.0f, v_tile + warp_keys * 128, out.d_v, p.d_v);
+        if (out.d_k)
+            HOPPER_RESULT(dk, DT, CLATTN_D, p.scale, k_tile + warp_keys * 128, out.d_k, p.d_k);
+        if (block.w == HOPPER_BLOCK_SEEN) {
+            hopper_publish(); /* what comes next is written in another way */
+            hopper_release(memory + KV_EMPTY(kv_turn.stage), lane);
+            kv_turn = hopper_next_turn(kv_turn, CLATTN_KV_STAGES);
+        }
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
+    const matrix_address memory = matrix_address_of(array);
+    const int lid = (int)get_local_id(0);
+    const hopper_inputs in = {q, k, v, d_o, lse, workspace};
+    __global uint *const words = (__global uint *)workspace;
+    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags};
+    if (lid == 0) {
+        for (int stage = 0; stage < 2; ++stage) {
+            hopper_barrier_create(memory + BLOCK_FULL(stage), 1);
+            hopper_barrier_create(memory + BLOCK_EMPTY(stage), 4 * CONSUMERS + 1);
+        }
+        for (int stage = 0; stage < CLATTN_KV_STAGES; ++stage) {
+            hopper_barrier_create(memory + K_FULL(stage), CLATTN_FILLERS);
+            hopper_barrier_create(memory + V_FULL(stage), CLATTN_FILLERS);
+            hopper_barrier_create(memory + KV_EMPTY(stage), 4 * CONSUMERS);
+        }
+        for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
+            hopper_barrier_create(memory + Q_FULL(stage), 2 * CLATTN_FILLERS);
+            hopper_barrier_create(memory + DO_FULL(stage), CLATTN_FILLERS);
+            hopper_barrier_create(memory + ROWS_EMPTY(stage), 4 * CONSUMERS);
+        }
+        for (int n = 0; n < 2; ++n) {
+            hopper_barrier_create(memory + DS_FULL(n), CONSUMERS * HOPPER_ITEMS);
+            hopper_barrier_create(memory + DS_EMPTY(n), 4 * CONSUMERS);
+        }
+        hopper_barrier_create(memory + SUMMANDS_FULL, PARTS * HOPPER_ITEMS);
+        hopper_barrier_create(memory + SUMMANDS_EMPTY, 1);
+        hopper_publish();
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid < HOPPER_ITEMS) {
+        HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
+        if (lid == CLATTN_FILLERS)
+            hopper_sum_up(out, memory);
+        else if (lid < CLATTN_FILLERS)
+            hopper_produce(in, words + p.maps + get_group_id(0) * 128, words + p.tickets, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+    } else {
+        HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
+        hopper_consume(out, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+    }
+}

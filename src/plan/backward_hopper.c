@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/backward_hopper.cl, and of those kernels of cl/backward_matrix.cl that end its work. The
+ * figures are in tests/data/measured/h200-backward-hopper-notes.md. */
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/traffic.h"
+#include <stddef.h>
+
+enum {
+    WARP_GROUP = 128, /* items */
+    FILLERS = 96,     /* of the producer */
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    CONSUMERS = 2,
+    KEYS = 64 * CONSUMERS,
+    PANEL = 64, /* columns of a tile's panel, 128 bytes a row */
+    LARGEST_D = 128,
+    ENDING_ITEMS = 128, /* of a work-group of clattn_dq and clattn_d_bias, */
+    AGAIN_ITEMS = 256   /* and of clattn_dk_dv_again */
+};
+
+static const char name[] = "backward_hopper";
+
+static int panels(int columns)
+{
+    return (columns + PANEL - 1) / PANEL;
+}
+
+static int widest(const struct clattn_problem *problem)
+{
+    return problem->d > problem->d_v ? problem->d : problem->d_v;
+}
+
+static int64_t sum_floats(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int pieces = cla_pieces(problem->d), part_pieces = pieces < 4 ? pieces : 4;
+    return (int64_t)config->b_r / PANEL * panels(problem->d) * (part_pieces * CLA_PIECE * PANEL);
+}
+
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; dS, twice; Q and dO with each row's statistics;
+ * what is added to sums; the producer's notes; barriers. */
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t across = panels(problem->d) + panels(problem->d_v);
+    const int64_t keys = config->backward_matrix.kv_stages * (across * KEYS * 128 + 24);
+    const int64_t rows = config->backward_matrix.stages * (across * config->b_r * 128 + config->b_r * 8 + 24);
+    const int64_t weights = 2 * (config->b_r / PANEL * KEYS * 128 + 16), notes = (8 + 2) * 16 + 2 * 16;
+    return (uint64_t)(keys + rows + weights + 4 * sum_floats(problem, config) + notes + 16);
+}
+
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return 4 * (uint64_t)(8 * (cla_pieces(problem->d) + cla_pieces(problem->d_v) + 2 * cla_pieces(config->b_r)) + 32);
+}
+
+/* What follows from the head dimensions: there is room for one choice of rows, and for what backward_matrix does with
+ * them. */
+static struct cla_config first_choice(const struct clattn_problem *problem)
+{
+    const bool narrow = widest(problem) <= 64;
+    return (struct cla_config){
+        .b_r = narrow ? 128 : 64,
+        .b_c = KEYS,
+        .work_group_size = WARP_GROUP * (CONSUMERS + 1),
+        .backward_matrix = {.side = {{64, 32, !narrow, 2, 1}, {32, 16, 0, 1, 1}},
+                            .lanes = CLA_NVIDIA_LANES,
+                            .compute_capability = 90,
+                            .stages = 2,
+                            .kv_stages = 1,
+                            .unordered = problem->unordered},
+    };
+}
+
+static bool suits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                  const struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
+           (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
+           config->work_group_size <= limits.items && local_bytes(problem, config) <= limits.local_bytes;
+}
+
+/* For 16 x 16 pairs, in products by backward_matrix's measure: a product takes 617 / 969 as long. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
+    return 617.0 / 969 * (3 * d + 2 * d_v) + 8 + 16 * (d + d_v) * (1.0 / config->b_r + 1.0 / config->b_c);
+}
+
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    info->estimate = estimate(problem, config);
+    cla_plan_step(
+        info, "warp groups", config->b_r, config->b_c,
+        "a producer brings %d rows of Q and dO at a time for %d consumers of 64 keys, who hold dK and dV and add "
+        "to sums of dQ in device memory, %s; work-groups stay, one to a compute unit",
+        config->b_r, CONSUMERS, config->backward_matrix.unordered ? "in any order" : "always in the same order");
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "K and V in %d place%s, Q and dO in %d, dS in 2: %llu of %llu bytes",
+                  config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
+                  config->backward_matrix.stages, (unsigned long long)local_bytes(problem, config),
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+}
+
+static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    if (status)
+        return status;
+    if (!capabilities->nv_wgmma)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
+            "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
+            "otherwise: take another skeleton",
+            name, capabilities->device_name);
+    if (widest(problem) > LARGEST_D)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.%s is %d: %s takes head dimensions from 1 to %d: take backward_matrix",
+                        problem->d > LARGEST_D ? "d" : "d_v", widest(problem), name, LARGEST_D);
+    if (cla_problem_accumulates(problem))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.pass is CLATTN_BACKWARD_ACCUMULATE: %s has no such pass: take backward_matrix", name);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status nothing_fits(const struct clattn_problem *problem, const struct cla_config *config,
+                                  struct cla_error *error)
+{
+    return cla_fail(
+        error, CLATTN_NOTHING_FITS,
+        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
+        "%s with d = %d, d_v = %d: b_r is %d, b_c %d, work_group_size %d, and tiles have to fit local memory",
+        problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,
+        problem->d_v, config->b_r, config->b_c, config->work_group_size);
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!suits(capabilities, problem, config))
+        return nothing_fits(problem, config, error);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const clattn_status status = check(capabilities, problem, error);
+    *config = (struct cla_config){0};
+    if (status)
+        return status;
+    *config = first_choice(problem);
+    return adopt(capabilities, problem, config, info, error);
+}
+
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    const struct cla_config config = first_choice(problem);
+    return !check(capabilities, problem, &unused) && problem->d % 8 == 0 && problem->d_v % 8 == 0 &&
+           suits(capabilities, problem, &config);
+}
+
+static const struct cla_knob knobs[] = {
+    {"kv_stages", offsetof(struct cla_config, backward_matrix.kv_stages), 1, 2, {1, 2}, 2},
+    {"stages", offsetof(struct cla_config, backward_matrix.stages), 2, 4, {2, 3}, 2},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    streams[1].resident = 2;
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    const int pieces = cla_pieces(problem->d);
+    const struct {
+        const char *name;
+        int value;
+    } defines[] = {
+        {"CONSUMER_REGISTERS", CONSUMER_REGISTERS},
+        {"D_PIECES", pieces},
+        {"FILLERS", FILLERS},
+        {"KV_STAGES", config->backward_matrix.kv_stages},
+        {"PART_PIECES", pieces < 4 ? pieces : 4},
+        {"PRODUCER_REGISTERS", PRODUCER_REGISTERS},
+        {"ROW_PIECES", cla_pieces(config->b_r)},
+        {"STAGES", config->backward_matrix.stages},
+        {"UNORDERED", config->backward_matrix.unordered != 0},
+        {"V_PIECES", cla_pieces(problem->d_v)},
+    };
+    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
+        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    cla_backward_matrix_define(config, true, text);
+}
+
+static const char *const files[] = {"common/types.clh",        "common/score.clh",        "common/philox.clh",
+                                    "matrix/nvidia_mma.clh",   "matrix/nvidia_wgmma.clh", "common/matrix_tiles.clh",
+                                    "common/hopper_tiles.clh", "backward_hopper.cl",      NULL};
+static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again", NULL};
+
+static const struct cla_kernel_form forms[] = {
+    [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
+    [CLA_DK_DV] = {files, WARP_GROUP *(CONSUMERS + 1), true},
+    [CLA_D_BIAS] = {cla_backward_matrix_files, ENDING_ITEMS, false},
+    [CLA_DK_DV_AGAIN] = {cla_backward_matrix_files, AGAIN_ITEMS, false},
+};
+
+const struct cla_skeleton cla_backward_hopper = {
+    .name = name,
+    .backward = true,
+    .files = files,
+    .entries = entries,
+    .forms = forms,
+    .tile_element_bytes = 2,
+    .retargeted = true,
+    .stays = true,
+    .sum_floats = sum_floats,
+    .prefers = prefers,
+    .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .streams = streams,
+    .define = define,
+};
