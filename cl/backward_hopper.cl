@@ -8,7 +8,7 @@
  * keys' dK and dV in registers. For each tile of rows a consumer forms, transposed, keys by rows,
  *     S = K Q^T,  dP = V dO^T,  P = e^(scale S - lse),  dS = P (dP - delta),  dV += P dO,  dK += dS Q
  * with P and dS rounded to the storage type on their way from accumulators to operands. dQ needs all keys of a row: the
- * consumers leave their dS in local memory, and when both have, each multiplies half of the result's 64 x 64 parts,
+ * consumers leave their dS in local memory, and when both have, each multiplies half of the result,
  *     dQ = dS^T K
  * which an item of the producer adds to sums in device memory, in bulk, laid out as registers hold them; clattn_dq of
  * backward_matrix.cl turns these into dQ. A consumer forms dQ of one tile behind dV and dK of the next, so that neither waits for the
@@ -29,7 +29,7 @@
  *   CLATTN_B_C               128
  *   CLATTN_B_R               rows that pass at a time: 64; 128 if D is 64 at most
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
- *   CLATTN_PART_PIECES       min(D_PIECES, 4), as literal numbers from 1 to 8
+ *   CLATTN_PART_PIECES       D_PIECES if B_R is 128; else 4 if D_PIECES is more, else half of them; as literal numbers from 1 to 8
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO, 2 or more; for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
@@ -56,11 +56,11 @@
 #define NOTES 8 /* tiles that the producer's notes are kept of: more than it may be ahead, and one */
 #define MATRIX_LOG2E 1.44269504088896341f
 
-/* Parts of 64 rows by up to 64 columns that a tile's dQ has: one a consumer, beside or below each other. */
-#define PARTS (ROWS / 64 * PANELS(CLATTN_D))
+/* Parts of a tile's dQ, one a consumer: 64 rows each, or all rows by half the columns (whole panels, where there are two). */
+#define PARTS CONSUMERS
 #define PART_FLOATS (PT * 16 * 64)
-#define DS_PART(consumer) (PANELS(CLATTN_D) == 1 ? (consumer) % (ROWS / 64) * KEY_PANEL : 0)
-#define K_PART(consumer) (PANELS(CLATTN_D) == 1 ? 0 : (consumer) * KEY_PANEL)
+#define DS_PART(consumer) (ROWS == 64 ? 0 : (consumer) * KEY_PANEL)
+#define K_PART(consumer) (ROWS == 128 ? 0 : PT == 4 ? (consumer) * KEY_PANEL : (consumer) * (PT * 32))
 
 /* Bytes. A stage holds Q, dO, and of each row lse (times log2 e) and delta. */
 #define ROW_PANEL (ROWS * 128)
@@ -96,9 +96,9 @@
 #define SUMMANDS_EMPTY (SUMMANDS_FULL + 8)
 #define HOPPER_LOCAL_BYTES (SUMMANDS_EMPTY + 8)
 
-CLATTN_ASSERT(KEYS == 64 * CONSUMERS && (ROWS == 64 || ROWS == 128) && PARTS <= CONSUMERS && !CLATTN_STATE);
+CLATTN_ASSERT(KEYS == 64 * CONSUMERS && (ROWS == 64 || ROWS == 128) && !CLATTN_STATE);
 CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1) && CLATTN_D <= 128 && CLATTN_D_V <= 128);
-CLATTN_ASSERT(RT == ROWS / 16 && DT == MATRIX_PIECES(CLATTN_D) && VT == MATRIX_PIECES(CLATTN_D_V) && PT == (DT < 4 ? DT : 4));
+CLATTN_ASSERT(RT == ROWS / 16 && DT == MATRIX_PIECES(CLATTN_D) && VT == MATRIX_PIECES(CLATTN_D_V) && PT == (ROWS == 128 ? DT : DT > 4 ? 4 : (DT + 1) / 2));
 CLATTN_ASSERT(CLATTN_FILLERS == HOPPER_ITEMS - MATRIX_LANES);
 CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_KV_STAGES >= 1 && CLATTN_KV_STAGES <= 2);
 
@@ -403,7 +403,11 @@ CLATTN_INLINE void hopper_part(matrix_accumulator part[PT], matrix_address ds_pa
 
 /* Whether P and dS take nothing but lse, delta and what is hidden: then in three steps, each in place, which need the
  * fewest registers. Else hopper_weigh does it all. */
+#ifdef HOPPER_OLD
+#define HOPPER_PLAIN 0
+#else
 #define HOPPER_PLAIN (!CLATTN_MODIFIES && !CLATTN_DROPOUT)
+#endif
 
 /* Scores become weights, before dP is there. */
 CLATTN_INLINE void hopper_weigh_plain(matrix_accumulator s[RT], matrix_address statistics, int lane, clattn_backward_params p)
@@ -448,8 +452,9 @@ CLATTN_INLINE void hopper_weigh(matrix_accumulator s[RT], matrix_accumulator dp[
         const float4 both = hopper_get4(statistics + (column - column % 2) * 8); /* of two neighbouring columns */
         const float lse = e % 2 ? both.z : both.x, delta = e % 2 ? both.w : both.y;
         float slope = 1.0f, gradient = dp[c].x[e];
-        const float score = clattn_modified_grads(s[c].x[e] * p.scale, i, j, view, &slope, 0);
-        const float weight = matrix_exp2(fma(score, MATRIX_LOG2E, -lse));
+        float weight = s[c].x[e];
+        if (CLATTN_MODIFIES)
+            weight = matrix_exp2(fma(clattn_modified_grads(weight * p.scale, i, j, view, &slope, 0), MATRIX_LOG2E, -lse));
         float kept = weight;
 #if CLATTN_DROPOUT
         const bool dropped = clattn_dropped(i, j, view);
@@ -470,8 +475,6 @@ CLATTN_INLINE void hopper_leave(const matrix_accumulator part[PT], matrix_addres
 {
     const matrix_address to = memory + SUMMAND(consumer) + lid % HOPPER_ITEMS * 16;
     hopper_release(memory + DS_EMPTY(count % 2), lid % MATRIX_LANES);
-    if (PARTS < CONSUMERS && consumer >= PARTS)
-        return;
     hopper_await(memory + SUMMANDS_EMPTY, count & 1 ^ 1);
     UNROLL for (int c = 0; c < PT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
         hopper_put_float4(to + (2 * c + e / 4) * (HOPPER_ITEMS * 16), part[c].x[e], part[c].x[e + 1], part[c].x[e + 2],
@@ -496,17 +499,23 @@ CLATTN_INLINE void hopper_leave(const matrix_accumulator part[PT], matrix_addres
                           view.keys, lane);                                                                            \
     } while (0)
 
-/* dP, while S, which is under way, becomes P if nothing modifies it. */
-#define HOPPER_GRADIENTS_OF_WEIGHTS(stage)                                                                             \
+/* dP begins; S, which is under way before it, becomes P if nothing modifies it. Both are complete in the end. */
+#define HOPPER_GRADIENTS(stage)                                                                                        \
     do {                                                                                                               \
         hopper_await(memory + DO_FULL(stage), turn.parity);                                                            \
         HOPPER_FENCE(CLATTN_V_PIECES, dv);                                                                             \
         HOPPER_ROWS_PRODUCT(dp, my_v, memory + DO_TILE(stage), VT);                                                    \
+    } while (0)
+#define HOPPER_WEIGHTS(stage)                                                                                          \
+    do {                                                                                                               \
         HOPPER_WAIT(1, CLATTN_ROW_PIECES, s);                                                                          \
-        if (HOPPER_PLAIN)                                                                                              \
+        if (!CLATTN_MODIFIES)                                                                                          \
             hopper_weigh_plain(s, memory + STATISTICS(stage), lane, p);                                                \
         HOPPER_WAIT_AFTER(0, CLATTN_ROW_PIECES, dp, CLATTN_ROW_PIECES, s);                                             \
     } while (0)
+
+/* Whether the next tile's dP, too, is under way while dQ leaves: where registers suffice for both. */
+#define HOPPER_AHEAD (2 * RT + DT + VT + PT <= 20)
 
 CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int lid,
                                   clattn_backward_params p CLATTN_SCORE_PARAMETERS)
@@ -538,7 +547,8 @@ CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int
             HOPPER_FENCE(CLATTN_D_PIECES, dk);
             HOPPER_ROWS_PRODUCT(s, my_k, memory + Q_TILE(turn.stage), DT);
             hopper_await(memory + V_FULL(kv_turn.stage), kv_turn.parity);
-            HOPPER_GRADIENTS_OF_WEIGHTS(turn.stage);
+            HOPPER_GRADIENTS(turn.stage);
+            HOPPER_WEIGHTS(turn.stage);
             int4 tile;
 #pragma unroll 1
             for (;;) {
@@ -581,9 +591,13 @@ CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int
                 HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
                 HOPPER_FENCE(CLATTN_D_PIECES, dk);
                 HOPPER_ROWS_PRODUCT(s, my_k, memory + Q_TILE(turn.stage), DT);
+                if (HOPPER_AHEAD)
+                    HOPPER_GRADIENTS(turn.stage);
                 if (!(tile.y & HOPPER_TILE_FIRST))
                     hopper_leave(part, memory, count - 2, consumer, lid);
-                HOPPER_GRADIENTS_OF_WEIGHTS(turn.stage);
+                if (!HOPPER_AHEAD)
+                    HOPPER_GRADIENTS(turn.stage);
+                HOPPER_WEIGHTS(turn.stage);
             }
             HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
             if (!(tile.y & HOPPER_TILE_FIRST))

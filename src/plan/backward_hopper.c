@@ -33,10 +33,16 @@ static int widest(const struct clattn_problem *problem)
     return problem->d > problem->d_v ? problem->d : problem->d_v;
 }
 
+/* Pieces of 16 columns in each of the two parts of dQ: where both have all rows, half of the columns. */
+static int part_pieces(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int pieces = cla_pieces(problem->d);
+    return config->b_r == 128 ? pieces : pieces > 4 ? 4 : (pieces + 1) / 2;
+}
+
 static int64_t sum_floats(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int pieces = cla_pieces(problem->d), part_pieces = pieces < 4 ? pieces : 4;
-    return (int64_t)config->b_r / PANEL * panels(problem->d) * (part_pieces * CLA_PIECE * PANEL);
+    return CONSUMERS * (int64_t)part_pieces(problem, config) * CLA_PIECE * PANEL;
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; dS, twice; Q and dO with each row's statistics;
@@ -189,7 +195,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"D_PIECES", pieces},
         {"FILLERS", FILLERS},
         {"KV_STAGES", config->backward_matrix.kv_stages},
-        {"PART_PIECES", pieces < 4 ? pieces : 4},
+        {"PART_PIECES", part_pieces(problem, config)},
         {"PRODUCER_REGISTERS", PRODUCER_REGISTERS},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_matrix.stages},
