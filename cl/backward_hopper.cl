@@ -27,9 +27,9 @@
  * Baked constants (beside those of types.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..128
  *   CLATTN_B_C               128
- *   CLATTN_B_R               rows that pass at a time: 64; 128 if D is 64 at most
+ *   CLATTN_B_R               64: rows that pass at a time
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
- *   CLATTN_PART_PIECES       D_PIECES if B_R is 128; else 4 if D_PIECES is more, else half of them; as literal numbers from 1 to 8
+ *   CLATTN_PART_PIECES       4 where D_PIECES is more, else half of these, as literal numbers from 1 to 8
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO, 2 or more; for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
@@ -56,11 +56,10 @@
 #define NOTES 8 /* tiles that the producer's notes are kept of: more than it may be ahead, and one */
 #define MATRIX_LOG2E 1.44269504088896341f
 
-/* Parts of a tile's dQ, one a consumer: 64 rows each, or all rows by half the columns (whole panels, where there are two). */
+/* A consumer's part of a tile's dQ: all rows by half the columns, or by a panel where there are two. */
 #define PARTS CONSUMERS
 #define PART_FLOATS (PT * 16 * 64)
-#define DS_PART(consumer) (ROWS == 64 ? 0 : (consumer) * KEY_PANEL)
-#define K_PART(consumer) (ROWS == 128 ? 0 : PT == 4 ? (consumer) * KEY_PANEL : (consumer) * (PT * 32))
+#define K_PART(consumer) (PT == 4 ? (consumer) * KEY_PANEL : (consumer) * (PT * 32))
 
 /* Bytes. A stage holds Q, dO, and of each row lse (times log2 e) and delta. */
 #define ROW_PANEL (ROWS * 128)
@@ -69,7 +68,7 @@
 #define KV_BYTES (K_BYTES + PANELS(CLATTN_D_V) * KEY_PANEL)
 #define Q_BYTES (PANELS(CLATTN_D) * ROW_PANEL)
 #define STAGE_BYTES (Q_BYTES + PANELS(CLATTN_D_V) * ROW_PANEL)
-#define DS_BYTES (ROWS / 64 * KEY_PANEL)
+#define DS_BYTES KEY_PANEL
 
 /* Where things lie: tiles on multiples of 1024, statistics, the producer's notes, barriers of 8 bytes each. dS has two places, so
  * that no consumer need wait for the other to have read the one before. */
@@ -96,9 +95,9 @@
 #define SUMMANDS_EMPTY (SUMMANDS_FULL + 8)
 #define HOPPER_LOCAL_BYTES (SUMMANDS_EMPTY + 8)
 
-CLATTN_ASSERT(KEYS == 64 * CONSUMERS && (ROWS == 64 || ROWS == 128) && !CLATTN_STATE);
+CLATTN_ASSERT(KEYS == 64 * CONSUMERS && ROWS == 64 && !CLATTN_STATE);
 CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1) && CLATTN_D <= 128 && CLATTN_D_V <= 128);
-CLATTN_ASSERT(RT == ROWS / 16 && DT == MATRIX_PIECES(CLATTN_D) && VT == MATRIX_PIECES(CLATTN_D_V) && PT == (ROWS == 128 ? DT : DT > 4 ? 4 : (DT + 1) / 2));
+CLATTN_ASSERT(RT == ROWS / 16 && DT == MATRIX_PIECES(CLATTN_D) && VT == MATRIX_PIECES(CLATTN_D_V) && PT == (DT > 4 ? 4 : (DT + 1) / 2));
 CLATTN_ASSERT(CLATTN_FILLERS == HOPPER_ITEMS - MATRIX_LANES);
 CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_KV_STAGES >= 1 && CLATTN_KV_STAGES <= 2);
 
@@ -339,17 +338,14 @@ CLATTN_INLINE void hopper_produce(hopper_inputs in, __global uint *maps, __globa
 #pragma unroll 1
         do {
             const matrix_address at = memory + Q_TILE(turn.stage), full = memory + Q_FULL(turn.stage);
-            float2 statistics[(ROWS + CLATTN_FILLERS - 1) / CLATTN_FILLERS];
-            UNROLL for (int n = 0; n * CLATTN_FILLERS < ROWS; ++n)
-                statistics[n] = hopper_statistics(in, &work, work.row + min(n * CLATTN_FILLERS + lid, ROWS - 1), p);
+            const float2 statistics = hopper_statistics(in, &work, work.row + min(lid, ROWS - 1), p);
             hopper_await(memory + ROWS_EMPTY(turn.stage), turn.parity ^ 1);
 #pragma unroll 1
             for (int which = HOPPER_Q; which <= HOPPER_D_O; which += HOPPER_D_O)
                 hopper_bring(in, ways, which, ROWS, &work, which == HOPPER_Q ? at : at + Q_BYTES,
                              which == HOPPER_Q ? full : memory + DO_FULL(turn.stage), lid, p CLATTN_SCORE_ARGUMENTS);
-            UNROLL for (int n = 0; n * CLATTN_FILLERS < ROWS; ++n)
-                if (n * CLATTN_FILLERS + lid < ROWS)
-                    hopper_put2(memory + STATISTICS(turn.stage) + (n * CLATTN_FILLERS + lid) * 8, statistics[n]);
+            if (lid < ROWS)
+                hopper_put2(memory + STATISTICS(turn.stage) + lid * 8, statistics);
             const int row = work.row, head = work.h;
             const int number = (work.b * p.heads + head) * ((p.n_q + ROWS - 1) / ROWS) + row / ROWS;
             const int before = hopper_predecessor(&work);
@@ -403,11 +399,7 @@ CLATTN_INLINE void hopper_part(matrix_accumulator part[PT], matrix_address ds_pa
 
 /* Whether P and dS take nothing but lse, delta and what is hidden: then in three steps, each in place, which need the
  * fewest registers. Else hopper_weigh does it all. */
-#ifdef HOPPER_OLD
-#define HOPPER_PLAIN 0
-#else
 #define HOPPER_PLAIN (!CLATTN_MODIFIES && !CLATTN_DROPOUT)
-#endif
 
 /* Scores become weights, before dP is there. */
 CLATTN_INLINE void hopper_weigh_plain(matrix_accumulator s[RT], matrix_address statistics, int lane, clattn_backward_params p)
@@ -569,7 +561,7 @@ CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int
                         hopper_differentiate(&s[c], &dp[c], statistics + c * (16 * 8), lane);
                     matrix_round(&weights[c], &s[c]);
                     matrix_round(&grads[c], &dp[c]);
-                    hopper_store(ds_tile + c / 4 * KEY_PANEL + warp_keys * 128, c % 4, lane, &grads[c]);
+                    hopper_store(ds_tile + warp_keys * 128, c, lane, &grads[c]);
                 }
                 hopper_publish();
                 hopper_arrive(memory + DS_FULL(count % 2));
@@ -580,7 +572,7 @@ CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int
                 /* dQ of the tile before, of which by now the other consumer, too, has its dS; of a block's first, of nothing. */
                 hopper_await(memory + DS_FULL(~count & 1), (count - 1) / 2 % 2);
                 HOPPER_FENCE(CLATTN_D_PIECES, dk);
-                hopper_part(part, memory + DS_TILE(~count & 1) + DS_PART(consumer), k_tile + K_PART(consumer));
+                hopper_part(part, memory + DS_TILE(~count & 1), k_tile + K_PART(consumer));
                 count++;
                 HOPPER_WAIT(1, CLATTN_D_PIECES, dk);
                 hopper_release(memory + ROWS_EMPTY(turn.stage), lane);
@@ -604,7 +596,7 @@ CLATTN_INLINE void hopper_consume(hopper_outputs out, matrix_address memory, int
                 hopper_leave(part, memory, count - 2, consumer, lid);
             hopper_await(memory + DS_FULL(~count & 1), (count - 1) / 2 % 2);
             HOPPER_FENCE(CLATTN_D_PIECES, dk);
-            hopper_part(part, memory + DS_TILE(~count & 1) + DS_PART(consumer), k_tile + K_PART(consumer));
+            hopper_part(part, memory + DS_TILE(~count & 1), k_tile + K_PART(consumer));
             HOPPER_WAIT(0, CLATTN_PART_PIECES, part);
             hopper_leave(part, memory, count - 1, consumer, lid);
         }

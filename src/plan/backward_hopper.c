@@ -11,11 +11,13 @@
 enum {
     WARP_GROUP = 128, /* items */
     FILLERS = 96,     /* of the producer */
-    PRODUCER_REGISTERS = 40,
-    CONSUMER_REGISTERS = 232,
     CONSUMERS = 2,
     KEYS = 64 * CONSUMERS,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    ROWS = 64,  /* that pass at a time */
     PANEL = 64, /* columns of a tile's panel, 128 bytes a row */
+    PANEL_PIECES = PANEL / CLA_PIECE,
     LARGEST_D = 128,
     ENDING_ITEMS = 128, /* of a work-group of clattn_dq and clattn_d_bias, */
     AGAIN_ITEMS = 256   /* and of clattn_dk_dv_again */
@@ -33,16 +35,16 @@ static int widest(const struct clattn_problem *problem)
     return problem->d > problem->d_v ? problem->d : problem->d_v;
 }
 
-/* Pieces of 16 columns in each of the two parts of dQ: where both have all rows, half of the columns. */
-static int part_pieces(const struct clattn_problem *problem, const struct cla_config *config)
+/* Pieces of 16 columns in each of the two parts of dQ. */
+static int part_pieces(const struct clattn_problem *problem)
 {
     const int pieces = cla_pieces(problem->d);
-    return config->b_r == 128 ? pieces : pieces > 4 ? 4 : (pieces + 1) / 2;
+    return pieces > PANEL_PIECES ? PANEL_PIECES : (pieces + 1) / 2;
 }
 
-static int64_t sum_floats(const struct clattn_problem *problem, const struct cla_config *config)
+static int64_t sum_floats(const struct clattn_problem *problem)
 {
-    return CONSUMERS * (int64_t)part_pieces(problem, config) * CLA_PIECE * PANEL;
+    return CONSUMERS * (int64_t)part_pieces(problem) * CLA_PIECE * ROWS;
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; dS, twice; Q and dO with each row's statistics;
@@ -53,7 +55,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t keys = config->backward_matrix.kv_stages * (across * KEYS * 128 + 24);
     const int64_t rows = config->backward_matrix.stages * (across * config->b_r * 128 + config->b_r * 8 + 24);
     const int64_t weights = 2 * (config->b_r / PANEL * KEYS * 128 + 16), notes = (8 + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + 4 * sum_floats(problem, config) + notes + 16);
+    return (uint64_t)(keys + rows + weights + 4 * sum_floats(problem) + notes + 16);
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -61,16 +63,15 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(8 * (cla_pieces(problem->d) + cla_pieces(problem->d_v) + 2 * cla_pieces(config->b_r)) + 32);
 }
 
-/* What follows from the head dimensions: there is room for one choice of rows, and for what backward_matrix does with
- * them. */
+/* What was verified and timed on an H200. Other `stages` and `kv_stages` are for the tuner to try. */
 static struct cla_config first_choice(const struct clattn_problem *problem)
 {
-    const bool narrow = widest(problem) <= 64;
+    const bool wide = widest(problem) > PANEL;
     return (struct cla_config){
-        .b_r = narrow ? 128 : 64,
+        .b_r = ROWS,
         .b_c = KEYS,
         .work_group_size = WARP_GROUP * (CONSUMERS + 1),
-        .backward_matrix = {.side = {{64, 32, !narrow, 2, 1}, {32, 16, 0, 1, 1}},
+        .backward_matrix = {.side = {{64, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
                             .lanes = CLA_NVIDIA_LANES,
                             .compute_capability = 90,
                             .stages = 2,
@@ -186,16 +187,15 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    const int pieces = cla_pieces(problem->d);
     const struct {
         const char *name;
         int value;
     } defines[] = {
         {"CONSUMER_REGISTERS", CONSUMER_REGISTERS},
-        {"D_PIECES", pieces},
+        {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", FILLERS},
         {"KV_STAGES", config->backward_matrix.kv_stages},
-        {"PART_PIECES", part_pieces(problem, config)},
+        {"PART_PIECES", part_pieces(problem)},
         {"PRODUCER_REGISTERS", PRODUCER_REGISTERS},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_matrix.stages},

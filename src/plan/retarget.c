@@ -7,7 +7,7 @@
 
 static const char mark[] = "//@", old_target[] = "sm_90", new_target[] = "sm_90a";
 
-enum { MARK = sizeof mark - 1, OLDEST_VERSION = 708 /* 100 * major + minor */ };
+enum { MARK = sizeof mark - 1, OLDEST_VERSION = 803 /* 100 * major + minor */ };
 
 /* What the PTX says of itself, as pointers into it. */
 struct findings {
@@ -59,7 +59,7 @@ static clattn_status check_version(const char *text, struct cla_error *error)
         return status;
     if (sscanf(version, ".version %d.%d", &major, &minor) != 2 || major < 0 || major > 1000 || minor < 0 ||
         minor > 99 || 100 * major + minor < OLDEST_VERSION)
-        return refuse(error, "its version is not 7.8 or later");
+        return refuse(error, "its version is not 8.3 or later");
     return CLATTN_SUCCESS;
 }
 

@@ -89,7 +89,7 @@ struct cla_skeleton {
 
     /* Floats that the sums of dQ take in the workspace for each block of b_r rows, in a skeleton that adds them up
      * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
-    int64_t (*sum_floats)(const struct clattn_problem *problem, const struct cla_config *config);
+    int64_t (*sum_floats)(const struct clattn_problem *problem);
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);

@@ -82,6 +82,7 @@ def parse_arguments():
     parser.add_argument("--rounds", metavar="N", type=int, default=3)
     parser.add_argument("--repetitions", metavar="N", type=int, help="of each cell in each round, for both (default: as many "
                         "as take about a second, 3 to 15)")
+    parser.add_argument("--unordered", action="store_true", help="clattn may add up dQ in any order, as its peers do")
     parser.add_argument("--verify", action="store_true", help="run `clattn verify --quick` first, and stop if it fails")
     parser.add_argument("--commit", help="what to write down as clattn's commit (default: that of this file's repository)")
     parser.add_argument("--json", metavar="FILE", help="write the device, versions, command and cells there")
@@ -150,6 +151,7 @@ def clattn_round(arguments, device, shape, cells):
     words_ = ["bench", "--device", device["device"], "--batch", batch, "--heads", heads, "--n", n, "--d", d, "--dtype",
               ",".join(arguments.dtype), "--causal=" + {"full": "off", "causal": "on", "both": "both"}[arguments.causal],
               "--pass", arguments.passes, "--no-standard", "--quiet", "--json"]
+    words_ += ["--unordered"] if arguments.unordered else []
     words_ += ["--skeleton", arguments.skeleton] if arguments.skeleton else []
     words_ += ["--repetitions", arguments.repetitions] if arguments.repetitions else []
     result = command(arguments, *map(str, words_))

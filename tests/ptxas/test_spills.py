@@ -31,7 +31,12 @@ KNOWN = (
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 240,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
-    ("sm_90-forward_hopper-clattn_forward-d64", 128,
+    ("sm_90-backward_hopper-clattn_dk_dv-d64", 320,
+     "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
+    ("sm_90-backward_hopper-clattn_dk_dv-d128", 640,
+     "a consumer's results, scores and their gradients are 192 of its 232 registers; what does not change in its loop goes to memory"),
+    *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
+    ("sm_90-forward_hopper-clattn_forward-d64", 144,
      "three consumers have 160 registers each; what is known of the next block of rows goes to memory"),
     ("sm_90-forward_hopper-clattn_forward-d128", 64, "what is known of the next block of rows goes to memory"),
 )
@@ -75,12 +80,14 @@ def retarget(ptx, sm, group, hopper):
     def take(match):
         declared.append(".extern .shared .align {0} .b{1} {2}[];\n".format(*match.groups()))
         return ""
-    ptx = re.sub(r"^\.version .*$", ".version 8.0", ptx, count=1, flags=re.M)
+    ptx = re.sub(r"^\.version .*$", ".version 8.3", ptx, count=1, flags=re.M)
     ptx = re.sub(r"^\.target .*$", f".target sm_{sm}{'a' if hopper else ''}", ptx, count=1, flags=re.M)
     ptx = re.sub(r"\.shared \.align (\d+) \.b(\d+) ([\w$]+)\[\d+\];", take, ptx)
     at = re.search(r"^(\.visible )?\.entry", ptx, flags=re.M).start()
     body = ptx.index("\n{", at)
     size = "" if ".reqntid" in ptx[at:body] else f"\n.reqntid {group}"
+    if hopper and "setmaxnreg" in ptx:
+        size += "\n.minnctapersm 1"
     return (ptx[:at] + "".join(declared) + ptx[at:body] + size + ptx[body:]).replace("//@", "" if hopper else "//@")
 
 

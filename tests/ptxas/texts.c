@@ -70,16 +70,19 @@ static int write_entry(const char *directory, const char *device, const struct c
     struct cla_error error;
     char name[160];
     const bool backward = choice->skeleton->backward;
+    const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
+    struct cla_choice own = *choice;
+    own.config.work_group_size = form.work_group_size;
     snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
              problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "");
-    cla_plan_defines(problem, choice, &defines);
+    cla_plan_defines(problem, &own, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
-    int failed = defines.failed || cla_source_assemble(defines.data, choice->skeleton->files, &text, &error)
+    int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
                      ? complain(name, &error)
                      : write_program(directory, name, text.data);
     if (!failed)
-        printf("%s %s %d %d\n", name, device, choice->config.work_group_size, cla_retarget_wanted(text.data));
+        printf("%s %s %d %d\n", name, device, form.work_group_size, cla_retarget_wanted(text.data));
     cla_text_free(&text);
     cla_text_free(&defines);
     return failed;
@@ -122,6 +125,7 @@ int main(int argc, char **argv)
             failed += write_problem(argv[1], n, forward);
             forward.skeleton = "forward_matrix";
             failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            failed += hopper ? write_problem(argv[1], n, backward) : 0;
             backward.skeleton = "backward_matrix";
             failed += write_problem(argv[1], n, backward);
             forward.skeleton = NULL;

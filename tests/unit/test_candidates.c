@@ -97,7 +97,8 @@ static void lists_are_whole_on_every_device(void **state)
                                                        .expected_n_q = 2048,
                                                        .expected_n_kv = 2048};
                 const int count = check_list(&devices[i], &problem);
-                assert_true(count >= (devices[i].local_memory_bytes < 8192 ? 3 : 10));
+                const bool has_one_tile = devices[i].nv_wgmma && pass == CLATTN_BACKWARD; /* backward_hopper */
+                assert_true(count >= (devices[i].local_memory_bytes < 8192 || has_one_tile ? 3 : 10));
             }
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Planning of forward_hopper: limits, the configurations that were timed, forced sizes, and what it refuses. */
+ * Planning of forward_hopper and backward_hopper: limits, the configurations that were timed, forced sizes, and what it
+ * refuses. */
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/unit.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,9 +215,83 @@ static void limits_hold_and_whatever_fits_is_found(void **state)
                 }
 }
 
+/* K and V once, Q and dO twice, dS twice, summands; rows of d and d_v in panels of 128 bytes, 64 rows or 128 keys. */
+static void backward_has_one_tile(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, d_v;
+        int panels; /* of d and d_v */
+        int part;   /* floats of half of dQ's tile */
+    } rows[] = {{64, 64, 2, 64 * 32}, {128, 128, 4, 64 * 64}, {40, 128, 3, 64 * 32}, {96, 16, 3, 64 * 64}};
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows)
+        for (int unordered = 0; unordered <= 1; unordered++) {
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            char define[64];
+            const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
+                                                   .dtype = CLATTN_BF16,
+                                                   .d = rows[i].d,
+                                                   .d_v = rows[i].d_v,
+                                                   .unordered = unordered};
+            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "backward_hopper");
+            assert_int_equal(info.b_r, 64);
+            assert_int_equal(info.b_c, 128);
+            assert_string_equal(info.knobs, "kv_stages=1 stages=2");
+            const int tiles = rows[i].panels * 128 * (128 + 2 * 64) + 2 * 128 * 128 + 2 * 4 * rows[i].part;
+            const int notes = (8 + 2) * 16, barriers = 2 * 16 + 3 * 8 + 2 * 3 * 8 + 2 * 16 + 16,
+                      statistics = 2 * 64 * 8;
+            assert_int_equal(info.local_bytes, tiles + notes + barriers + statistics);
+            assert_int_equal(choice.skeleton->sum_floats(&problem), 2 * rows[i].part);
+            snprintf(define, sizeof define, "CLATTN_UNORDERED=%d ", unordered);
+            assert_non_null(strstr(info.constants, define));
+            assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, 384);
+            assert_true(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).retargeted);
+            assert_false(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).retargeted);
+        }
+}
+
+static void backward_leaves_others_to_others(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = hopper();
+    struct clattn_capabilities without = capabilities;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    static const struct {
+        struct clattn_problem problem;
+        const char *says;
+    } rows[] = {
+        {{.dtype = CLATTN_FP16, .d = 192, .pass = CLATTN_BACKWARD}, "problem.d is 192"},
+        {{.dtype = CLATTN_FP16, .d = 64, .d_v = 136, .pass = CLATTN_BACKWARD}, "problem.d_v is 136"},
+        {{.dtype = CLATTN_FP16, .d = 64, .pass = CLATTN_BACKWARD_ACCUMULATE}, "CLATTN_BACKWARD_ACCUMULATE"},
+        {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
+        {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
+    };
+    without.nv_wgmma = false;
+    EACH (i, rows) {
+        struct clattn_problem problem = rows[i].problem;
+        problem.skeleton = "backward_hopper";
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(error.text, rows[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].says);
+        problem.skeleton = problem.knobs = NULL;
+        if (i < 3) {
+            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "backward_matrix");
+        }
+    }
+    const struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 128, .pass = CLATTN_BACKWARD};
+    assert_int_equal(plan(&without, plain, &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "backward_matrix");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(backward_has_one_tile),     cmocka_unit_test(backward_leaves_others_to_others),
         cmocka_unit_test(the_fastest_are_taken),     cmocka_unit_test(tiles_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others), cmocka_unit_test(what_it_cannot_is_refused),
         cmocka_unit_test(forced_sizes_are_honoured), cmocka_unit_test(limits_hold_and_whatever_fits_is_found),

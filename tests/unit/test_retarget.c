@@ -66,8 +66,8 @@ static void what_is_not_understood_is_refused(void **state)
     (void)state;
     assert_refused("", ".version");
     assert_refused("\177ELF", ".version");
-    assert_refused(".version 7.5\n" TARGET KERNEL GROUP BODY, "7.8");
-    assert_refused(".version x\n" TARGET KERNEL GROUP BODY, "7.8");
+    assert_refused(".version 8.2\n" TARGET KERNEL GROUP BODY, "8.3");
+    assert_refused(".version x\n" TARGET KERNEL GROUP BODY, "8.3");
     assert_refused(BEGINNING BEGINNING TARGET KERNEL GROUP BODY, "more than one");
     assert_refused(BEGINNING KERNEL GROUP BODY, ".target");
     assert_refused(BEGINNING TARGET TARGET KERNEL GROUP BODY, "more than one");
