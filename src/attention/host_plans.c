@@ -5,7 +5,8 @@
 
 static const char *text_of(const struct clattn_problem *problem, int number)
 {
-    const char *const texts[CLA_HOST_PLAN_TEXTS] = {problem->score_mod, problem->score_mod_grad, problem->mask_mod};
+    const char *const texts[CLA_HOST_PLAN_TEXTS] = {problem->score_mod, problem->score_mod_grad, problem->mask_mod,
+                                                    problem->knobs};
     return texts[number];
 }
 
@@ -85,7 +86,7 @@ static clattn_status make_entry(struct cla_host_plan *entry, struct clattn_conte
     /* A problem with a plan names a skeleton of the table, or none, so it fits. */
     if (problem->skeleton)
         strncpy(entry->skeleton, problem->skeleton, sizeof entry->skeleton - 1);
-    entry->problem.skeleton = NULL;
+    entry->problem.skeleton = entry->problem.knobs = NULL;
     entry->problem.score_mod = entry->problem.score_mod_grad = entry->problem.mask_mod = NULL;
     if (copy_texts(entry, problem))
         return CLATTN_SUCCESS;

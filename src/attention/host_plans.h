@@ -6,13 +6,13 @@
 
 /* The plans that a clattn_host keeps: the few problems asked for last. Zero-initialised the table is empty. */
 #define CLA_HOST_PLANS      8
-#define CLA_HOST_PLAN_TEXTS 3
+#define CLA_HOST_PLAN_TEXTS 4
 
 struct cla_host_plan {
     struct clattn_plan *plan;      /* NULL: the entry is free */
     struct clattn_problem problem; /* its strings are NULL: they are the caller's, and copied below */
     char skeleton[sizeof((struct clattn_plan_info *)0)->skeleton];
-    char *texts[CLA_HOST_PLAN_TEXTS]; /* score_mod, score_mod_grad, mask_mod; NULL for none */
+    char *texts[CLA_HOST_PLAN_TEXTS]; /* score_mod, score_mod_grad, mask_mod, knobs; NULL for none */
     uint64_t last_use;
 };
 

@@ -153,6 +153,26 @@ static void a_named_skeleton_is_told_from_another(void **state)
     }
 }
 
+static void knobs_are_told_from_others(void **state)
+{
+    (void)state;
+    static const char *const knobs[] = {"micro=4", "micro=8"};
+    for (int i = 0; i < 4; i++) {
+        struct arrays arrays;
+        struct clattn_plan_info plan;
+        char text[16];
+        make_arrays(&arrays, 8, 9, 10);
+        strcpy(text, knobs[i % 2]);
+        arrays.forward.problem.skeleton = "forward_cpu";
+        arrays.forward.problem.knobs = text;
+        run_and_compare(&arrays);
+        memset(text, 'x', sizeof text - 1);
+        assert_int_equal(clattn_host_last(host, &plan, NULL), CLATTN_SUCCESS);
+        assert_non_null(strstr(plan.knobs, knobs[i % 2]));
+        forward_arrays_free(&arrays.given);
+    }
+}
+
 static void zero_lengths(void **state)
 {
     (void)state;
@@ -288,6 +308,7 @@ int main(void)
         TEST(buffers_grow_and_stay),
         TEST(plans_are_kept_and_replaced),
         TEST(a_named_skeleton_is_told_from_another),
+        TEST(knobs_are_told_from_others),
         TEST(zero_lengths),
         TEST(arrays_may_be_shared),
         TEST(inputs_may_be_broadcast),
