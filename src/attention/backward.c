@@ -183,7 +183,8 @@ static int32_t heads_together(const struct pass *pass)
 {
     const struct clattn_shape *shape = &pass->call.shape;
     const int64_t blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c), heads = shape->batch * shape->kv_heads;
-    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV], row_blocks = cla_ceil_div(shape->n_q, pass->b_r);
+    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV], rows = shape->n_q ? shape->n_q : 1;
+    const int64_t row_blocks = cla_ceil_div(rows, pass->b_r);
     const int64_t busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
     const int64_t apart = pass->ordered ? cla_ceil_div(groups, cla_ceil_div(row_blocks, ROWS_APART)) : 1;
     const int64_t most = busy > apart ? busy : apart, wanted = most > FEWEST_TOGETHER ? most : FEWEST_TOGETHER;

@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 32, "the kernels ex
 /* That of the backward kernels. */
 struct cla_backward_params {
     struct clattn_layout q, k, v, d_o, d_q, d_k, d_v, lse, delta;
-    int64_t sums, counters, flags, tickets, maps, unused;
+    int64_t sums, counters, flags, tickets, maps, reserved_place;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t heads_together;
