@@ -29,7 +29,7 @@
  *   CLATTN_B_C               128
  *   CLATTN_B_R               64: rows that pass at a time
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
- *   CLATTN_PART_PIECES       4 where D_PIECES is more, else half of these, as literal numbers from 1 to 8
+ *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to 8
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO, 2 or more; for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
@@ -57,7 +57,6 @@
 #define MATRIX_LOG2E 1.44269504088896341f
 
 /* A consumer's part of a tile's dQ: all rows by half the columns, or by a panel where there are two. */
-#define PARTS CONSUMERS
 #define PART_FLOATS (PT * 16 * 64)
 #define K_PART(consumer) (PT == 4 ? (consumer) * KEY_PANEL : (consumer) * (PT * 32))
 
@@ -78,7 +77,7 @@
 #define Q_TILE(stage) (DS_TILE(2) + (stage) * STAGE_BYTES)
 #define DO_TILE(stage) (Q_TILE(stage) + Q_BYTES)
 #define SUMMAND(consumer) (Q_TILE(CLATTN_STAGES) + (consumer) * (PART_FLOATS * 4))
-#define STATISTICS(stage) (SUMMAND(PARTS) + (stage) * (ROWS * 8))
+#define STATISTICS(stage) (SUMMAND(CONSUMERS) + (stage) * (ROWS * 8))
 #define TILE_NOTE(number) (STATISTICS(CLATTN_STAGES) + 16 * ((number) % NOTES))
 #define BLOCK_NOTE(place) (TILE_NOTE(0) + 16 * NOTES + 16 * (place))
 #define BLOCK_FULL(place) (BLOCK_NOTE(2) + 16 * (place))
@@ -108,7 +107,7 @@ typedef struct {
 
 typedef struct {
     __global clattn_storage *d_k, *d_v;
-    __global float *sums;  /* of dQ: [batch, heads, blocks of rows, PARTS, PART_FLOATS] */
+    __global float *sums;  /* of dQ: [batch, heads, blocks of rows, CONSUMERS, PART_FLOATS] */
     __global uint *counters; /* [batch, heads, blocks of rows] */
     __global uint *flags;    /* [batch, kv_heads, blocks of keys] */
 } hopper_outputs;
@@ -116,7 +115,8 @@ typedef struct {
 /* What the producer goes through: tile of rows after tile of rows, from the last to the first, of one head after the other of
  * those that share a block of keys. Consumers, who have no registers to spare, find in local memory what they need of it:
  *   of a block   b, kv_head, its first key, and a HOPPER_BLOCK_..;
- *   of a tile    its first row; the head, times HOPPER_TILE_HEAD, with HOPPER_TILE_..; the tile's number among all. */
+ *   of a tile    its first row; the head, times HOPPER_TILE_HEAD, with HOPPER_TILE_..; the tile's number among all;
+ *                the block of keys before that has something for it, plus 1 (0: none). */
 enum { HOPPER_BLOCK_NONE, HOPPER_BLOCK_EMPTY, HOPPER_BLOCK_SEEN };
 enum { HOPPER_TILE_MORE = 1, HOPPER_TILE_HIDES = 2, HOPPER_TILE_FIRST = 4, HOPPER_TILE_HEAD = 8 };
 
@@ -192,8 +192,8 @@ CLATTN_INLINE int hopper_predecessor(const hopper_work *work)
     return key < 0 ? 0 : key / KEYS + 1;
 }
 
-/* An item of the producer adds what consumers leave in local memory to the sums in device memory:
- * for each tile of rows, when its turn has come. The first to come finds no sums, and stores. */
+/* An item of the producer adds what consumers leave in local memory to the sums in device memory, for each tile of rows when
+ * its turn has come. The first to come finds no sums, and stores. */
 CLATTN_INLINE void hopper_sum_up(hopper_outputs out, matrix_address memory)
 {
     hopper_turn place = hopper_first_turn();
@@ -214,12 +214,12 @@ CLATTN_INLINE void hopper_sum_up(hopper_outputs out, matrix_address memory)
             hopper_await(memory + SUMMANDS_FULL, count & 1);
             tile = hopper_get_int4(memory + TILE_NOTE(count));
             __global uint *const counter = out.counters + tile.z;
-            __global float *const sums = out.sums + (long)tile.z * (PARTS * PART_FLOATS);
+            __global float *const sums = out.sums + (long)tile.z * (CONSUMERS * PART_FLOATS);
             if (tile.w == 0) {
-                hopper_bulk_store(sums, memory + SUMMAND(0), PARTS * PART_FLOATS * 4);
+                hopper_bulk_store(sums, memory + SUMMAND(0), CONSUMERS * PART_FLOATS * 4);
             } else {
                 hopper_device_await(counter, CLATTN_UNORDERED ? 1u : (uint)tile.w, CLATTN_UNORDERED);
-                hopper_bulk_add(sums, memory + SUMMAND(0), PARTS * PART_FLOATS * 4);
+                hopper_bulk_add(sums, memory + SUMMAND(0), CONSUMERS * PART_FLOATS * 4);
             }
             hopper_bulk_wait_read();
             hopper_arrive(memory + SUMMANDS_EMPTY);
@@ -233,6 +233,7 @@ CLATTN_INLINE void hopper_sum_up(hopper_outputs out, matrix_address memory)
     }
 }
 
+/* The inputs. */
 enum { HOPPER_Q, HOPPER_K, HOPPER_V, HOPPER_D_O };
 
 /* How tiles of them are brought. Bit n: of input n in whole boxes, by the work-group's map of it; it has no stride between heads, or
@@ -280,7 +281,7 @@ CLATTN_INLINE hopper_ways hopper_open_ways(hopper_inputs in, __global uint *maps
 CLATTN_INLINE void hopper_bring(hopper_inputs in, hopper_ways ways, int which, const int tile_rows, const hopper_work *work, matrix_address tile,
                                 matrix_address barrier_at, int lid, clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const bool of_keys = tile_rows == KEYS && (which == HOPPER_K || which == HOPPER_V);
+    const bool of_keys = which == HOPPER_K || which == HOPPER_V;
     const int columns = which >= HOPPER_V ? CLATTN_D_V : CLATTN_D;
     const int h = of_keys ? work->kv_head : work->h, first = of_keys ? work->keys : work->row;
     const int rows = of_keys ? work->view.n_kv : work->view.n_q;
@@ -433,8 +434,8 @@ CLATTN_INLINE void hopper_differentiate(const matrix_accumulator *s, matrix_accu
     }
 }
 
-/* Scores become P, and dP becomes dS, for 16 keys a warp from `key` on and the
- * rows from `row` on. `check`: pairs may be hidden. */
+/* Scores (weights, where nothing modifies scores) become P, and dP becomes dS, for 16 keys a warp from `key` on and the rows from
+ * `row` on. `check`: pairs may be hidden. */
 CLATTN_INLINE void hopper_weigh(matrix_accumulator s[RT], matrix_accumulator dp[RT], matrix_address statistics, int key,
                                 int row, int lane, clattn_backward_params p, const clattn_view *view, const bool check)
 {
@@ -461,8 +462,8 @@ CLATTN_INLINE void hopper_weigh(matrix_accumulator s[RT], matrix_accumulator dp[
     }
 }
 
-/* The consumer's part of dQ, if it has one, of the tile that is number `count` of the work-group's, to where it is added to
- * the sums. Then dS is needed no longer. */
+/* The consumer's part of dQ, of the tile that is number `count` of the work-group's, to where it is added to the sums. Then dS is
+ * needed no longer. */
 CLATTN_INLINE void hopper_leave(const matrix_accumulator part[PT], matrix_address memory, uint count, int consumer, int lid)
 {
     const matrix_address to = memory + SUMMAND(consumer) + lid % HOPPER_ITEMS * 16;
@@ -650,7 +651,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
             hopper_barrier_create(memory + DS_FULL(n), CONSUMERS * HOPPER_ITEMS);
             hopper_barrier_create(memory + DS_EMPTY(n), 4 * CONSUMERS);
         }
-        hopper_barrier_create(memory + SUMMANDS_FULL, PARTS * HOPPER_ITEMS);
+        hopper_barrier_create(memory + SUMMANDS_FULL, CONSUMERS * HOPPER_ITEMS);
         hopper_barrier_create(memory + SUMMANDS_EMPTY, 1);
         hopper_publish();
     }

@@ -89,8 +89,8 @@ struct clattn_score_args {
     struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
 
     /* CLATTN_DROPOUT: P is dropped where a random number of 15 bits is below round(32768 p) (at most 32767), and
-     * divided by the share that is kept, so that its mean stays. l and LSE are those without dropout. The numbers depend on seed, offset, b,
-     * h, i and j alone: see clattn_dropout_mask. 0 <= p < 1. */
+     * divided by the share that is kept, so that its mean stays. l and LSE are those without dropout. The numbers
+     * depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. 0 <= p < 1. */
     float dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;

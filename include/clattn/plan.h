@@ -67,6 +67,7 @@ struct clattn_plan_info {
     double estimate; /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
     struct clattn_plan_stream
         streams[2]; /* [0] rows stay: the forward kernel, that of dQ; [1] keys stay: of dK and dV */
+    int sums; /* 1: the kernel of dK and dV adds up dQ, too, in fp32 in the workspace; that of dQ only ends the sums */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
     char program_key[40]; /* hash of program text, options and device; "" where no program was made */

@@ -6,7 +6,7 @@
 
 /* The commands of one call, in stages: those of a stage may run together, and wait for all of the stage before. Events
  * carry this, so that it holds on queues of any kind. */
-#define CLA_CHAIN_EVENTS 12
+#define CLA_CHAIN_EVENTS 8
 
 struct cla_chain {
     cl_command_queue queue;

@@ -33,8 +33,7 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
     return status ? status : cla_check_buffers(call, error);
 }
 
-/* Makes the workspace's states what the kernel writes as O, m and l. */
-static void point_into_states(const struct cla_state_places *places, struct cla_call *call)
+void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
 {
     const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
     const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
@@ -43,7 +42,7 @@ static void point_into_states(const struct cla_state_places *places, struct cla_
     call->operands[CLA_O].layout.offset = places->o;
     call->operands[CLA_L].layout.offset = places->l;
     call->operands[CLA_O].buffer = call->operands[CLA_M].buffer = call->operands[CLA_L].buffer =
-        call->operands[CLA_WORKSPACE].buffer;
+        call->operands[which].buffer;
     call->operands[CLA_LSE].buffer = NULL;
 }
 
@@ -106,7 +105,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
     struct cla_call parts = *call;
     struct cla_argument arguments[CLA_FORWARD_OPERANDS + 1 + CLA_SCORE_ARGUMENTS];
     struct cla_chain chain;
-    point_into_states(places, &parts);
+    cla_point_into_states(&parts, CLA_WORKSPACE, places);
     struct cla_forward_params params = params_of(&parts);
     params.splits = places->states;
     const cl_uint count = arguments_of(plan, &parts, &params, arguments);

@@ -13,6 +13,9 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
 clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
                                  cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);
 
+/* Makes the states that an operand holds what the forward kernel writes as O, m and l; there is no LSE then. */
+void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places);
+
 /* Enqueues the forward kernel of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
  * mask is expanded before it. */
 clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,

@@ -130,19 +130,6 @@ static clattn_status place_chunk(const struct clattn_plan *plan, const struct cl
     return status ? status : cla_check_overlap(call, error);
 }
 
-/* To the forward kernel the state's parts are O, m and l. */
-static void point_into_state(struct cla_call *call, const struct cla_state_places *places)
-{
-    const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
-    const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
-    call->operands[CLA_O].layout = clattn_layout_bhnd(heads, n_q, d_v);
-    call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
-    call->operands[CLA_O].layout.offset = places->o;
-    call->operands[CLA_L].layout.offset = places->l;
-    call->operands[CLA_O].buffer = call->operands[CLA_M].buffer = call->operands[CLA_L].buffer =
-        call->operands[CLA_STATE].buffer;
-}
-
 clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
                                    const struct clattn_accumulate_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
@@ -162,7 +149,7 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
         return status;
     if (call.empty || !call.key_count)
         return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
-    point_into_state(&call, &places);
+    cla_point_into_states(&call, CLA_STATE, &places);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }
 

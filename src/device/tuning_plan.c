@@ -13,7 +13,12 @@ const char *cla_kernels_hash(const char *skeleton, char hex[40])
     const struct cla_skeleton *found = cla_skeleton_find(skeleton);
     if (!found)
         return NULL;
-    cla_hash_hex(cla_source_hash(found->files), hex);
+    struct cla_hash hash = cla_source_hash(found->files);
+    for (int i = 0; found->forms && found->entries[i]; i++) {
+        const struct cla_hash both[2] = {hash, cla_source_hash(found->forms[i].files)};
+        hash = cla_hash_bytes(both, sizeof both);
+    }
+    cla_hash_hex(hash, hex);
     return hex;
 }
 

@@ -15,25 +15,14 @@ enum {
     KEYS = 64 * CONSUMERS,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
-    ROWS = 64,  /* that pass at a time */
-    PANEL = 64, /* columns of a tile's panel, 128 bytes a row */
-    PANEL_PIECES = PANEL / CLA_PIECE,
+    ROWS = 64, /* that pass at a time */
+    PANEL_PIECES = CLA_PANEL / CLA_PIECE,
     LARGEST_D = 128,
     ENDING_ITEMS = 128, /* of a work-group of clattn_dq and clattn_d_bias, */
     AGAIN_ITEMS = 256   /* and of clattn_dk_dv_again */
 };
 
 static const char name[] = "backward_hopper";
-
-static int panels(int columns)
-{
-    return (columns + PANEL - 1) / PANEL;
-}
-
-static int widest(const struct clattn_problem *problem)
-{
-    return problem->d > problem->d_v ? problem->d : problem->d_v;
-}
 
 /* Pieces of 16 columns in each of the two parts of dQ. */
 static int part_pieces(const struct clattn_problem *problem)
@@ -51,10 +40,10 @@ static int64_t sum_floats(const struct clattn_problem *problem)
  * what is added to sums; the producer's notes; barriers. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t across = panels(problem->d) + panels(problem->d_v);
+    const int64_t across = cla_panels(problem->d) + cla_panels(problem->d_v);
     const int64_t keys = config->backward_matrix.kv_stages * (across * KEYS * 128 + 24);
     const int64_t rows = config->backward_matrix.stages * (across * config->b_r * 128 + config->b_r * 8 + 24);
-    const int64_t weights = 2 * (config->b_r / PANEL * KEYS * 128 + 16), notes = (8 + 2) * 16 + 2 * 16;
+    const int64_t weights = 2 * (config->b_r / CLA_PANEL * KEYS * 128 + 16), notes = (8 + 2) * 16 + 2 * 16;
     return (uint64_t)(keys + rows + weights + 4 * sum_floats(problem) + notes + 16);
 }
 
@@ -66,7 +55,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 /* What was verified and timed on an H200. Other `stages` and `kv_stages` are for the tuner to try. */
 static struct cla_config first_choice(const struct clattn_problem *problem)
 {
-    const bool wide = widest(problem) > PANEL;
+    const bool wide = cla_widest(problem) > CLA_PANEL;
     return (struct cla_config){
         .b_r = ROWS,
         .b_c = KEYS,
@@ -75,8 +64,7 @@ static struct cla_config first_choice(const struct clattn_problem *problem)
                             .lanes = CLA_NVIDIA_LANES,
                             .compute_capability = 90,
                             .stages = 2,
-                            .kv_stages = 1,
-                            .unordered = problem->unordered},
+                            .kv_stages = 1},
     };
 }
 
@@ -104,7 +92,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         info, "warp groups", config->b_r, config->b_c,
         "a producer brings %d rows of Q and dO at a time for %d consumers of 64 keys, who hold dK and dV and add "
         "to sums of dQ in device memory, %s; work-groups stay, one to a compute unit",
-        config->b_r, CONSUMERS, config->backward_matrix.unordered ? "in any order" : "always in the same order");
+        config->b_r, CONSUMERS, problem->unordered ? "in any order" : "always in the same order");
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V in %d place%s, Q and dO in %d, dS in 2: %llu of %llu bytes",
                   config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
@@ -115,20 +103,13 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
 static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    const clattn_status status = cla_matrix_check_warp_groups(capabilities, problem, name, error);
     if (status)
         return status;
-    if (!capabilities->nv_wgmma)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
-            "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
-            "otherwise: take another skeleton",
-            name, capabilities->device_name);
-    if (widest(problem) > LARGEST_D)
+    if (cla_widest(problem) > LARGEST_D)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.%s is %d: %s takes head dimensions from 1 to %d: take backward_matrix",
-                        problem->d > LARGEST_D ? "d" : "d_v", widest(problem), name, LARGEST_D);
+                        problem->d > LARGEST_D ? "d" : "d_v", cla_widest(problem), name, LARGEST_D);
     if (cla_problem_accumulates(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.pass is CLATTN_BACKWARD_ACCUMULATE: %s has no such pass: take backward_matrix", name);
@@ -199,7 +180,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"PRODUCER_REGISTERS", PRODUCER_REGISTERS},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_matrix.stages},
-        {"UNORDERED", config->backward_matrix.unordered != 0},
+        {"UNORDERED", problem->unordered},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)

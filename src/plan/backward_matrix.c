@@ -17,11 +17,6 @@ static const char *name_of(const struct cla_config *config)
     return config->backward_matrix.compute_capability ? matrix_name : emulated_name;
 }
 
-static int widest(const struct clattn_problem *problem)
-{
-    return problem->d > problem->d_v ? problem->d : problem->d_v;
-}
-
 static int fixed_rows(const struct cla_config *config, int side)
 {
     return side == DQ ? config->b_r : config->b_c;
@@ -82,7 +77,7 @@ static const struct {
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
     size_t i = 0;
-    while (timed[i].most_d < widest(problem))
+    while (timed[i].most_d < cla_widest(problem))
         i++;
     config->work_group_size = timed[i].work_group_size / CLA_NVIDIA_LANES * config->backward_matrix.lanes;
     config->b_r = timed[i].b_r;
@@ -394,12 +389,12 @@ static bool unoptimised(const struct clattn_capabilities *capabilities)
 }
 
 const char *const cla_backward_matrix_files[] = {"common/types.clh",
-                                           "common/score.clh",
-                                           "common/philox.clh",
-                                           "matrix/nvidia_mma.clh",
-                                           "common/matrix_tiles.clh",
-                                           "backward_matrix.cl",
-                                           NULL};
+                                                 "common/score.clh",
+                                                 "common/philox.clh",
+                                                 "matrix/nvidia_mma.clh",
+                                                 "common/matrix_tiles.clh",
+                                                 "backward_matrix.cl",
+                                                 NULL};
 static const char *const emulated_files[] = {"common/types.clh",
                                              "common/score.clh",
                                              "common/philox.clh",

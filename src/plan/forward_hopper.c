@@ -11,7 +11,6 @@ enum {
     WARP_GROUP = 128, /* items */
     WARP_GROUP_ROWS = 64,
     MOST_CONSUMERS = 3,
-    PANEL = 64,           /* columns of a tile's panel, 128 bytes a row */
     MOST_KEYS = 256,      /* columns of one product */
     FEWEST_ROWS = 65,     /* below, forward_matrix shares them out better */
     SHORT_SEQUENCE = 2047 /* up to here more and smaller blocks of rows are worth more than fast ones */
@@ -24,15 +23,10 @@ static int consumers(const struct cla_config *config)
     return config->b_r / WARP_GROUP_ROWS;
 }
 
-static int panels(int columns)
-{
-    return (columns + PANEL - 1) / PANEL;
-}
-
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES). */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int k = panels(problem->d), v = panels(problem->d_v), rows = k > v ? k : v;
+    const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
     return (uint64_t)(config->hopper.q_stages * (q_bytes + 16) + config->hopper.stages * (stage_bytes + 32));
 }
@@ -209,16 +203,9 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, struct c
 static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    const clattn_status status = cla_matrix_check_warp_groups(capabilities, problem, name, error);
     if (status)
         return status;
-    if (!capabilities->nv_wgmma)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA "
-            "devices of compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says "
-            "otherwise: take another skeleton",
-            name, capabilities->device_name);
     if (cla_problem_accumulates(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.pass is CLATTN_ACCUMULATE: %s has no such pass: take forward_matrix", name);

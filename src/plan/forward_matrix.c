@@ -23,11 +23,6 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-static int widest(const struct clattn_problem *problem)
-{
-    return problem->d > problem->d_v ? problem->d : problem->d_v;
-}
-
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
@@ -73,7 +68,7 @@ static void take_timed(const struct clattn_capabilities *capabilities, const str
                        struct cla_config *config)
 {
     size_t i = 0;
-    while (timed[i].most_d < widest(problem) ||
+    while (timed[i].most_d < cla_widest(problem) ||
            (timed[i].full_only && (problem->causal != CLATTN_FULL || problem->features)) ||
            timed[i].least_local_bytes > cla_usable_local_bytes(capabilities))
         i++;
@@ -87,7 +82,7 @@ static void take_timed(const struct clattn_capabilities *capabilities, const str
 /* Turing's 63 KB hold 128 rows of d = 128 with 16 keys only: half the rows leave room for twice the keys. */
 static void suit_turing(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (config->matrix.compute_capability != 75 || widest(problem) <= 64 || widest(problem) > 128)
+    if (config->matrix.compute_capability != 75 || cla_widest(problem) <= 64 || cla_widest(problem) > 128)
         return;
     config->b_r = 64;
     config->b_c = config->matrix.keys = 32;
@@ -120,7 +115,7 @@ static void suit_block_mask(const struct clattn_problem *problem, struct cla_con
     if (!problem->block_q || !problem->block_kv)
         return;
     config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
-    if (config->b_r <= 64 && widest(problem) > 64)
+    if (config->b_r <= 64 && cla_widest(problem) > 64)
         config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
     config->b_c = dividing(problem->block_kv, config->b_c, CLA_PIECE, 32);
     config->matrix.keys = smaller(config->matrix.keys, config->b_c);

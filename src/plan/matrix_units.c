@@ -15,6 +15,16 @@ int cla_pieces(int elements)
     return (elements + CLA_PIECE - 1) / CLA_PIECE;
 }
 
+int cla_widest(const struct clattn_problem *problem)
+{
+    return problem->d > problem->d_v ? problem->d : problem->d_v;
+}
+
+int cla_panels(int columns)
+{
+    return (columns + CLA_PANEL - 1) / CLA_PANEL;
+}
+
 int cla_matrix_pitch(int columns)
 {
     return (2 * cla_pieces(columns) | 1) * 16;
@@ -28,7 +38,7 @@ static bool scale_is_moderate(const struct clattn_problem *problem)
 
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
-    const int widest = problem->d > problem->d_v ? problem->d : problem->d_v;
+    const int widest = cla_widest(problem);
     if (clattn_dtype_size(problem->dtype) != 2)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "
@@ -69,6 +79,21 @@ clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabili
                         "%d.%d: take CLATTN_FP16, or another skeleton",
                         name, capabilities->device_name, capability / 100, capability % 100);
     return CLATTN_SUCCESS;
+}
+
+clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *capabilities,
+                                           const struct clattn_problem *problem, const char *name,
+                                           struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    if (status || capabilities->nv_wgmma)
+        return status;
+    return cla_fail(
+        error, CLATTN_NOTHING_FITS,
+        "problem.skeleton is \"%s\", and the device %s does not multiply by warp groups: it runs on NVIDIA devices of "
+        "compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says otherwise: take another "
+        "skeleton",
+        name, capabilities->device_name);
 }
 
 int cla_matrix_capability(const struct clattn_capabilities *capabilities)

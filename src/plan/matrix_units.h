@@ -11,6 +11,7 @@
 enum {
     CLA_PIECE = 16,             /* rows and columns of what a matrix instruction takes */
     CLA_MATRIX_LARGEST_D = 256, /* beyond, a sub-group's results do not fit its registers */
+    CLA_PANEL = 64,             /* columns of a tile for warp groups that lie together, 128 bytes a row */
     CLA_NVIDIA_LANES = 32,      /* items of a sub-group, */
     CLA_EMULATED_LANES = 1      /* and in the emulation */
 };
@@ -27,6 +28,17 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
 /* Whether the device has tensor cores that take the problem's type. */
 clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
                                       const struct clattn_problem *problem, const char *name, struct cla_error *error);
+
+/* cla_matrix_check_problem, and whether the device multiplies by warp groups (NVIDIA's Hopper, by retargeted PTX). */
+clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *capabilities,
+                                           const struct clattn_problem *problem, const char *name,
+                                           struct cla_error *error);
+
+/* The larger of d and d_v. */
+int cla_widest(const struct clattn_problem *problem);
+
+/* The panels of CLA_PANEL columns that a tile for warp groups consists of. */
+int cla_panels(int columns);
 
 /* Ten times the compute capability, as the kernels' constant has it. */
 int cla_matrix_capability(const struct clattn_capabilities *capabilities);

@@ -89,6 +89,7 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
     info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
     info->local_bytes = choice->skeleton->local_bytes(problem, config);
     info->private_bytes = choice->skeleton->private_bytes(problem, config);
+    info->sums = choice->skeleton->sum_floats != NULL;
     if (choice->skeleton->streams)
         choice->skeleton->streams(config, info->streams);
     else

@@ -43,6 +43,10 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         if (choices[i].value < 0 || choices[i].value > 65536)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d: it is 0 (planned) or from 1 to 65536",
                             choices[i].name, choices[i].value);
+    if (problem->unordered != 0 && problem->unordered != 1)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.unordered is %d: it is 0 (dQ is always added up in the same order) or 1 (in any)",
+                        problem->unordered);
     if (problem->splits < CLATTN_SPLITS_BY_SHAPE || problem->splits > CLATTN_MAX_SPLITS)
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,

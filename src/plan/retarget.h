@@ -17,9 +17,10 @@ bool cla_retarget_wanted(const char *program);
 /* Adds to `out` the PTX for sm_90a. `size`: bytes of ptx, any terminating zeros among them. Where setmaxnreg stands
  * behind a mark, `.minnctapersm 1` is added to the kernel: else the assembler ignores that instruction.
  *
- * CLATTN_BUILD_FAILED, with the reason ("... cannot be retargeted ..."), where the PTX is not what is expected in every point that matters: a text
- * of version 8.3 or later (which knows sm_90a, and tensor maps), one .target line, for sm_90; one .entry, with .reqntid and no other
- * directive on its size; its end; marks only at the beginning of what an asm statement put in. */
+ * CLATTN_BUILD_FAILED, with the reason ("... cannot be retargeted ..."), where the PTX is not what is expected in every
+ * point that matters: a text of version 8.3 or later (which knows sm_90a, and tensor maps), one .target line, for
+ * sm_90; one .entry, with .reqntid and no other directive on its size; its end; marks only at the beginning of what an
+ * asm statement put in. */
 clattn_status cla_retarget_ptx(const char *ptx, size_t size, struct cla_text *out, struct cla_error *error);
 
 #endif

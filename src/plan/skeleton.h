@@ -35,7 +35,7 @@ struct cla_config {
         struct {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
-            int stages, kv_stages, unordered; /* backward_hopper, whose others are backward_matrix's kernels */
+            int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels */
         } backward_matrix;
     };
 };

@@ -142,7 +142,9 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     traffic->least = results + s.element * (s.rows * s.d + s.keys * (s.d + s.d_v));
 }
 
-/* delta from O and dO; dQ while K and V pass; dK and dV while Q and dO pass, with LSE and delta. */
+/* delta from O and dO; dQ while K and V pass; dK and dV while Q and dO pass, with LSE and delta. Or, where dQ is summed
+ * up meanwhile: for each tile of rows that passes fp32 sums, read (but by the first to come) and written, and read at
+ * last. */
 static void backward(const struct clattn_problem *problem, const struct clattn_plan_info *info,
                      const struct clattn_traffic_params *params, struct clattn_traffic *traffic)
 {
@@ -153,14 +155,16 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     /* An element of dQ; with keys in pieces it is an fp32 sum, read and written. */
     const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.element;
     const double delta = s.rows * (2.0 * s.element * s.d_v + FLOAT);
-    const double to_dq = s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
-                         s.rows * (statistics + gradient * s.d);
+    const double added = s.heads * rows.rows * s.d * FLOAT;
+    const double to_dq = info->sums ? 2.0 * added + s.rows * s.element * s.d
+                                    : s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
+                                          s.rows * (statistics + gradient * s.d);
     const double passed =
         s.heads * rows.rows * (s.element * (dk_dv->reads * s.d + dk_dv->reads_v * s.d_v) + statistics);
     const double kept = dk_dv->resident == 1   ? s.keys
                         : dk_dv->resident == 2 ? s.heads * (double)params->shape.n_kv
                                                : s.heads * rows.tiles * dk_dv->block;
-    traffic->keys = s.heads * keys.rows * s.element * (dq->reads * s.d + dq->reads_v * s.d_v);
+    traffic->keys = info->sums ? 0.0 : s.heads * keys.rows * s.element * (dq->reads * s.d + dq->reads_v * s.d_v);
     const double fixed = kept * s.element * both;
     traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
     traffic->keys += fixed;

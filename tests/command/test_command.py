@@ -282,6 +282,17 @@ class Plan(CommandTest):
             plans = json.loads(self.run_it("plan", "--clinfo", "-", "--json", stdin=raw.read()).stdout)
         self.assertEqual(plans[0]["device"]["type"], "CPU")
 
+    def test_sums(self):
+        """Where the kernel of dK and dV sums up dQ, the plan says so."""
+        dump = os.path.join(DUMPS, "nvidia-h200.json")
+        words = ["plan", "--clinfo", dump, "--pass", "backward", "--dtype", "fp16", "--n", "4096", "--heads", "8"]
+        cpu, gpu = [item["plan"] for item in json.loads(self.run_it(*words, "--json").stdout)]
+        self.assertEqual((cpu["skeleton"], cpu["sums"]), ("backward_cpu", False))
+        self.assertEqual((gpu["skeleton"], gpu["sums"]), ("backward_hopper", True))
+        text = self.run_it(*words).stdout
+        self.assertIn("ends the sums of %d rows" % gpu["b_r"], text)
+        self.assertIn("dQ is summed up in the workspace", text)
+
     def test_dump_needs_no_platform(self):
         nowhere = {"OCL_ICD_VENDORS": self.path("nowhere")}
         self.run_it("plan", "--clinfo", os.path.join(DUMPS, "nvidia-h200.json"), environment=nowhere)
@@ -885,6 +896,19 @@ class Verify(CommandTest):
             outcome = json.loads(self.run_it("verify", "--seed", "1", "--only", only, "--json").stdout)
             self.assertEqual((outcome["cases"], outcome["failed"], outcome["seed"]), (1, 0, 1))
         self.refused(USAGE, "verify", "--only", "100000", says=["--only 100000"])
+
+    def test_parts(self):
+        """Three parts are all of the cases, each once, and no two are of the same kernel."""
+        words = ["verify", "--seed", "3", "--skeleton", "forward_cpu", "--json"]
+        whole = json.loads(self.run_it(*words).stdout)["cases"]
+        parts = [json.loads(self.run_it(*words, "--part", "%d/3" % part).stdout) for part in (1, 2, 3)]
+        self.assertEqual(sum(part["cases"] for part in parts), whole)
+        for part in parts:
+            self.assertGreater(part["cases"], whole // 6)
+        for wrong in ("0/3", "4/3", "1", "1/3x", "a/b", "1/0"):
+            self.refused(USAGE, "verify", "--part", wrong, says=["--part '%s'" % wrong, "2/8"])
+        self.refused(USAGE, "verify", "--part", "1/2", "--only", "1", says=["one of them"])
+        self.refused(USAGE, "verify", "--part", "9999/10000", says=["--part 9999/10000"])
 
     def test_wrong_results(self):
         """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie."""

@@ -283,9 +283,12 @@ static void backward_leaves_others_to_others(void **state)
             assert_string_equal(info.skeleton, "backward_matrix");
         }
     }
-    const struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 128, .pass = CLATTN_BACKWARD};
+    struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 128, .pass = CLATTN_BACKWARD};
     assert_int_equal(plan(&without, plain, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "backward_matrix");
+    plain.unordered = 2;
+    assert_int_equal(plan(&capabilities, plain, &choice, &info), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.text, "problem.unordered is 2"));
 }
 
 int main(void)

@@ -146,6 +146,21 @@ static void keys_in_pieces_move_their_sums(void **state)
     assert_float_equal(b.standard, a.standard, 0.0);
 }
 
+/* dQ is added to by each block of keys, and read at last; K and V are read once. */
+static void sums_of_dq_move_with_each_block_of_keys(void **state)
+{
+    (void)state;
+    const struct clattn_problem problem = {.d = 64, .dtype = CLATTN_FP16, .pass = CLATTN_BACKWARD};
+    const struct clattn_traffic_params params = {.shape = {.batch = 1, .heads = 1, .n_q = 960, .n_kv = 960}};
+    struct clattn_plan_info info = plan;
+    info.sums = 1;
+    const struct clattn_traffic traffic = traffic_of(&problem, &info, &params);
+    const double elements = 960 * 64, blocks = 960 / 40, kept = elements * 2 * 2;
+    const double delta = 2 * elements * 2 + 960 * 4, passed = blocks * (2 * 2 * elements * 2 + 960 * 8); /* twice each */
+    assert_float_equal(traffic.keys, kept, 0.5);
+    assert_float_equal(traffic.flash, delta + blocks * elements * 2 * 4 + elements * 2 + passed + 2 * kept, 0.5);
+}
+
 static void a_block_mask_saves_its_share(void **state)
 {
     (void)state;
@@ -196,9 +211,13 @@ static void wrong_arguments_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_are_those_with_pairs),       cmocka_unit_test(the_papers_formulas_hold),
-        cmocka_unit_test(what_does_not_stay_is_read_again), cmocka_unit_test(a_block_mask_saves_its_share),
-        cmocka_unit_test(keys_in_pieces_move_their_sums),   cmocka_unit_test(long_sequences_are_quick_and_finite),
+        cmocka_unit_test(tiles_are_those_with_pairs),
+        cmocka_unit_test(the_papers_formulas_hold),
+        cmocka_unit_test(what_does_not_stay_is_read_again),
+        cmocka_unit_test(a_block_mask_saves_its_share),
+        cmocka_unit_test(keys_in_pieces_move_their_sums),
+        cmocka_unit_test(sums_of_dq_move_with_each_block_of_keys),
+        cmocka_unit_test(long_sequences_are_quick_and_finite),
         cmocka_unit_test(wrong_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,14 +59,14 @@ static json_t *json_steps(const struct clattn_plan_info *info)
 
 json_t *json_plan(const struct clattn_plan_info *info)
 {
-    return json_pack("{s:I, s:i, s:i, s:o, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:s, s:s}",
+    return json_pack("{s:I, s:i, s:i, s:o, s:s, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:i, s:b, s:I, s:I, s:I, s:s, s:s}",
                      "m_elements", (json_int_t)info->m_elements, "paper_b_r", info->paper_b_r, "paper_b_c",
                      info->paper_b_c, "steps", json_steps(info), "skeleton", info->skeleton, "b_r", info->b_r, "b_c",
                      info->b_c, "work_group_size", info->work_group_size, "knobs", info->knobs, "chosen_by",
                      plan_source_name(info->source), "t_r", (json_int_t)info->t_r, "t_c", (json_int_t)info->t_c,
-                     "splits", info->splits, "local_bytes", (json_int_t)info->local_bytes, "local_bytes_limit",
-                     (json_int_t)info->local_bytes_limit, "private_bytes", (json_int_t)info->private_bytes,
-                     "program_key", info->program_key, "constants", info->constants);
+                     "splits", info->splits, "sums", info->sums, "local_bytes", (json_int_t)info->local_bytes,
+                     "local_bytes_limit", (json_int_t)info->local_bytes_limit, "private_bytes",
+                     (json_int_t)info->private_bytes, "program_key", info->program_key, "constants", info->constants);
 }
 
 json_t *json_traffic(const struct clattn_traffic *traffic)

@@ -34,13 +34,17 @@ void plan_print_kernels(enum clattn_pass pass, const struct clattn_plan_info *in
 {
     for (const struct kernel *kernel = kernels[pass]; kernel->name; kernel++) {
         char held[64] = "";
+        const bool ends = info->sums && kernel->rows && !kernel->keys; /* the kernel of dQ */
         if (kernel->rows)
             snprintf(held, sizeof held, "%d rows%s", info->b_r, kernel->keys ? " x " : "");
-        printf("%s  %-12s a work-group holds %s", kernel == kernels[pass] ? "kernels  " : "         ", kernel->name,
-               held);
+        printf("%s  %-12s a work-group %s %s", kernel == kernels[pass] ? "kernels  " : "         ", kernel->name,
+               ends ? "ends the sums of" : "holds", held);
         if (kernel->keys)
             printf("%d keys", info->b_c);
-        printf(", %s pass", kernel->passing);
+        if (!ends)
+            printf(", %s pass", kernel->passing);
+        if (info->sums && kernel->keys && !kernel->rows)
+            printf(", dQ is summed up in the workspace");
         if (groups(kernel, info))
             printf("; %" PRId64 " a head", groups(kernel, info));
         putchar('\n');

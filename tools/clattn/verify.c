@@ -12,7 +12,7 @@ struct values {
     bool quick, full, unordered, quiet, json;
     int64_t seed, only;
     struct option_device device;
-    const char *skeleton;
+    const char *skeleton, *part;
 };
 
 static const struct option_spec options[] = {
@@ -20,6 +20,7 @@ static const struct option_spec options[] = {
     FLAG("full", full, "every head dimension, type, mask, score modification, length and layout: minutes"),
     INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs and combinations (default: the time)"),
     INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
+    TEXT("part", "K/N", part, "the Kth of N parts that share no kernel: for processes that divide the cases"),
     DEVICE("which to certify (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
@@ -31,13 +32,20 @@ static const struct option_spec options[] = {
 const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
-    .synopsis = "clattn verify [--quick | --full] [--seed N] [--device P:D] [--skeleton NAME] [--unordered] [--json]",
+    .synopsis = "clattn verify [--quick | --full] [--seed N] [--part K/N] [--device P:D] [--skeleton NAME]\n"
+                "[--unordered] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
         "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
         "alone and in pairs and triples drawn at random. Buffers lie between guards, outputs hold NaN before,\n"
         "inputs are compared afterwards.",
     .options = options,
+};
+
+/* Which cases are asked for: one, or those of a part of the kernels. */
+struct selection {
+    int only;        /* -1: all of the part */
+    int part, parts; /* part from 0 on */
 };
 
 struct tally {
@@ -126,6 +134,38 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+static int select_cases(const struct values *values, int count, struct selection *selection, struct failure *failure)
+{
+    int end = 0;
+    *selection = (struct selection){.only = (int)values->only, .parts = 1};
+    if (values->only >= count)
+        return fail(failure, STATUS_USAGE, "--only %" PRId64 ": the cases are numbered 0 to %d", values->only,
+                    count - 1);
+    if (!values->part)
+        return STATUS_OK;
+    if (values->only >= 0)
+        return fail(failure, STATUS_USAGE, "--only and --part: one of them");
+    if (sscanf(values->part, "%d/%d%n", &selection->part, &selection->parts, &end) != 2 || values->part[end] ||
+        selection->part < 1 || selection->part > selection->parts)
+        return fail(failure, STATUS_USAGE, "--part '%s': it is K/N, with K from 1 to N, such as 2/8", values->part);
+    selection->part--;
+    return STATUS_OK;
+}
+
+static bool is_selected(const struct selection *selection, const struct verify_list *list, int index)
+{
+    return selection->only >= 0 ? index == selection->only
+                                : list->items[index].kernel % selection->parts == selection->part;
+}
+
+static int count_selected(const struct selection *selection, const struct verify_list *list)
+{
+    int count = 0;
+    for (int i = 0; i < list->count; i++)
+        count += is_selected(selection, list, i);
+    return count;
+}
+
 static int check_all(const struct values *values, const struct session *session, const struct verify_list *list,
                      struct failure *failure)
 {
@@ -133,17 +173,21 @@ static int check_all(const struct values *values, const struct session *session,
         return fail(failure, STATUS_DEVICE, "no memory for the list of cases");
     if (!list->count)
         return fail(failure, STATUS_DEVICE, "--skeleton %s: it serves nothing on this device", values->skeleton);
-    if (values->only >= list->count)
-        return fail(failure, STATUS_USAGE, "--only %" PRId64 ": the cases are numbered 0 to %d", values->only,
-                    list->count - 1);
+    struct selection selection;
+    int status = select_cases(values, list->count, &selection, failure);
+    if (status)
+        return status;
+    const int count = count_selected(&selection, list);
+    if (!count)
+        return fail(failure, STATUS_USAGE, "--part %s: there are not so many kernels", values->part);
     struct tally tally = {.values = values, .session = session, .failures = values->json ? json_array() : NULL};
-    const bool one = values->only >= 0;
     const double start = now();
-    progress_start(&tally.progress, one ? 1 : list->count, values->quiet);
-    for (int i = one ? (int)values->only : 0; i < (one ? (int)values->only + 1 : list->count); i++)
-        check(&tally, &list->items[i], i);
+    progress_start(&tally.progress, count, values->quiet);
+    for (int i = 0; i < list->count; i++)
+        if (is_selected(&selection, list, i))
+            check(&tally, &list->items[i], i);
     progress_clear(&tally.progress);
-    const int status = print_outcome(&tally, now() - start, failure);
+    status = print_outcome(&tally, now() - start, failure);
     return status ? status : tally.failed ? STATUS_MISMATCH : STATUS_OK;
 }
 

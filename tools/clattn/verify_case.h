@@ -40,10 +40,11 @@ struct verify_case {
     bool csr;    /* a block mask is given as compressed rows */
     enum verify_layout layout;
     double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
+    int kernel;           /* a number that cases of one kernel have in common */
     const char *skeleton; /* NULL: the planner's choice */
     int b_r, b_c, work_group_size; /* with `skeleton`; 0 and NULL: planned */
     const char *knobs;
-    int splits;    /* of the keys, in a forward pass; 0: planned */
+    int splits; /* of the keys, in a forward pass; 0: planned */
     bool unordered;
     int runs;      /* how often, when bits are compared */
     int64_t chunk; /* where keys come in chunks: how many at a time */

@@ -52,6 +52,20 @@ static const double gains[] = {1.0, 3.0, 1.0, 10.0};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
+static bool is_law(const struct verify_case *item)
+{
+    return item->kind >= VERIFY_CONSTANT_V;
+}
+
+/* Whether two cases run one kernel, as far as can be told here: of two that do, this may say that they do not. */
+static bool same_kernel(const struct verify_case *a, const struct verify_case *b)
+{
+    return a->skeleton == b->skeleton && (a->kind == b->kind || (is_law(a) && is_law(b))) &&
+           a->problem.dtype == b->problem.dtype && a->problem.d == b->problem.d && a->problem.d_v == b->problem.d_v &&
+           a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
+           a->mods == b->mods && a->splits == b->splits;
+}
+
 static void add(struct verify_list *list, struct verify_case item)
 {
     if (list->count == list->capacity && !list->failed) {
@@ -63,8 +77,11 @@ static void add(struct verify_list *list, struct verify_case item)
             list->capacity = capacity;
         }
     }
-    if (!list->failed)
-        list->items[list->count++] = item;
+    if (list->failed)
+        return;
+    const struct verify_case *last = list->count ? &list->items[list->count - 1] : NULL;
+    item.kernel = !last ? 0 : last->kernel + !same_kernel(last, &item);
+    list->items[list->count++] = item;
 }
 
 /* The float64 reference is the slow part: long sequences come with one head and moderate d. */
