@@ -193,8 +193,12 @@ CLATTN_INLINE void differentiate_panel(const arrays *a, int panel, int lane, int
 #if LANES_ARE_KEYS
 #if CLATTN_DROPOUT
             const int key = lane + r * W, block_first = lane - panel * PANEL;
-            kept = (uvec)(a->kept[t * KEPT_WORDS + (key >> 5) - (block_first >> 5)]) &
-                   ((uvec)(1u) << as_uvec(lanes & (ivec)(31)));
+            const int words = t * KEPT_WORDS - (block_first >> 5);
+            kept = (uvec)(a->kept[words + (key >> 5)]);
+#if CLATTN_STATE /* with chunks a vector may begin in one 32 and end in the next */
+            kept = select(kept, (uvec)(a->kept[words + ((key + W - 1) >> 5)]), (lanes >> 5) != (ivec)(key >> 5));
+#endif
+            kept &= (uvec)(1u) << as_uvec(lanes & (ivec)(31));
 #endif
             differentiate(a->s + t * RV + r, a->dp + t * RV + r, other, lanes, (vec)(a->lse[t]), (vec)(a->delta[t]),
                           kept, scale, some, view);

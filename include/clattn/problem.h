@@ -108,7 +108,8 @@ struct clattn_problem {
      * alone, else 0 or 1.
      *
      *     0                       into as many as the model takes for the shape of each call, if at the expected sizes,
-     *                             which must all be known, that is more than one; else never
+     *                             which must all be known, that is more than one; else, and with CLATTN_WINDOW
+     *                             (whose width is a call's), never
      *     CLATTN_SPLITS_BY_SHAPE  the same, whatever is expected: both kernels are compiled
      *     1                       never
      *     2 to CLATTN_MAX_SPLITS  into so many, in every call

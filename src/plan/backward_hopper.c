@@ -206,6 +206,7 @@ const struct cla_skeleton cla_backward_hopper = {
     .files = files,
     .entries = entries,
     .forms = forms,
+    .declines = true,
     .tile_element_bytes = 2,
     .retargeted = true,
     .stays = true,

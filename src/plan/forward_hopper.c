@@ -297,6 +297,7 @@ const struct cla_skeleton cla_forward_hopper = {
     .name = name,
     .files = files,
     .entries = entries,
+    .declines = true,
     .tile_element_bytes = 2,
     .retargeted = true,
     .stays = true,

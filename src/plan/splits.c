@@ -33,7 +33,9 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
     if (rule.splits)
         return rule;
-    const bool known = problem->expected_heads && problem->expected_n_q && problem->expected_n_kv;
+    /* How wide a window is no plan knows: its rows may see no more than a tile. */
+    const bool known = problem->expected_heads && problem->expected_n_q && problem->expected_n_kv &&
+                       !(problem->features & CLATTN_WINDOW);
     rule.splits = CLATTN_SPLITS_BY_SHAPE;
     if (!known || cla_splits_of(&rule, problem->expected_heads, problem->expected_n_q, problem->expected_n_kv) == 1)
         rule.splits = 1;

@@ -84,9 +84,10 @@ class Tune(unittest.TestCase):
         self.assertNotEqual(plan["plan"]["chosen_by"], "the tuning file")
         # What is measured before is not measured again.
         again, = json.loads(self.run_it("tune", *SMALL, "--budget", 6, "--json", "--resume")[0])
-        states = {json.dumps([c["skeleton"], c["b_r"], c["b_c"], c["knobs"]]): c["state"] for c in again["candidates"]}
+        name = lambda c: tuple(c[key] for key in ("skeleton", "b_r", "b_c", "work_group_size", "knobs"))
+        states = {name(c): c["state"] for c in again["candidates"]}
         for c in tried:
-            self.assertEqual(states[json.dumps([c["skeleton"], c["b_r"], c["b_c"], c["knobs"]])], c["state"])
+            self.assertEqual(states[name(c)], c["state"])
         self.assertGreaterEqual(len(self.records()), len(records))
 
     def test_an_interrupt_keeps_what_was_found(self):

@@ -92,6 +92,23 @@ static void equal_chunks_give_equal_bits(void **state)
     backward_arrays_free(&again);
 }
 
+/* A chunk may begin with an odd key, between two that draw from one word of random numbers. */
+static void dropout_does_not_see_chunks(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        struct forward_case forward = ordinary(CLATTN_DROPOUT);
+        forward.problem.d = forward.problem.d_v = 32;
+        forward.problem.dtype = CLATTN_FP16;
+        struct clattn_problem problem = forward.problem;
+        problem.skeleton = forward.problem.skeleton = (*skeleton)->name;
+        problem.pass = CLATTN_BACKWARD_ACCUMULATE;
+        failures += test_serves(&device, &problem) && !backward_check(&device, &forward, BACKWARD_ALL);
+    }
+    assert_int_equal(failures, 0);
+}
+
 /* On both levels: one key a chunk, a chunk larger than what there is, no keys, no rows. */
 static void edges(void **state)
 {
@@ -117,9 +134,12 @@ static void edges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chunks_are_the_whole), cmocka_unit_test(with_features),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chunks_are_the_whole),
+                                       cmocka_unit_test(with_features),
                                        cmocka_unit_test(packed_sequences),
-                                       cmocka_unit_test(equal_chunks_give_equal_bits), cmocka_unit_test(edges)};
+                                       cmocka_unit_test(equal_chunks_give_equal_bits),
+                                       cmocka_unit_test(dropout_does_not_see_chunks),
+                                       cmocka_unit_test(edges)};
     test_device_open(&device);
     chance.state = case_seed();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static const char kernel_text[] =
     "    const clattn_matrix_results to = clattn_matrix_locate(o, 0, 0, 0, p, 0, 0, 0);\n"
     "    clattn_matrix_operands in = {q, k, v, p.q.row, p.q.column, p.k.row, p.k.column, p.v.row, p.v.column};\n"
     "    for (int row = 0; row < p.n_q; row += 16) {\n"
-    "        const int end = (clattn_key_end(min(row + 16, p.n_q) - 1, &view) + 15) / 16 * 16;\n"
+    "        const int end = clattn_key_end(min(row + 16, p.n_q) - 1, &view);\n"
     "        clattn_matrix_repair(in, to, row, 0, end, 0, p, &view);\n"
     "    }\n"
     "}\n";
@@ -218,10 +218,11 @@ static int second_split(int row)
     return (tiles + 1) / 2 * TILE;
 }
 
+/* That of its last tile, which is multiplied whole: hidden keys at its end spoil rows, too. */
 static int block_end(int row)
 {
-    const int end = row / TILE * TILE + TILE;
-    return (end < N_Q ? end : N_Q) + SHIFT;
+    const int rows = row / TILE * TILE + TILE, end = (rows < N_Q ? rows : N_Q) + SHIFT;
+    return (end + TILE - 1) / TILE * TILE;
 }
 
 /* The second split's rows come behind the first's in m, l and O. */

@@ -61,8 +61,7 @@ static bool matrix;
 
 static bool watched(const struct cla_skeleton *skeleton)
 {
-    const bool portable = !strstr(skeleton->name, "_matrix") && !strstr(skeleton->name, "_hopper");
-    return matrix ? strstr(skeleton->name, "_emulated") != NULL : portable;
+    return matrix ? skeleton->emulated : !skeleton->declines;
 }
 
 /* A matrix skeleton multiplies 16-bit elements, and costs the interpreter half a minute where others take a second: one

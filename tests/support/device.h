@@ -19,8 +19,9 @@ struct test_device {
 void test_device_open(struct test_device *device);
 void test_device_close(struct test_device *device);
 
-/* The skeletons of the forward pass to test, and those of the backward pass, ended by NULL: all of them, or the one
- * that CLATTN_TEST_SKELETON names; the other direction's stay whole then. */
+/* The skeletons of the forward pass to test on the device that was opened, and those of the backward pass, ended by
+ * NULL: all of them (but for emulations where it is no CPU), or the one that CLATTN_TEST_SKELETON names; the other
+ * direction's stay whole then. */
 const struct cla_skeleton *const *test_skeletons(void);
 const struct cla_skeleton *const *test_backward_skeletons(void);
 
@@ -29,8 +30,8 @@ const struct cla_skeleton *const *test_backward_skeletons(void);
  * and more; one that is made for CPUs costs a GPU as much, and a hundred gigabytes of private memory. */
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
 
-/* Whether the skeleton that `problem` names serves it on the device. Only those of matrix units may decline: a type, a
- * large d, a device without them. */
+/* Whether the skeleton that `problem` names serves it on the device. Those of matrix units may decline: a type, a large
+ * d, a device without them. */
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem);
 
 /* True for a status of success; else says what failed and why. */

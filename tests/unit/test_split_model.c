@@ -86,6 +86,10 @@ static void who_may_split(void **state)
     struct cla_split_rule rule = rule_for(problem);
     assert_int_equal(rule.splits, CLATTN_SPLITS_BY_SHAPE);
     assert_int_equal(rule.slots, 264);
+    problem.features = CLATTN_WINDOW;
+    rule = rule_for(problem);
+    assert_false(cla_may_split(&rule));
+    problem.features = 0;
     problem.expected_heads = 0;
     rule = rule_for(problem);
     assert_false(cla_may_split(&rule));

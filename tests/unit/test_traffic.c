@@ -156,7 +156,8 @@ static void sums_of_dq_move_with_each_block_of_keys(void **state)
     info.sums = 1;
     const struct clattn_traffic traffic = traffic_of(&problem, &info, &params);
     const double elements = 960 * 64, blocks = 960 / 40, kept = elements * 2 * 2;
-    const double delta = 2 * elements * 2 + 960 * 4, passed = blocks * (2 * 2 * elements * 2 + 960 * 8); /* twice each */
+    const double delta = 2 * elements * 2 + 960 * 4,
+                 passed = blocks * (2 * 2 * elements * 2 + 960 * 8); /* twice each */
     assert_float_equal(traffic.keys, kept, 0.5);
     assert_float_equal(traffic.flash, delta + blocks * elements * 2 * 4 + elements * 2 + passed + 2 * kept, 0.5);
 }
