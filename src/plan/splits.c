@@ -30,15 +30,15 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .b_c = config->b_c,
                                   .causal = problem->causal,
                                   .stays = skeleton->stays,
+                                  .windowed = problem->features & CLATTN_WINDOW,
                                   .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
     if (rule.splits)
         return rule;
-    /* How wide a window is no plan knows: its rows may see no more than a tile. */
-    const bool known = problem->expected_heads && problem->expected_n_q && problem->expected_n_kv &&
-                       !(problem->features & CLATTN_WINDOW);
-    rule.splits = CLATTN_SPLITS_BY_SHAPE;
-    if (!known || cla_splits_of(&rule, problem->expected_heads, problem->expected_n_q, problem->expected_n_kv) == 1)
-        rule.splits = 1;
+    const struct clattn_shape expected = {.batch = 1,
+                                          .heads = problem->expected_heads,
+                                          .n_q = problem->expected_n_q,
+                                          .n_kv = problem->expected_n_kv};
+    rule.splits = cla_would_split(&rule, &expected) ? CLATTN_SPLITS_BY_SHAPE : 1;
     return rule;
 }
 
@@ -114,5 +114,5 @@ bool cla_would_split(const struct cla_split_rule *rule, const struct clattn_shap
 {
     struct cla_split_rule by_shape = *rule;
     by_shape.splits = CLATTN_SPLITS_BY_SHAPE;
-    return cla_splits_of(&by_shape, shape->batch * shape->heads, shape->n_q, shape->n_kv) > 1;
+    return !rule->windowed && cla_splits_of(&by_shape, shape->batch * shape->heads, shape->n_q, shape->n_kv) > 1;
 }

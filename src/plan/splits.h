@@ -11,6 +11,7 @@ struct cla_split_rule {
     int64_t b_r, b_c;          /* of the configuration */
     enum clattn_causal causal; /* of the problem */
     bool stays;                /* causal blocks go in pairs, the longest with the shortest */
+    bool windowed;             /* rows may see no more than a tile, however many keys there are */
     int splits;                /* as in the problem: CLATTN_SPLITS_BY_SHAPE, or how many in every call */
 };
 
@@ -30,8 +31,8 @@ static inline bool cla_must_split(const struct cla_split_rule *rule)
 /* The splits of a call; 1: none. `heads`: of all batch elements. */
 int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv);
 
-/* Whether a call of the shape (resolved: its sizes are below 2^31) would be split by its shape, whatever the rule says.
- */
+/* Whether a call of the shape (resolved: its sizes are below 2^31) would be split where the problem leaves it to the
+ * library and its shape is known. */
 bool cla_would_split(const struct cla_split_rule *rule, const struct clattn_shape *shape);
 
 /* The model: what so many splits take, in keys that a block of rows meets. */
