@@ -29,7 +29,8 @@ CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *c
  * its kernels, and the context its own. It may block meanwhile.
  *
  * CLBlast lets go of its kernels as soon as they are enqueued. OpenCL allows that, but NVIDIA's driver (580.159)
- * crashes when such a kernel's command was held back by a user event: there, complete the user event before the call.
+ * crashes when such a kernel's command was held back: by a user event, which is to be completed before the call there,
+ * or by other commands on an out-of-order queue, which is CLATTN_INVALID_ARGUMENT there.
  *
  * Threads: any. Calls take turns, through the whole process, since CLBlast 1.5 is not safe otherwise. */
 CLATTN_API clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,

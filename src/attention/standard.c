@@ -224,6 +224,20 @@ static clattn_status resolve(const struct clattn_problem *problem, struct clattn
     return CLATTN_SUCCESS;
 }
 
+/* NVIDIA's driver crashes with CLBlast's kernels on an out-of-order queue: see standard.h. */
+static clattn_status check_order(const struct clattn_context *context, cl_command_queue queue, struct cla_error *error)
+{
+    cl_command_queue_properties properties = 0;
+    if (!context->capabilities.nv_compute_capability)
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_cl_queue_properties(queue, &properties, error);
+    if (status || !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
+        return status;
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "queue executes its commands out of order: NVIDIA's driver crashes when CLBlast uses such a queue: "
+                    "take an in-order queue for standard attention");
+}
+
 static clattn_status check_and_enqueue(struct clattn_context *context, const struct clattn_problem *problem,
                                        cl_command_queue queue, const struct clattn_forward_args *args,
                                        cl_uint wait_count, const cl_event *wait_list, cl_event *event,
@@ -243,6 +257,8 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
         status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
         status = cla_check_queue(queue, context->context, context->device, error);
+    if (!status)
+        status = check_order(context, queue, error);
     if (!status)
         status = cla_check_buffers(&forward, error);
     if (!status)

@@ -132,6 +132,13 @@ clattn_status cla_cl_queue_context(cl_command_queue queue, cl_context *context, 
     return CLATTN_SUCCESS;
 }
 
+clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_properties *properties,
+                                      struct cla_error *error)
+{
+    return check(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof *properties, properties, NULL),
+                 "clGetCommandQueueInfo", error);
+}
+
 clattn_status cla_cl_buffer_size(cl_mem buffer, size_t *bytes, struct cla_error *error)
 {
     size_t size = 0;

@@ -27,6 +27,8 @@ clattn_status cla_cl_buffer_size(cl_mem buffer, size_t *bytes, struct cla_error 
 /* Reference counts. */
 clattn_status cla_cl_retain_context(cl_context context, struct cla_error *error);
 clattn_status cla_cl_retain_device(cl_device_id device, struct cla_error *error);
+clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_properties *properties,
+                                      struct cla_error *error);
 clattn_status cla_cl_retain_queue(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_retain_program(cl_program program, struct cla_error *error);
 void cla_cl_release_context(cl_context context); /* each accepts NULL; what a release answers changes nothing */
