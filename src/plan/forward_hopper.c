@@ -2,9 +2,11 @@
  *
  * The planner's side of cl/forward_hopper.cl: what a configuration costs, and which one to take. The figures are in
  * tests/data/measured/h200-forward-hopper-notes.md. */
+#include "plan/checked.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/splits.h"
 #include <stddef.h>
 
 enum {
@@ -143,6 +145,43 @@ static bool shrink(const struct clattn_problem *problem, struct cla_config *conf
     return true;
 }
 
+/* For 16 x 16 scores, in products of 16 x 16 pieces by forward_matrix's measure: a product takes 617 / 969 as long, and
+ * exponentials hide behind the other consumers' products. Then what a tile costs whatever the rows that share it, and
+ * what whatever its keys: 96 of them were slower than 128, and 176 no faster; without turns three consumers were 0.86
+ * times as fast. Q's operands come from local memory with each product: below 64 keys they take longer than it. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
+    const double operands = config->b_c < WARP_GROUP_ROWS ? (WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
+    const double products = 617.0 / 969 * (d * operands + d_v);
+    const double weights = 8.0 / consumers(config), waits = (config->hopper.turns ? 128.0 : 320.0) / config->b_c;
+    return products + weights + 16 * products / config->b_r + waits;
+}
+
+/* What a call of the expected sizes takes, by the models of a tile and of the grid. */
+static double expected_time(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            const struct cla_config *config)
+{
+    const struct cla_split_rule rule = cla_split_rule(capabilities, problem, &cla_forward_hopper, config);
+    const int64_t heads = problem->expected_heads, n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
+    const int splits = cla_splits_of(&rule, heads, n_q, n_kv);
+    return cla_split_cost(&rule, heads, n_q, n_kv, splits) * config->b_r * estimate(problem, config);
+}
+
+/* Where blocks of rows are few, smaller ones may share out better what they do more slowly. */
+static void suit_grid(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
+        return;
+    struct cla_config smaller = *config;
+    if (!drop_consumer(problem, &smaller))
+        return;
+    complete(&smaller);
+    if (expected_time(capabilities, problem, &smaller) < 0.95 * expected_time(capabilities, problem, config))
+        *config = smaller;
+}
+
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
@@ -158,20 +197,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
         if (!shrink(problem, config))
             return false;
     complete(config);
+    suit_grid(capabilities, problem, config);
     return true;
-}
-
-/* For 16 x 16 scores, in products of 16 x 16 pieces by forward_matrix's measure: a product takes 617 / 969 as long, and
- * exponentials hide behind the other consumers' products. Then what a tile costs whatever the rows that share it, and
- * what whatever its keys: 96 of them were slower than 128, and 176 no faster; without turns three consumers were 0.86
- * times as fast. Q's operands come from local memory with each product: below 64 keys they take longer than it. */
-static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
-    const double operands = config->b_c < WARP_GROUP_ROWS ? (WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
-    const double products = 617.0 / 969 * (d * operands + d_v);
-    const double weights = 8.0 / consumers(config), waits = (config->hopper.turns ? 128.0 : 320.0) / config->b_c;
-    return products + weights + 16 * products / config->b_r + waits;
 }
 
 static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -182,6 +209,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "stay, one to a compute unit",
                   consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS, config->b_c,
                   config->hopper.turns ? " and take turns" : "");
+    if (problem->expected_heads && problem->expected_n_q)
+        cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
+                      (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
+                      (unsigned)capabilities->compute_units);
     cla_plan_step(info, "local memory", config->b_r, config->b_c, "Q in %d place%s, K and V in %d: %llu of %llu bytes",
                   config->hopper.q_stages, config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
                   (unsigned long long)local_bytes(problem, config),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/tuned.h"
+#include "plan/checked.h"
 
 static bool look_up(const struct clattn_tuning_record *key, const struct cla_tuning_db *user,
                     cla_kernels_function kernels, struct clattn_tuning_record *found, enum clattn_plan_source *source)
@@ -13,6 +14,19 @@ static bool look_up(const struct clattn_tuning_record *key, const struct cla_tun
     if (record)
         *found = *record;
     return record != NULL;
+}
+
+/* The built-in table was measured with as many blocks of rows as keep a device busy whatever their size, which is then
+ * a matter of speed alone. Where work-groups stay and there are but a few for each, their number decides. */
+static bool is_too_small(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                         const struct clattn_tuning_record *record)
+{
+    enum { BLOCKS_A_UNIT = 8 };
+    const struct cla_skeleton *skeleton = cla_skeleton_find(record->skeleton);
+    if (!skeleton || !skeleton->stays || !problem->expected_heads || !problem->expected_n_q || !record->b_r)
+        return false;
+    return (double)cla_ceil_div(problem->expected_n_q, record->b_r) * (double)problem->expected_heads <
+           (double)BLOCKS_A_UNIT * capabilities->compute_units;
 }
 
 static const char *source_name(enum clattn_plan_source source)
@@ -41,7 +55,8 @@ clattn_status cla_plan_tuned(const struct clattn_capabilities *capabilities, con
     struct clattn_tuning_record key, record;
     enum clattn_plan_source source;
     if (cla_plan_is_forced(problem) || !cla_tuning_key(capabilities, problem, &key) ||
-        !look_up(&key, user, kernels, &record, &source))
+        !look_up(&key, user, kernels, &record, &source) ||
+        (source == CLATTN_PLAN_BUILT_IN && is_too_small(capabilities, problem, &record)))
         return cla_plan(capabilities, problem, choice, info, error);
     struct cla_error refusal;
     if (!plan_record(capabilities, problem, &record, choice, info, &refusal)) {

@@ -282,6 +282,20 @@ class Plan(CommandTest):
             plans = json.loads(self.run_it("plan", "--clinfo", "-", "--json", stdin=raw.read()).stdout)
         self.assertEqual(plans[0]["device"]["type"], "CPU")
 
+    def test_small_grids(self):
+        """Few blocks of rows are planned by their number, and not by what was measured with many."""
+        words = ["plan", "--clinfo", os.path.join(DUMPS, "nvidia-h200.json"), "--dtype", "fp16", "--n", "16384", "--json"]
+
+        def plan(*more):
+            made = json.loads(self.run_it(*words, *more).stdout)[1]["plan"]
+            return made["skeleton"], made["b_r"], made["splits"], made["chosen_by"]
+        few, many = ["--heads", "4"], ["--heads", "32"]
+        self.assertEqual(plan("--d", "64", "--causal", *many), ("forward_hopper", 192, 1, "the built-in table"))
+        self.assertEqual(plan("--d", "64", "--causal", *few), ("forward_hopper", 128, 1, "the model"))
+        self.assertEqual(plan("--d", "64", *few), ("forward_hopper", 192, 1, "the model"))
+        self.assertEqual(plan("--d", "128", *many)[3], "the built-in table")
+        self.assertEqual(plan("--d", "128", *few), ("forward_hopper", 128, 1, "the model"))
+
     def test_sums(self):
         """Where the kernel of dK and dV sums up dQ, the plan says so."""
         dump = os.path.join(DUMPS, "nvidia-h200.json")
