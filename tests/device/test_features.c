@@ -176,11 +176,6 @@ static void errors_have_the_users_line(void **state)
 
 int main(int argc, char **argv)
 {
-    skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
-    if (!skeleton) {
-        fprintf(stderr, "usage: test_features SKELETON\n");
-        return 2;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_feature_alone),
         cmocka_unit_test(pairs),
@@ -191,13 +186,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(csr_is_dense),
         cmocka_unit_test(errors_have_the_users_line),
     };
-    test_device_open(&device);
-    const struct clattn_problem common = {.dtype = CLATTN_FP16, .d = 64, .skeleton = skeleton->name};
-    if (!test_serves(&device, &common)) {
-        fprintf(stderr, "skipped: %s is not for this device\n", skeleton->name);
-        test_device_close(&device);
-        return 77; /* Meson's "skipped" */
-    }
+    skeleton = test_device_open_for(&device, argc, argv);
     chance.state = case_seed();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

@@ -104,21 +104,10 @@ static void bf16_is_right(void **state)
 
 int main(int argc, char **argv)
 {
-    skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
-    if (!skeleton) {
-        fprintf(stderr, "usage: test_forward SKELETON [quick]\n");
-        return 2;
-    }
     quick = argc > 2 && strcmp(argv[2], "quick") == 0;
     const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right), cmocka_unit_test(fp16_is_right),
                                        cmocka_unit_test(bf16_is_right)};
-    test_device_open(&device);
-    const struct clattn_problem common = {.dtype = CLATTN_FP16, .d = 64, .skeleton = skeleton->name};
-    if (!test_serves(&device, &common)) {
-        fprintf(stderr, "skipped: %s is not for this device\n", skeleton->name);
-        test_device_close(&device);
-        return 77; /* Meson's "skipped" */
-    }
+    skeleton = test_device_open_for(&device, argc, argv);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
     return failures;

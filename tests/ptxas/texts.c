@@ -10,39 +10,14 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/retarget.h"
+#include "support/nvidia.h"
 #include <stdio.h>
 #include <string.h>
 
 static const struct {
     const char *name;
-    uint32_t compute_capability, registers, compute_units;
-} devices[] = {{"75", 705, 65536, 40},
-               {"80", 800, 65536, 108},
-               {"86", 806, 65536, 84},
-               {"89", 809, 65536, 128},
-               {"90", 900, 65536, 132}};
-
-static struct clattn_capabilities device_of(size_t n)
-{
-    struct clattn_capabilities capabilities = {.vendor_id = 0x10de,
-                                               .type = CLATTN_DEVICE_GPU,
-                                               .available = true,
-                                               .compiler_available = true,
-                                               .address_bits = 64,
-                                               .compute_units = devices[n].compute_units,
-                                               .max_work_group_size = 1024,
-                                               .max_work_item_size = 1024,
-                                               .preferred_work_group_multiple = 32,
-                                               .native_vector_width_float = 1,
-                                               .local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL,
-                                               .local_memory_bytes = 48 << 10,
-                                               .nv_compute_capability = devices[n].compute_capability,
-                                               .nv_registers_per_group = devices[n].registers};
-    strcpy(capabilities.device_name, "NVIDIA");
-    strcpy(capabilities.extensions, "cl_nv_device_attribute_query");
-    clattn_capabilities_apply_known(&capabilities);
-    return capabilities;
-}
+    uint32_t compute_capability, compute_units;
+} devices[] = {{"75", 705, 40}, {"80", 800, 108}, {"86", 806, 84}, {"89", 809, 128}, {"90", 900, 132}};
 
 static int complain(const char *what, const struct cla_error *error)
 {
@@ -90,7 +65,8 @@ static int write_entry(const char *directory, const char *device, const struct c
 
 static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
 {
-    const struct clattn_capabilities capabilities = device_of(n);
+    const struct clattn_capabilities capabilities =
+        test_nvidia(devices[n].compute_capability, devices[n].compute_units);
     struct clattn_problem resolved;
     struct clattn_plan_info info;
     struct cla_choice choice;

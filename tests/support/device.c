@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FAILED = 1, SKIPPED = 77, MOST = 16 };
+enum { FAILED = 1, USAGE = 2, SKIPPED = 77, MOST = 16 };
 
 static bool is_cpu; /* the device that was opened last */
 
@@ -53,6 +53,23 @@ void test_device_open(struct test_device *device)
     open_context(device);
     is_cpu = clattn_context_capabilities(device->clattn)->type == CLATTN_DEVICE_CPU;
     fprintf(stderr, "device under test: %s\n", clattn_context_capabilities(device->clattn)->device_name);
+}
+
+const struct cla_skeleton *test_device_open_for(struct test_device *device, int argc, char **argv)
+{
+    const struct cla_skeleton *skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
+    if (!skeleton)
+        leave(USAGE, "the first argument must name a skeleton");
+    test_device_open(device);
+    const struct clattn_problem common = {.dtype = CLATTN_FP16,
+                                          .d = 64,
+                                          .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
+                                          .skeleton = skeleton->name};
+    if (!test_serves(device, &common)) {
+        test_device_close(device);
+        leave(SKIPPED, "skipped: the skeleton is not for this device");
+    }
+    return skeleton;
 }
 
 void test_device_close(struct test_device *device)

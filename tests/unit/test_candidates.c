@@ -4,6 +4,7 @@
 #include "plan/candidates.h"
 #include "plan/knobs.h"
 #include "plan/problem.h"
+#include "support/nvidia.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,16 +26,6 @@ static struct clattn_capabilities device(bool gpu, uint64_t local, uint64_t item
                                         .local_memory_type =
                                             gpu ? CLATTN_LOCAL_MEMORY_LOCAL : CLATTN_LOCAL_MEMORY_GLOBAL,
                                         .local_memory_bytes = local};
-}
-
-static struct clattn_capabilities tensor_cores(void)
-{
-    struct clattn_capabilities capabilities = device(true, 48 << 10, 1024);
-    strcpy(capabilities.extensions, "cl_nv_device_attribute_query");
-    capabilities.nv_compute_capability = 900;
-    capabilities.nv_registers_per_group = 65536;
-    clattn_capabilities_apply_known(&capabilities);
-    return capabilities;
 }
 
 static void check_entry(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -85,7 +76,7 @@ static void lists_are_whole_on_every_device(void **state)
     (void)state;
     const struct clattn_capabilities devices[] = {device(false, 1 << 20, 4096), device(true, 48 << 10, 1024),
                                                   device(true, 4 << 10, 64), device(true, 32 << 10, 256),
-                                                  tensor_cores()};
+                                                  test_nvidia(900, 132)};
     static const int dimensions[] = {40, 64, 128, 256};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++)
@@ -109,7 +100,7 @@ static void what_leads_a_list_is_worth_a_measurement(void **state)
     (void)state;
     enum { FIRST = 20, WORDS = 255 };
     static struct clattn_plan_info infos[CAPACITY];
-    struct clattn_capabilities capabilities = tensor_cores();
+    struct clattn_capabilities capabilities = test_nvidia(900, 132);
     for (int wgmma = 0; wgmma < 2; wgmma++)
         for (int d = 64; d <= 128; d += 64)
             for (int pass = CLATTN_FORWARD; pass <= (wgmma ? CLATTN_FORWARD : CLATTN_BACKWARD); pass++) {
@@ -162,7 +153,7 @@ static void knobs_from_outside_are_checked(void **state)
     (void)state;
     static const int values[] = {0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 48, 64, 100, 128, 256, 512};
     const struct clattn_capabilities devices[] = {device(false, 1 << 20, 4096), device(true, 48 << 10, 1024),
-                                                  tensor_cores()};
+                                                  test_nvidia(900, 132)};
     int planned = 0, refused = 0;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)

@@ -4,6 +4,7 @@
  * refuses. */
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "support/nvidia.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,24 +16,7 @@ static struct cla_error error;
 
 static struct clattn_capabilities hopper(void)
 {
-    struct clattn_capabilities capabilities = {.vendor_id = 0x10de,
-                                               .type = CLATTN_DEVICE_GPU,
-                                               .available = true,
-                                               .compiler_available = true,
-                                               .address_bits = 64,
-                                               .compute_units = 132,
-                                               .max_work_group_size = 1024,
-                                               .max_work_item_size = 1024,
-                                               .preferred_work_group_multiple = 32,
-                                               .native_vector_width_float = 1,
-                                               .local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL,
-                                               .local_memory_bytes = 48 << 10,
-                                               .nv_compute_capability = 900,
-                                               .nv_registers_per_group = 65536};
-    strcpy(capabilities.device_name, "NVIDIA H200");
-    strcpy(capabilities.extensions, "cl_khr_fp64 cl_nv_device_attribute_query");
-    clattn_capabilities_apply_known(&capabilities);
-    return capabilities;
+    return test_nvidia(900, 132);
 }
 
 static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,

@@ -3,6 +3,7 @@
  * The planner over thousands of made-up devices: what it promises must hold on every one. */
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "support/nvidia.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -32,15 +33,11 @@ static struct clattn_capabilities device(enum clattn_device_type type, uint64_t 
     return capabilities;
 }
 
-/* As NVIDIA's driver describes a GPU: its local memory is known by its compute capability (100 * major + minor). */
+/* Without what unit/test_plan_hopper.c is about. */
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
-    struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, 48 << 10, 1024);
-    strcpy(capabilities.extensions, "cl_khr_fp64 cl_nv_device_attribute_query cl_nv_copy_opts");
-    capabilities.nv_compute_capability = compute_capability;
-    capabilities.nv_registers_per_group = 65536;
-    clattn_capabilities_apply_known(&capabilities);
-    capabilities.nv_wgmma = false; /* unit/test_plan_hopper.c is about what does */
+    struct clattn_capabilities capabilities = test_nvidia(compute_capability, 132);
+    capabilities.nv_wgmma = false;
     return capabilities;
 }
 
