@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The same plan on the same device gives the same bits, run after run: a race shows itself here first. */
+#include "support/backward.h"
 #include "support/compare.h"
 #include "support/unit.h"
 #include <stdio.h>
@@ -65,10 +66,52 @@ static void odd_sizes(void **state)
     assert_int_equal(failures_of(forward), 0);
 }
 
+static bool same_gradients_every_time(const struct forward_case *forward, int runs)
+{
+    struct backward_arrays first, again;
+    struct clattn_problem problem = forward->problem;
+    clattn_plan *plan = NULL;
+    if (!backward_arrays_make(forward, &first) || !backward_arrays_make(forward, &again))
+        return false;
+    problem.pass = CLATTN_BACKWARD;
+    bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create") &&
+                backward_run(&device, plan, forward, BACKWARD_ALL, &first) &&
+                backward_judge(forward, BACKWARD_ALL, &first);
+    for (int i = 1; i < runs && same; i++)
+        same = backward_run(&device, plan, forward, BACKWARD_ALL, &again) &&
+               backward_same(forward, BACKWARD_ALL, &first, &again);
+    clattn_plan_destroy(&plan);
+    backward_arrays_free(&first);
+    backward_arrays_free(&again);
+    return same;
+}
+
+/* Several blocks of keys add to the dQ of each row, and many heads at a time where that is what a device is for. */
+static void gradients(void **state)
+{
+    (void)state;
+    const bool cpu = clattn_context_capabilities(device.clattn)->type == CLATTN_DEVICE_CPU;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        const struct forward_case forward = {
+            .problem = {.dtype = CLATTN_FP16,
+                        .d = 64,
+                        .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                        .skeleton = (*skeleton)->name},
+            .shape = {.batch = cpu ? 2 : 60, .heads = 2, .kv_heads = 1, .n_q = 130, .n_kv = 300},
+            .seed = 4};
+        struct clattn_problem problem = forward.problem;
+        problem.pass = CLATTN_BACKWARD;
+        if (test_takes(&device, *skeleton, 1, 2) && test_serves(&device, &problem))
+            failures += !same_gradients_every_time(&forward, RUNS);
+    }
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_small_heads), cmocka_unit_test(few_longer_heads),
-                                       cmocka_unit_test(odd_sizes)};
+                                       cmocka_unit_test(odd_sizes), cmocka_unit_test(gradients)};
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

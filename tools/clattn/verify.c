@@ -33,7 +33,7 @@ const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
     .synopsis = "clattn verify [--quick | --full] [--seed N] [--part K/N] [--device P:D] [--skeleton NAME]\n"
-                "[--unordered] [--json]",
+                "              [--unordered] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
         "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
@@ -145,7 +145,7 @@ static int select_cases(const struct values *values, int count, struct selection
         return STATUS_OK;
     if (values->only >= 0)
         return fail(failure, STATUS_USAGE, "--only and --part: one of them");
-    if (sscanf(values->part, "%d/%d%n", &selection->part, &selection->parts, &end) != 2 || values->part[end] ||
+    if (sscanf(values->part, "%9d/%9d%n", &selection->part, &selection->parts, &end) != 2 || values->part[end] ||
         selection->part < 1 || selection->part > selection->parts)
         return fail(failure, STATUS_USAGE, "--part '%s': it is K/N, with K from 1 to N, such as 2/8", values->part);
     selection->part--;
