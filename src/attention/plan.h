@@ -21,8 +21,7 @@ struct clattn_plan {
     unsigned features;             /* cla_problem_features, which counts the texts in */
     struct clattn_plan_info info;
     struct cla_split_rule split_rule; /* forward passes */
-    size_t
-        most_groups; /* more work-groups of a kernel that stays need not be launched; 0: as many as there are blocks */
+    size_t most_groups; /* no more need be launched of a kernel that stays; 0: as many as there are blocks */
     int work_group_sizes[CLA_MOST_KERNELS];
     int64_t sum_floats; /* see struct cla_skeleton; 0: no sums */
     struct cla_plan_kernels *kernels;

@@ -65,7 +65,7 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
                                           .d = 64,
                                           .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
                                           .skeleton = skeleton->name};
-    if (!test_serves(device, &common)) {
+    if ((skeleton->emulated && !is_cpu) || !test_serves(device, &common)) {
         test_device_close(device);
         leave(SKIPPED, "skipped: the skeleton is not for this device");
     }

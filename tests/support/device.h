@@ -20,7 +20,7 @@ void test_device_open(struct test_device *device);
 void test_device_close(struct test_device *device);
 
 /* The same for a program that tests the skeleton its first argument names: it ends with 2 where that names none, and
- * with 77 where the device is none for it. */
+ * with 77 where the device is none for it, as none but a CPU is for an emulation. */
 const struct cla_skeleton *test_device_open_for(struct test_device *device, int argc, char **argv);
 
 /* The skeletons of the forward pass to test on the device that was opened, and those of the backward pass, ended by
