@@ -24,10 +24,19 @@ static atomic_bool armed, sticky_fault;
 static atomic_int fault_code;
 static atomic_long reads_until_lie; /* 1: the next blocking read lies; 0 or less: none does */
 static _Atomic(const char *) victim_name;
+static atomic_ulong trace_sum;
 
 static void count(enum fault_object object, long by)
 {
     atomic_fetch_add(&references[object], by);
+}
+
+static unsigned long hash(const char *name)
+{
+    unsigned long sum = 1;
+    for (; *name; name++)
+        sum = sum * 31 + (unsigned char)*name;
+    return sum;
 }
 
 /* What to answer instead of making this call; CL_SUCCESS: make it. */
@@ -36,6 +45,7 @@ static cl_int fault(const char *name)
     if (!atomic_load(&armed))
         return CL_SUCCESS;
     const long number = atomic_fetch_add(&call_count, 1) + 1, bad = atomic_load(&first_bad);
+    atomic_fetch_add(&trace_sum, (unsigned long)number * hash(name));
     if (number != bad && !(atomic_load(&sticky_fault) && number > bad))
         return CL_SUCCESS;
     if (atomic_fetch_add(&injected_count, 1) == 0)
@@ -268,6 +278,7 @@ static void arm(long nth, bool sticky, cl_int code)
 {
     atomic_store(&armed, false);
     atomic_store(&call_count, 0);
+    atomic_store(&trace_sum, 0);
     atomic_store(&injected_count, 0);
     atomic_store(&victim_name, "none");
     atomic_store(&first_bad, nth);
@@ -289,6 +300,11 @@ static void resume_faults(void)
 static long calls(void)
 {
     return atomic_load(&call_count);
+}
+
+static unsigned long trace(void)
+{
+    return atomic_load(&trace_sum);
 }
 
 static long injected(void)
@@ -313,7 +329,7 @@ static void corrupt_read(long nth)
 }
 
 extern const struct fault_control fault_control;
-const struct fault_control fault_control = {arm,      pause_faults, resume_faults,  calls,
+const struct fault_control fault_control = {arm,      pause_faults, resume_faults,  calls,       trace,
                                             injected, victim,       get_references, corrupt_read};
 
 static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)

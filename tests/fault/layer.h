@@ -24,9 +24,10 @@ struct fault_control {
     /* Lets calls through, uncounted, until resume(): for what the program itself has to call. */
     void (*pause)(void);
     void (*resume)(void);
-    long (*calls)(void);         /* since arm */
-    long (*injected)(void);      /* how many of them failed because of the layer */
-    const char *(*victim)(void); /* the entry point of the first of those */
+    long (*calls)(void);          /* since arm */
+    unsigned long (*trace)(void); /* a hash of their names in their order */
+    long (*injected)(void);       /* how many of them failed because of the layer */
+    const char *(*victim)(void);  /* the entry point of the first of those */
     void (*references)(long counts[FAULT_OBJECTS]);
     /* Makes the `nth` blocking clEnqueueReadBuffer from now on succeed with wrong data; 0: none. */
     void (*corrupt_read)(long nth);

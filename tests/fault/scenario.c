@@ -124,7 +124,7 @@ static const struct step split_steps[] = {{"clattn_context_create", scene_make_c
 static const struct step standard_steps[] = {
     {"clattn_context_create", scene_make_context}, {"clattn_standard_enqueue", run_standard}, {0}};
 
-static const struct scenario scenarios[] = {{.name = "device level", .steps = device_steps},
+static const struct scenario scenarios[] = {{.name = "device level", .steps = device_steps, .whole = true},
                                             {.name = "host level", .steps = host_steps},
                                             {.name = "keys split", .steps = split_steps, .warm_only = true},
                                             {.name = "standard attention", .steps = standard_steps, .clblast = true}};
@@ -161,6 +161,7 @@ static bool fill_buffers(struct scene *scene)
         if (!test_cl_succeeded(code, "clCreateBuffer"))
             return false;
     }
+    scene->results = scene->buffers[O];
     return true;
 }
 
@@ -205,6 +206,18 @@ void scene_close(struct scene *scene)
     forward_arrays_free(&scene->arrays);
     free(scene->output);
     *scene = (struct scene){0};
+}
+
+bool scene_rewind(struct scene *scene)
+{
+    if (scene->event)
+        clReleaseEvent(scene->event);
+    scene->event = NULL;
+    scene->done = false;
+    scene_poison(scene);
+    return test_cl_succeeded(clEnqueueWriteBuffer(scene->device->queue, scene->results, CL_TRUE, 0,
+                                                  scene->outputs * sizeof(float), scene->output, 0, NULL, NULL),
+                             "clEnqueueWriteBuffer");
 }
 
 bool scene_consistent(const struct scene *scene)

@@ -17,6 +17,7 @@ struct scene {
     size_t outputs; /* its elements */
     const struct scenario *scenario;
     struct pass_scene *pass; /* of passes.c */
+    cl_mem results;          /* the buffer that the device level writes to; one of those above, or of `pass` */
     cl_mem workspace;
     cl_event event;
 
@@ -33,9 +34,11 @@ struct step {
 
 struct scenario {
     const char *name;
-    const struct step *steps;          /* ended by one without a function */
-    bool clblast;                      /* CLBlast's own status codes may come out */
-    bool warm_only;                    /* met with a warm disk cache alone, and in half of the ways to fail */
+    const struct step *steps; /* ended by one without a function */
+    bool clblast;             /* CLBlast's own status codes may come out */
+    bool whole;               /* a context that was made again after a fault goes through the other steps too */
+    bool sparse;              /* its calls on new objects are met one in some, those on kept ones each */
+    bool warm_only;           /* met with a warm disk cache alone, and in half of the ways to fail */
     bool (*open)(struct scene *scene); /* NULL: the forward pass's */
     void (*close)(struct scene *scene);
     bool (*right)(struct scene *scene);
@@ -53,6 +56,9 @@ clattn_status scene_make_context(struct scene *scene); /* a step */
 /* After a step that succeeded, and after one that failed: are the outputs as the headers say? */
 bool scene_consistent(const struct scene *scene);
 bool scene_untouched(const struct scene *scene);
+
+/* As it was before its last step, but for what the objects keep: that step can run again. */
+bool scene_rewind(struct scene *scene);
 
 /* Waits, and compares the results with the reference. */
 bool scene_right(struct scene *scene);

@@ -7,13 +7,20 @@
  * One way to fail meets every call; the others, which leave by the same ways out, and builds under a sanitizer meet one
  * in STRIDE, from another first one each time. CLATTN_TEST_FULL=1 takes them all.
  *
- *     test_faults LAYER.so [NAME_PATTERN] */
+ * An operation is made of steps, of which one meets the fault. Building programs takes nearly all of the time, and on
+ * some drivers making OpenCL contexts to probe the device in: objects are made anew for each fault only where that
+ * changes which calls there are to fail.
+ *
+ *     test_faults LAYER.so [PART...]      all parts, or those
+ *     test_faults --all PART...           are these all parts? */
 #define _GNU_SOURCE /* setenv, mkdtemp */
 #include "fault/layer.h"
 #include "fault/passes.h"
 #include "fault/scenario.h"
 #include "support/unit.h"
+#include <dirent.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +31,8 @@ enum { MOST_CALLS = 20000, STRIDE = 5 };
 static const struct fault_control *faults;
 static struct test_device device;
 static char directory[] = "/tmp/clattn-test-fault-XXXXXX";
+static char probed[NAME_MAX + 1]; /* the name of the file in it that keeps the probe's answer */
+static long faults_met;           /* by all attempts */
 
 /* How the disk cache stands when an operation begins. */
 enum cache { CACHE_OFF, CACHE_COLD, CACHE_WARM };
@@ -33,16 +42,17 @@ static const char *const cache_names[] = {"no cache", "cold cache", "warm cache"
 struct attempt {
     const struct scenario *scenario;
     enum cache cache;
-    long nth;
+    int step; /* the one that meets the fault */
+    long nth; /* of its calls */
     bool sticky;
     cl_int code;
 };
 
 static bool complain(const struct attempt *attempt, const char *step, const char *what)
 {
-    print_error("%s, %s, call %ld (%s) %s %d: %s: %s\n", attempt->scenario->name, cache_names[attempt->cache],
-                attempt->nth, faults->victim(), attempt->sticky ? "and all later ones answer" : "answers",
-                attempt->code, step, what);
+    print_error("%s, %s, %s, call %ld (%s) %s %d: %s: %s\n", attempt->scenario->name, cache_names[attempt->cache],
+                attempt->scenario->steps[attempt->step].name, attempt->nth, faults->victim(),
+                attempt->sticky ? "and all later ones answer" : "answers", attempt->code, step, what);
     return false;
 }
 
@@ -94,33 +104,138 @@ static bool nothing_leaked(const struct attempt *attempt, const long before[FAUL
     return same;
 }
 
-/* *injected: whether the operation met the fault at all. */
-static bool try_attempt(const struct attempt *attempt, bool *injected)
+/* Leaves what the device answered when it was probed, where that is known: only the programs are unknown again. */
+static void forget_programs(void)
 {
-    long before[FAULT_OBJECTS];
-    struct scene scene;
-    if (attempt->cache == CACHE_COLD)
+    char path[sizeof directory + NAME_MAX + 2];
+    DIR *entries = opendir(directory);
+    if (!entries || !probed[0])
         clattn_cache_clear(directory, NULL);
-    faults->references(before);
-    if (!scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory, attempt->scenario))
-        return complain(attempt, "before", "no memory");
+    for (struct dirent *entry; entries && probed[0] && (entry = readdir(entries));) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, probed) == 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        unlink(path);
+    }
+    if (entries)
+        closedir(entries);
+}
+
+/* The file that making a context has left in the empty cache. */
+static void learn_what_the_probe_keeps(void)
+{
+    struct scene scene = {.device = &device, .cache_directory = directory};
+    clattn_cache_clear(directory, NULL);
+    assert_int_equal(scene_make_context(&scene), CLATTN_SUCCESS);
+    clattn_context_destroy(&scene.context);
+    DIR *entries = opendir(directory);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (entry->d_name[0] != '.')
+            snprintf(probed, sizeof probed, "%s", entry->d_name);
+    closedir(entries);
+}
+
+static void set_cache(const struct attempt *attempt)
+{
+    if (attempt->cache == CACHE_COLD && attempt->step == 0)
+        clattn_cache_clear(directory, NULL);
+    else if (attempt->cache == CACHE_COLD)
+        forget_programs();
+}
+
+static const char *directory_of(const struct attempt *attempt)
+{
+    return attempt->cache == CACHE_OFF ? "" : directory;
+}
+
+static bool run_without_fault(const struct attempt *attempt, const struct step *step, struct scene *scene)
+{
+    return step->run(scene) == CLATTN_SUCCESS || complain(attempt, step->name, clattn_error_message());
+}
+
+/* What came of an attempt. */
+struct outcome {
+    bool good, injected;
+    long calls; /* of the step */
+};
+
+static void run_with_fault(const struct attempt *attempt, struct scene *scene, struct outcome *outcome)
+{
     faults->arm(attempt->nth, attempt->sticky, attempt->code);
     faults->pause();
-    bool good = true;
-    for (const struct step *step = attempt->scenario->steps; step->run && good; step++)
-        good = run_step(attempt, step, &scene);
-    *injected = faults->injected() > 0;
-    if (good && !scene_right(&scene))
+    outcome->good = run_step(attempt, &attempt->scenario->steps[attempt->step], scene);
+    outcome->injected = faults->injected() > 0;
+    outcome->calls = faults->calls();
+}
+
+/* On objects of its own. What fails from a call on goes on failing in the steps after it. */
+static struct outcome try_attempt(const struct attempt *attempt)
+{
+    const struct step *const steps = attempt->scenario->steps;
+    long before[FAULT_OBJECTS];
+    struct outcome outcome = {0};
+    struct scene scene;
+    set_cache(attempt);
+    faults->references(before);
+    bool good = scene_open(&scene, &device, directory_of(attempt), attempt->scenario) ||
+                complain(attempt, "before", "no memory");
+    for (int i = 0; i < attempt->step && good; i++)
+        good = run_without_fault(attempt, &steps[i], &scene);
+    if (good) {
+        run_with_fault(attempt, &scene, &outcome);
+        good = outcome.good;
+    }
+    const bool enough = outcome.injected && attempt->step == 0 && !attempt->scenario->whole;
+    for (int i = attempt->step + 1; steps[i].run && good && !enough; i++)
+        good = run_step(attempt, &steps[i], &scene);
+    if (good && !enough && !scene_right(&scene))
         good = complain(attempt, "afterwards", "the results are wrong");
     scene_close(&scene);
-    return nothing_leaked(attempt, before) && good;
+    outcome.good = nothing_leaked(attempt, before) && good;
+    return outcome;
+}
+
+/* A scene whose steps have all run: its last one can be tried again and again, if that makes the calls that it made the
+ * first time. Where it makes others (programs that are there by now), each attempt needs objects of its own. */
+static bool keep_scene(const struct attempt *attempt, struct scene *scene, long references[FAULT_OBJECTS])
+{
+    struct attempt clean = *attempt;
+    clean.nth = MOST_CALLS;
+    unsigned long traces[2] = {0, 1};
+    struct outcome outcome;
+    set_cache(attempt);
+    bool good = scene_open(scene, &device, directory_of(attempt), attempt->scenario);
+    for (int i = 0; i < attempt->step && good; i++)
+        good = run_without_fault(&clean, &attempt->scenario->steps[i], scene);
+    for (int i = 0; i < 2 && good; i++) {
+        run_with_fault(&clean, scene, &outcome);
+        traces[i] = faults->trace();
+        good = outcome.good && scene_right(scene) && scene_rewind(scene);
+    }
+    faults->references(references);
+    if (good && traces[0] == traces[1])
+        return true;
+    scene_close(scene);
+    return false;
+}
+
+/* On a kept scene. */
+static struct outcome try_again(const struct attempt *attempt, struct scene *scene, const long before[FAULT_OBJECTS])
+{
+    struct outcome outcome;
+    run_with_fault(attempt, scene, &outcome);
+    if (outcome.good && !scene_right(scene))
+        outcome.good = complain(attempt, "afterwards", "the results are wrong");
+    outcome.good = scene_rewind(scene) && nothing_leaked(attempt, before) && outcome.good;
+    return outcome;
 }
 
 /* One run without a fault whose references do not count. */
 static bool warm_up(const struct attempt *attempt)
 {
     struct scene scene;
-    bool good = scene_open(&scene, &device, attempt->cache == CACHE_OFF ? "" : directory, attempt->scenario);
+    bool good = scene_open(&scene, &device, directory_of(attempt), attempt->scenario);
     for (const struct step *step = attempt->scenario->steps; step->run && good; step++)
         good = step->run(&scene) == CLATTN_SUCCESS;
     good = good && scene_right(&scene);
@@ -148,35 +263,65 @@ static long stride_of(const struct attempt *attempt, int mode)
 {
     if (is_full())
         return 1;
-    return mode == 0 && !sanitized() && !attempt->scenario->clblast ? 1 : STRIDE;
+    const bool few =
+        attempt->scenario->clblast || (attempt->scenario->sparse && attempt->scenario->steps[attempt->step + 1].run);
+    return mode == 0 && !sanitized() && !few ? 1 : STRIDE;
+}
+
+/* The calls of one step, from number attempt.nth on. Answers how many of them did harm; *calls: how many it makes. */
+static int sweep_step(struct attempt *attempt, int mode, long *calls)
+{
+    const bool last = !attempt->scenario->steps[attempt->step + 1].run;
+    const long stride = stride_of(attempt, mode);
+    if (stride == 1)
+        attempt->nth = 1;
+    int failures = 0;
+    long references[FAULT_OBJECTS];
+    struct outcome outcome = {.injected = true};
+    struct scene scene;
+    const bool keep = last && keep_scene(attempt, &scene, references);
+    for (; outcome.injected && attempt->nth < MOST_CALLS && failures < 10;
+         attempt->nth += outcome.injected ? stride : 0) {
+        outcome = keep ? try_again(attempt, &scene, references) : try_attempt(attempt);
+        failures += !outcome.good;
+        faults_met += outcome.injected;
+    }
+    if (keep)
+        scene_close(&scene);
+    *calls = outcome.calls;
+    return failures + (outcome.injected && !failures);
 }
 
 /* The calls of one operation, one after the other. Answers how many of them did harm. */
 static int sweep(struct attempt attempt, int mode)
 {
     int failures = 0;
-    bool injected = true;
-    const long stride = stride_of(&attempt, mode);
-    for (attempt.nth = 1 + (mode + attempt.cache) % stride; injected && attempt.nth < MOST_CALLS && failures < 10;
-         attempt.nth += stride)
-        failures += !try_attempt(&attempt, &injected);
-    print_message("%s, %s, %s %d: up to call %ld, one in %ld\n", attempt.scenario->name, cache_names[attempt.cache],
-                  attempt.sticky ? "from call N on" : "call N alone", attempt.code, attempt.nth - 2 * stride, stride);
-    return failures + (injected && !failures);
+    long calls = 0, all = 0;
+    const long met = faults_met;
+    attempt.nth = 1 + (mode + attempt.cache) % stride_of(&attempt, mode);
+    for (attempt.step = 0; attempt.scenario->steps[attempt.step].run && failures < 10; attempt.step++) {
+        failures += sweep_step(&attempt, mode, &calls);
+        attempt.nth -= calls; /* the next step's calls go on where this one's end */
+        all += calls;
+    }
+    print_message("%s, %s, %s %d: %ld of %ld calls\n", attempt.scenario->name, cache_names[attempt.cache],
+                  attempt.sticky ? "from call N on" : "call N alone", attempt.code, faults_met - met, all);
+    return failures;
 }
 
 static void survives(const char *name)
 {
+    if (!probed[0])
+        learn_what_the_probe_keeps();
     static const cl_int codes[] = {CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY};
     int failures = 0;
-    bool injected = false;
     const bool few = scenario_named(name)->clblast || scenario_named(name)->warm_only;
     for (int cache = scenario_named(name)->warm_only ? CACHE_WARM : CACHE_OFF; cache <= CACHE_WARM; cache++) {
         struct attempt attempt = {.scenario = scenario_named(name), .cache = (enum cache)cache, .nth = MOST_CALLS};
         /* Without a fault first. CLBlast keeps what it compiles: its references count from the second time on. */
         if (attempt.scenario->clblast)
             assert_true(warm_up(&attempt));
-        assert_true(try_attempt(&attempt, &injected));
+        assert_true(try_attempt(&attempt).good);
         /* CLBlast has most of the calls and its own code on most of the ways out: half of the ways to fail will do. */
         for (int mode = 0; mode < 4; mode += few ? 3 : 1) {
             attempt.sticky = mode % 2 != 0;
@@ -233,6 +378,12 @@ static void keys_in_pieces_survive(void **state)
 {
     (void)state;
     survives("keys in pieces, host level");
+}
+
+static void gradients_in_pieces_survive(void **state)
+{
+    (void)state;
+    survives("gradients with keys in pieces, host level");
 }
 
 /* No call may fail for it, since there is none. */
@@ -304,35 +455,85 @@ static bool find_layer(const char *path)
     return faults != NULL;
 }
 
+/* The tests by part: each part is a run of its own, beside the others. */
+static const struct {
+    const char *name;
+    struct CMUnitTest tests[5];
+    size_t count;
+} parts[] = {
+    {"layer",
+     {cmocka_unit_test(the_layer_works), cmocka_unit_test(a_chosen_read_lies),
+      cmocka_unit_test(wrong_score_arguments_reach_no_call), cmocka_unit_test(the_dropout_mask_makes_no_call)},
+     4},
+    {"device", {cmocka_unit_test(device_level_survives)}, 1},
+    {"host", {cmocka_unit_test(host_level_survives)}, 1},
+    {"splits", {cmocka_unit_test(split_keys_survive)}, 1},
+    {"pieces", {cmocka_unit_test(keys_in_pieces_survive)}, 1},
+    {"state", {cmocka_unit_test(state_survives)}, 1},
+    {"backward", {cmocka_unit_test(backward_survives)}, 1},
+    {"backward_host", {cmocka_unit_test(backward_at_host_level_survives)}, 1},
+    {"backward_pieces", {cmocka_unit_test(gradients_in_pieces_survive)}, 1},
+    {"standard", {cmocka_unit_test(standard_attention_survives)}, 1},
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static int part_named(const char *name)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (strcmp(parts[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The names that are given are all of the parts, each once: none of them is left out of the runs. */
+static int check_names(int count, char **names)
+{
+    bool named[PARTS] = {false};
+    int wrong = 0;
+    for (int i = 0; i < count; i++) {
+        const int part = part_named(names[i]);
+        if (part < 0 || named[part])
+            wrong += fprintf(stderr, "%s: no such part, or named twice\n", names[i]) > 0;
+        else
+            named[part] = true;
+    }
+    for (int i = 0; i < PARTS; i++)
+        if (!named[i])
+            wrong += fprintf(stderr, "no run has the part %s\n", parts[i].name) > 0;
+    return wrong != 0;
+}
+
+static int run_part(int part)
+{
+    const int failures = _cmocka_run_group_tests(parts[part].name, parts[part].tests, parts[part].count, NULL, NULL);
+    clattn_cache_clear(directory, NULL);
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[1], "--all") == 0)
+        return check_names(argc - 2, argv + 2);
     if (argc < 2) {
-        fprintf(stderr, "usage: test_faults LAYER.so [NAME_PATTERN]\n");
+        fprintf(stderr, "usage: test_faults LAYER.so [PART...]\n       test_faults --all PART...\n");
         return 2;
     }
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
+    for (int i = 2; i < argc; i++)
+        if (part_named(argv[i]) < 0) {
+            fprintf(stderr, "%s: no such part\n", argv[i]);
+            return 2;
+        }
     setenv("OPENCL_LAYERS", argv[1], 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layer_works),
-        cmocka_unit_test(a_chosen_read_lies),
-        cmocka_unit_test(device_level_survives),
-        cmocka_unit_test(host_level_survives),
-        cmocka_unit_test(backward_survives),
-        cmocka_unit_test(backward_at_host_level_survives),
-        cmocka_unit_test(state_survives),
-        cmocka_unit_test(keys_in_pieces_survive),
-        cmocka_unit_test(split_keys_survive),
-        cmocka_unit_test(wrong_score_arguments_reach_no_call),
-        cmocka_unit_test(the_dropout_mask_makes_no_call),
-        cmocka_unit_test(standard_attention_survives),
-    };
     test_device_open(&device);
     if (!find_layer(argv[1]) || !mkdtemp(directory))
         return 1;
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    clattn_cache_clear(directory, NULL);
+    int failures = 0;
+    for (int i = 2; i < argc; i++)
+        failures += run_part(part_named(argv[i]));
+    for (int i = 0; argc == 2 && i < PARTS; i++)
+        failures += run_part(i);
+    printf("%ld faults met\n", faults_met);
     rmdir(directory);
     test_device_close(&device);
-    return failures;
+    return failures != 0;
 }
