@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the command says of itself, of devices and of wrong usage, its bars on terminals, and what tests/peers starts with."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from command import CLATTN, CommandTest, DEVICE, FILE, OK, USAGE, run_tests
+from terminal import on_terminal
+
+
+class General(CommandTest):
+    def test_help_and_version(self):
+        text = self.run_it("--help").stdout
+        for name in ("devices", "plan", "run", "verify", "bench", "completion"):
+            self.assertIn(name, text)
+            own = self.run_it(name, "--help").stdout
+            self.assertIn("Usage:", own)
+            self.assertIn("Exit status", own)
+            self.assertEqual(own, self.run_it("help", name).stdout)
+        self.assertRegex(self.run_it("--version").stdout, r"^clattn \d+\.\d+\.\d+\n$")
+
+    def test_usage(self):
+        self.refused(USAGE, says=["subcommand", "Usage"])
+        self.refused(USAGE, "frobnicate", says=["'frobnicate'", "--help"])
+        self.refused(USAGE, "verfy", says=["did you mean verify"])
+        self.refused(USAGE, "help", "nothing", says=["'nothing'"])
+        self.refused(USAGE, "plan", "--d", "0", says=["--d '0'", "1 to 512"])
+        self.refused(USAGE, "plan", "--d", "513", says=["--d '513'", "1 to 512"])
+        self.refused(USAGE, "plan", "--dtpe", "fp16", says=["--dtpe", "did you mean --dtype"])
+        self.refused(USAGE, "plan", "--device", "first", says=["'first'", "0:0"])
+        self.refused(USAGE, "plan", "--device", "99:0", says=["99:0", "clattn devices"])
+        self.refused(USAGE, "plan", "--device", "0:99", says=["0:99", "clattn devices"])
+        self.refused(USAGE, "plan", "--skeleton", "none", says=["'none'", "forward_simt"])
+        self.refused(USAGE, "verify", "--skeleton", "none", says=["'none'", "forward_simt"])
+        self.refused(USAGE, "verify", "--quick", "--full", says=["one of them"])
+        self.refused(USAGE, "bench", "--heads", "3", "--kv-heads", "2", "--n", "64", says=["--kv-heads 2", "divide"])
+        self.refused(USAGE, "bench", "--n-q", "64", says=["--n-kv"])
+        self.refused(USAGE, "bench", "--batch", "2", says=["--n"])
+        self.refused(USAGE, "bench", "--grid", "flash", "--n", "100", says=["grid"])
+
+    def test_no_platform(self):
+        nowhere = {"OCL_ICD_VENDORS": self.path("nowhere"), "OCL_ICD_FILENAMES": ""}
+        self.refused(DEVICE, "devices", environment=nowhere, says=["no OpenCL platform", "pocl-opencl-icd"])
+        self.inputs()
+        self.refused(DEVICE, "run", *self.names(), environment=nowhere, says=["no OpenCL platform"])
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["k.npy", "q.npy", "v.npy"])
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_full_stdout(self):
+        with open("/dev/full", "wb") as full:
+            self.refused(FILE, "--help", stdout=full, says=["standard output"])
+
+
+class Devices(CommandTest):
+    def test_list(self):
+        devices = json.loads(self.run_it("devices", "--json").stdout)
+        self.assertGreater(len(devices), 0)
+        text = self.run_it("devices").stdout
+        for device in devices:
+            self.assertIn(device["device"], text)
+            self.assertIn(device["name"], text)
+            self.assertIn(device["driver"], text)
+            self.assertGreater(device["local_memory_bytes"], 0)
+            self.assertIsNone(device["problem"])
+            self.assertIn(device["skeleton"], text)
+
+
+class Terminal(CommandTest):
+    """Bars and colours are for terminals."""
+    WORDS = ["verify", "--seed", "1", "--only", "0"]
+    BAR = "\r\033[K"
+
+    def stderr_of(self, *words, **environment):
+        status, text = on_terminal([CLATTN, *words], "stderr", environment)
+        self.assertEqual(status, OK)
+        return text
+
+    def test_bars(self):
+        text = self.stderr_of(*self.WORDS)
+        self.assertIn(self.BAR, text)
+        self.assertIn("\033[32m", text)
+        plain = self.stderr_of(*self.WORDS, NO_COLOR="1")
+        self.assertIn(self.BAR, plain)
+        self.assertNotIn("\033[32m", plain)
+        self.assertNotIn("\033", self.stderr_of(*self.WORDS, TERM="dumb"))
+        self.assertEqual(self.stderr_of(*self.WORDS, "--quiet"), "")
+        self.assertNotIn("\033", self.run_it(*self.WORDS).stderr)
+
+
+class PeersTest(CommandTest):
+    """What tests/peers/torch_sdpa.py does before it measures; the rest of it needs PyTorch, which the tests do without."""
+
+    def run_script(self, *words):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "peers", "torch_sdpa.py")
+        return subprocess.run([sys.executable, "-S", script, "--clattn", CLATTN, *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60)  # -S: without what else is installed
+
+    def test_what_is_missing_is_named(self):
+        result = self.run_script("--torch", "cpu")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("PyTorch is needed", result.stderr)
+
+    def test_bad_values(self):
+        for words, text in ((["--dtype", "fp32,fp8"], "'fp8'"), (["--backends", "fast"], "'fast'"), (["--n", "0"], "--n"),
+                            (["--grid", "flash", "--heads", "2"], "--grid"), (["--rounds", "0"], "--rounds")):
+            result = self.run_script(*words)
+            self.assertEqual(result.returncode, USAGE, words)
+            self.assertIn(text, result.stderr)
+
+
+if __name__ == "__main__":
+    run_tests()

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`clattn run` without modifications: types, masks, layouts, files that are wrong or cannot be written."""
+import json
+import math
+import os
+import stat
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from command import CommandTest, FILE, USAGE, attention, bf16_value, read_npy, run_tests, transpose, write_npy
+
+
+class Run(CommandTest):
+    def check(self, kind, tolerance, shape=(2, 4, 2, 5, 9), d=8, d_v=6, causal="off", words=()):
+        batch, heads, kv_heads, n_q, n_kv = shape
+        q, k, v = self.inputs(kind, ((batch, heads, n_q, d), (batch, kv_heads, n_kv, d), (batch, kv_heads, n_kv, d_v)))
+        rows = [word for name in ("lse", "m", "l") for word in ("--" + name, self.path(name + ".npy"))]
+        self.run_it("run", *self.names(), *rows, *words)
+        scale = next((float(w[8:]) for w in words if w.startswith("--scale=")), None)
+        expected = attention(q, k, v, shape, d, d_v, causal, scale)
+        got_kind, got_shape, o = read_npy(self.path("o.npy"))
+        self.assertEqual((got_kind, got_shape), (kind, (batch, heads, n_q, d_v)))
+        self.assert_close([bf16_value(b) for b in o] if kind == "<u2" else o, expected[0], tolerance)
+        for name, numbers in zip(("lse", "m", "l"), expected[1:]):
+            got_kind, got_shape, row = read_npy(self.path(name + ".npy"))
+            self.assertEqual((got_kind, got_shape), ("<f4", (batch, heads, n_q)))
+            self.assert_close(row, numbers, 1e-5)
+        self.assertEqual(sorted(os.listdir(self.folder.name)),
+                         sorted(name + ".npy" for name in ("q", "k", "v", "o", "lse", "m", "l")))
+
+    def test_types(self):
+        self.check("<f4", 2e-6)
+        self.check("<f2", 2e-3, words=["--dtype", "fp16"])
+        self.check("<u2", 2e-2, words=["--dtype", "bf16"])
+
+    def test_masks(self):
+        self.check("<f4", 2e-6, causal="bottom-right", words=["--causal"])
+        self.check("<f4", 2e-6, causal="top-left", words=["--causal=top-left"])
+        self.check("<f4", 2e-6, shape=(1, 2, 1, 9, 4), causal="bottom-right", words=["--causal", "bottom-right"])
+
+    def test_scale(self):
+        self.check("<f4", 2e-6, words=["--scale=0.25"])
+        self.check("<f4", 2e-6, words=["--scale=-0.5"])
+
+    def test_every_skeleton(self):
+        self.check("<f4", 2e-6, words=["--skeleton", "forward_simt"])
+        self.check("<f4", 2e-6, shape=(1, 1, 1, 1, 1), d=1, d_v=1, words=["--skeleton", "forward_cpu"])
+
+    def test_bnhd(self):
+        batch, heads, n_q, n_kv, d = 2, 3, 4, 5, 8
+        q, k, v = self.inputs("<f4", ((batch, heads, n_q, d), (batch, heads, n_kv, d), (batch, heads, n_kv, d)))
+        for name, values, n in (("q", q, n_q), ("k", k, n_kv), ("v", v, n_kv)):
+            write_npy(self.path(name + ".npy"), "<f4", (batch, n, heads, d), transpose(values, batch, heads, n, d))
+        self.run_it("run", *self.names(), "--lse", self.path("lse.npy"), "--layout", "bnhd")
+        o, lse, _, _ = attention(q, k, v, (batch, heads, heads, n_q, n_kv), d, d)
+        _, shape, got = read_npy(self.path("o.npy"))
+        self.assertEqual(shape, (batch, n_q, heads, d))
+        self.assert_close(got, transpose(o, batch, heads, n_q, d), 2e-6)
+        _, shape, got = read_npy(self.path("lse.npy"))
+        self.assertEqual(shape, (batch, heads, n_q))
+        self.assert_close(got, lse, 1e-5)
+
+    def test_fewer_dimensions(self):
+        q, k, v = self.inputs("<f4", ((5, 8), (7, 8), (7, 3)))
+        self.run_it("run", *self.names(), "--lse", self.path("lse.npy"))
+        self.assertEqual(read_npy(self.path("o.npy"))[1], (5, 3))
+        self.assertEqual(read_npy(self.path("lse.npy"))[1], (5,))
+        self.assert_close(read_npy(self.path("o.npy"))[2], attention(q, k, v, (1, 1, 1, 5, 7), 8, 3)[0], 2e-6)
+        self.inputs("<f4", ((4, 5, 8), (2, 7, 8), (2, 7, 3)))
+        self.run_it("run", *self.names())
+        self.assertEqual(read_npy(self.path("o.npy"))[1], (4, 5, 3))
+
+    def test_zero_lengths(self):
+        self.inputs("<f4", ((2, 5, 8), (2, 0, 8), (2, 0, 3)))
+        self.run_it("run", *self.names(), "--lse", self.path("lse.npy"))
+        self.assertEqual(set(read_npy(self.path("o.npy"))[2]), {0.0})
+        self.assertEqual(set(read_npy(self.path("lse.npy"))[2]), {-math.inf})
+        self.inputs("<f4", ((2, 0, 8), (2, 5, 8), (2, 5, 3)))
+        self.run_it("run", *self.names())
+        self.assertEqual(read_npy(self.path("o.npy"))[1:], ((2, 0, 3), ()))
+
+    def test_summary(self):
+        self.inputs()
+        result = self.run_it("run", *self.names())
+        self.assertRegex(result.stderr.splitlines()[-1], r"^fp32 .* ms, .* GFLOP/s, .* of device memory$")
+        self.assertEqual(result.stdout, "")
+        result = self.run_it("run", *self.names(), "--json", "--quiet")
+        summary = json.loads(result.stdout)
+        self.assertEqual((summary["n_q"], summary["n_kv"], summary["d"], summary["dtype"]), (5, 7, 8, "fp32"))
+        self.assertGreater(summary["device_bytes"], 0)
+
+    def test_an_input_may_be_replaced(self):
+        q, k, v = self.inputs("<f4", ((5, 8), (5, 8), (5, 8)))
+        words = self.names()
+        words[-1] = self.path("q.npy")
+        self.run_it("run", *words)
+        self.assert_close(read_npy(self.path("q.npy"))[2], attention(q, k, v, (1, 1, 1, 5, 5), 8, 8)[0], 2e-6)
+
+    def refused_run(self, status, *words, says=(), **options):
+        """Nothing may be left behind: no output, no piece of one."""
+        before = sorted(os.listdir(self.folder.name))
+        self.refused(status, "run", *words, says=says, **options)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+
+    def test_missing_options(self):
+        self.inputs()
+        self.refused_run(USAGE, says=["--q"])
+        self.refused_run(USAGE, *self.names()[:4], says=["--v"])
+        self.refused_run(USAGE, *self.names()[:6], says=["--out"])
+        self.refused_run(USAGE, *self.names(), "--lse", self.path("o.npy"), says=["two outputs"])
+        self.refused_run(USAGE, *self.names(), "--scale", "0", says=["--scale '0'"])
+        self.refused_run(USAGE, *self.names(), "--layout", "nbhd", says=["'nbhd'", "bhnd, bnhd"])
+        self.refused_run(USAGE, *self.names(), "--skeleton", "none", says=["'none'"])
+        self.refused_run(USAGE, *self.names(), "stray", says=["'stray'"])
+
+    def test_bad_arrays(self):
+        self.inputs()
+        self.refused_run(FILE, *self.names()[2:], "--q", self.path("absent.npy"), says=["absent.npy"])
+        self.refused_run(FILE, *self.names()[2:], "--q", self.folder.name, says=["regular file"])
+        self.refused_run(FILE, *self.names(), "--dtype", "fp16", says=["q.npy", "'<f4'", "'<f2'"])
+        with open(self.path("q.npy"), "rb") as file:
+            whole = file.read()
+        for size in (0, 5, 9, 60, len(whole) - 1):
+            with open(self.path("q.npy"), "wb") as file:
+                file.write(whole[:size])
+            self.refused_run(FILE, *self.names(), says=["q.npy"])
+        for old, new, reason in ((b"False", b"True ", "Fortran"), (b"<f4", b">f4", "big-endian"), (b"<f4", b"|O4", "objects"),
+                                 (b"(5, 8,)", b"(8, 5,)", "d is 8")):
+            with open(self.path("q.npy"), "wb") as file:
+                file.write(whole.replace(old, new))
+            self.refused_run(FILE, *self.names(), says=[reason])
+        self.inputs("<u2")
+        self.refused_run(FILE, *self.names(), says=["--dtype bf16"])
+
+    def test_outputs_that_cannot_be_written(self):
+        self.inputs()
+        words = self.names()[:-1]
+        self.refused_run(FILE, *words, self.path("missing/o.npy"), says=["missing/o.npy"])
+        self.refused_run(FILE, *words, self.folder.name, says=["cannot be written"])
+        self.refused_run(FILE, *words, self.path("o.npy"), "--lse", self.path("missing/lse.npy"), says=["missing/lse.npy"])
+        if os.path.exists("/dev/full"):
+            self.refused_run(FILE, *words, "/dev/full", says=["/dev/full", "No space"])
+            self.refused_run(FILE, *words, self.path("o.npy"), "--lse", "/dev/full", says=["/dev/full"])
+            self.assertTrue(stat.S_ISCHR(os.stat("/dev/full").st_mode))
+
+    def test_a_file_too_large_for_the_disk(self):
+        """A limit of the process stands in for a disk that fills: caches are warm, so only the output meets it."""
+        self.inputs("<f4", ((20000, 8), (1, 8), (1, 8)))
+        cached = {"CLATTN_CACHE_DIR": self.path("cache")}
+        self.run_it("run", *self.names(), environment=cached)
+        with open(self.path("o.npy"), "rb") as file:
+            before = file.read()
+        self.refused_run(FILE, *self.names(), environment=cached, limit=65536, says=["o.npy", "cannot be written"])
+        with open(self.path("o.npy"), "rb") as file:
+            self.assertEqual(file.read(), before)
+
+
+if __name__ == "__main__":
+    run_tests()

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`clattn verify`, and that it finds wrong results."""
+import json
+import re
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from command import CommandTest, LAYER, MISMATCH, USAGE, run_tests
+
+
+class Verify(CommandTest):
+    def test_some_cases(self):
+        for only in (0, 5, 8, 10):
+            outcome = json.loads(self.run_it("verify", "--seed", "1", "--only", only, "--json").stdout)
+            self.assertEqual((outcome["cases"], outcome["failed"], outcome["seed"]), (1, 0, 1))
+        self.refused(USAGE, "verify", "--only", "100000", says=["--only 100000"])
+
+    def test_parts(self):
+        """Three parts are all of the cases, each once. (The kernels are those of test_quick, which are compiled once.)"""
+        words = ["verify", "--seed", "2", "--skeleton", "forward_cpu", "--json"]
+        refused = self.refused(USAGE, "verify", "--seed", "2", "--skeleton", "forward_cpu", "--only", "100000").stderr
+        whole = int(re.search(r"numbered 0 to (\d+)", refused)[1]) + 1
+        parts = [json.loads(self.run_it(*words, "--part", "%d/3" % part).stdout) for part in (1, 2, 3)]
+        self.assertEqual(sum(part["cases"] for part in parts), whole)
+        for part in parts:
+            self.assertGreater(part["cases"], whole // 6)
+        for wrong in ("0/3", "4/3", "1", "1/3x", "a/b", "1/0"):
+            self.refused(USAGE, "verify", "--part", wrong, says=["--part '%s'" % wrong, "2/8"])
+        self.refused(USAGE, "verify", "--part", "1/2", "--only", "1", says=["one of them"])
+        self.refused(USAGE, "verify", "--part", "9999/10000", says=["--part 9999/10000"])
+
+    def test_wrong_results(self):
+        """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie."""
+        case = ["verify", "--seed", "1", "--only", "0"]
+        reads = [(name, "this input was changed") for name in ("q", "k", "v")]
+        reads += [("o", "is allowed|outside the tensor")]  # where its rows have gaps, the lie may lie in one
+        reads += [(name, "is allowed") for name in ("lse", "m", "ln l")]
+        self.run_it(*case, environment={"OPENCL_LAYERS": LAYER})
+        for number, (name, reason) in enumerate(reads, 1):
+            lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": str(number)}
+            outcome = json.loads(self.run_it(*case, "--json", environment=lie, status=MISMATCH).stdout)
+            self.assertEqual((outcome["cases"], outcome["passed"], outcome["failed"]), (1, 0, 1))
+            failure = outcome["failures"][0]
+            self.assertRegex(failure["reason"], "^%s: .*(%s)" % (name, reason))
+            self.assertIn("--seed 1", failure["reproduce"])
+        result = self.run_it(*case, environment=lie, status=MISMATCH)
+        self.assertRegex(result.stdout, r"FAILED case 0: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 0\n")
+        self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
+
+    def test_quick(self):
+        result = self.run_it("verify", "--quick", "--seed", "2")
+        self.assertRegex(result.stdout, r"certified: (\d+) of \1 cases passed")
+        self.assertIn("seed 2", result.stdout)
+
+
+if __name__ == "__main__":
+    run_tests()
