@@ -173,6 +173,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         const char *name;
         int value;
     } defines[] = {
+        {"BOXES", 1},
         {"CONSUMER_REGISTERS", CONSUMER_REGISTERS},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", FILLERS},
@@ -189,11 +190,17 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, true, text);
 }
 
-static const char *const files[] = {"common/types.clh",        "common/score.clh",
-                                    "common/philox.clh",       "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh", "common/matrix_tiles.clh",
-                                    "common/hopper_tiles.clh", "common/hopper_backward_work.clh",
-                                    "backward_hopper.cl",      NULL};
+static const char *const files[] = {"common/types.clh",
+                                    "common/score.clh",
+                                    "common/philox.clh",
+                                    "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh",
+                                    "common/matrix_tiles.clh",
+                                    "common/hopper_tiles.clh",
+                                    "common/hopper_boxes.clh",
+                                    "common/hopper_backward_work.clh",
+                                    "backward_hopper.cl",
+                                    NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again", NULL};
 
 static const struct cla_kernel_form forms[] = {

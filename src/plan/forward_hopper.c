@@ -293,6 +293,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         const char *name;
         int value;
     } defines[] = {
+        {"BOXES", 0},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
         {"FILLERS", WARP_GROUP},
