@@ -59,6 +59,15 @@ static bool read_heads(const struct clattn_tensor *tensor, float *dense)
     return true;
 }
 
+static bool add_workspace(const clattn_plan *plan, struct clattn_forward_args *args)
+{
+    if (!test_succeeded(clattn_plan_workspace_bytes(plan, &args->shape, &args->workspace_bytes),
+                        "clattn_plan_workspace_bytes"))
+        return false;
+    args->workspace = args->workspace_bytes ? make(args->workspace_bytes) : NULL;
+    return args->workspace || !args->workspace_bytes;
+}
+
 static bool run(const clattn_plan *plan, const struct clattn_forward_args *args, struct forward_arrays *arrays)
 {
     return write_heads(&args->q, arrays->q) && write_heads(&args->k, arrays->k) && write_heads(&args->v, arrays->v) &&
@@ -86,10 +95,12 @@ static bool same_when_far(const char *skeleton, enum place place, int64_t apart)
         tensors[i]->buffer = make((size_t)(is_far ? apart + HALF : ELEMENTS) * BYTES);
         same = same && tensors[i]->buffer;
     }
-    same = same && run(plan, &args, &far) && compare_close("o", near.o, far.o, ELEMENTS, 0.0);
+    same = same && add_workspace(plan, &args) && run(plan, &args, &far) && compare_close("o", near.o, far.o, ELEMENTS, 0.0);
     for (int i = 0; i < 4; i++)
         if (tensors[i]->buffer)
             clReleaseMemObject(tensors[i]->buffer);
+    if (args.workspace)
+        clReleaseMemObject(args.workspace);
     clattn_plan_destroy(&plan);
     forward_arrays_free(&near);
     forward_arrays_free(&far);
