@@ -3,10 +3,12 @@
  * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
  * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh).
  *
- * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory, into
- * whichever of CLATTN_STAGES places is free. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax
- * state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and
- * adds P V; the product Q K^T of the next tile and P V of this one are under way together, and the weights of the next are
+ * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
+ * into whichever of CLATTN_STAGES places is free, in whole boxes where it can (common/hopper_boxes.clh). Where all of
+ * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
+ * consumers. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax state in
+ * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
+ * P V; the product Q K^T of the next tile and P V of this one are under way together, and the weights of the next are
  * formed when its scores are there, while P V still runs. With CLATTN_TURNS consumers take turns: one issues its
  * products while the others work on their scores.
  *
@@ -30,6 +32,7 @@
  *   CLATTN_TURNS             1: consumers take turns, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_FILLERS           128
+ *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  */
 #if !defined(CLATTN_KEY_PIECES) || !defined(CLATTN_VALUE_PIECES)
@@ -37,6 +40,9 @@
 #endif
 #if !defined(CLATTN_STAGES) || !defined(CLATTN_Q_STAGES) || !defined(CLATTN_TURNS)
 #error "CLATTN_STAGES must be 2 or more, CLATTN_Q_STAGES 1 or 2, CLATTN_TURNS 0 or 1"
+#endif
+#if !defined(CLATTN_BOXES)
+#error "CLATTN_BOXES must be 0 or 1"
 #endif
 #if !defined(CLATTN_PRODUCER_REGISTERS) || !defined(CLATTN_CONSUMER_REGISTERS)
 #error "CLATTN_PRODUCER_REGISTERS and CLATTN_CONSUMER_REGISTERS must be what setmaxnreg takes, or 0"
@@ -135,8 +141,58 @@ CLATTN_INLINE void hopper_next_tile(hopper_work *work, int lane)
     work->tile = matrix_next_tile(work->tile + CLATTN_B_C, work->key_end, work->place.row, lane, &work->view);
 }
 
-CLATTN_INLINE void hopper_produce(hopper_inputs in, matrix_address memory, int lid,
-                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+CLATTN_INLINE hopper_input hopper_input_of(hopper_inputs in, int which, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    hopper_input input;
+    input.buffer = which == HOPPER_Q ? in.q : which == HOPPER_K ? in.k : in.v;
+    input.at = which == HOPPER_Q ? p.q : which == HOPPER_K ? p.k : p.v;
+    input.columns = which == HOPPER_V ? CLATTN_D_V : CLATTN_D;
+    input.rows = HOPPER_TENSOR_ROWS(which != HOPPER_Q);
+    input.heads = which == HOPPER_Q ? p.heads : p.kv_heads;
+    input.batches = p.batch;
+    return input;
+}
+
+/* Where an input's present tile is. */
+CLATTN_INLINE hopper_place hopper_place_of(const hopper_work *work, int which)
+{
+    hopper_place place;
+    place.b = work->place.b;
+    place.h = which == HOPPER_Q ? work->place.h : work->place.kv_head;
+    place.first = which == HOPPER_Q ? work->place.row : work->tile;
+    place.rows = which == HOPPER_Q ? work->view.n_q : work->view.n_kv;
+    place.base = which == HOPPER_Q ? work->view.row_base : work->view.key_base;
+    return place;
+}
+
+/* Whether what lies behind the end of a sequence may be something else: then boxes and tiles that are filled alternate. Else it
+ * lies behind the tensor's end, or is a key of the next split, and hidden: tiles are all boxes or none. */
+#define HOPPER_MIXES (CLATTN_BOXES && (CLATTN_VARLEN || CLATTN_KEY_LENGTHS))
+
+/* The producer's. */
+CLATTN_INLINE hopper_ways hopper_find_ways(hopper_inputs in, __global uint *maps, int lid,
+                                           clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+#if CLATTN_BOXES
+    const int mine = min(lid % MATRIX_LANES, (int)HOPPER_V);
+    hopper_ways ways = hopper_open_ways(hopper_input_of(in, mine, p CLATTN_SCORE_ARGUMENTS),
+                                        mine == HOPPER_Q ? CLATTN_B_R : CLATTN_B_C, HOPPER_V + 1, maps, lid);
+    ways.alone = !HOPPER_MIXES && ways.mapped == (1u << (HOPPER_V + 1)) - 1;
+#else
+    const hopper_ways ways = {maps, 0, 0, 0, false};
+#endif
+    return ways;
+}
+
+/* Whole boxes need no publishing, and what the producer fills beside them it has published. */
+CLATTN_INLINE void hopper_publish_found(void)
+{
+    if (!CLATTN_BOXES)
+        hopper_publish();
+}
+
+CLATTN_INLINE void hopper_bring_all(hopper_inputs in, hopper_ways ways, matrix_address memory, int lid,
+                                    clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     const int lane = lid % MATRIX_LANES;
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
@@ -144,26 +200,36 @@ CLATTN_INLINE void hopper_produce(hopper_inputs in, matrix_address memory, int l
     work.round = 0;
 #pragma unroll 1
     while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
-        const int b = work.place.b;
         if (work.tile >= work.key_end)
             continue;
-        const matrix_source q_rows = matrix_open(in.q, p.q, b, work.place.h, work.view.row_base, work.view.n_q);
-        const matrix_source k_rows = matrix_open(in.k, p.k, b, work.place.kv_head, work.view.key_base, work.view.n_kv);
-        const matrix_source v_rows = matrix_open(in.v, p.v, b, work.place.kv_head, work.view.key_base, work.view.n_kv);
         hopper_await(memory + Q_EMPTY(q_turn.stage), q_turn.parity ^ 1);
-        hopper_fill(q_rows, work.place.row, CLATTN_B_R, CLATTN_D, memory + Q_TILE(q_turn.stage),
-                    memory + Q_FULL(q_turn.stage), lid);
+        hopper_bring(ways, HOPPER_Q, hopper_input_of(in, HOPPER_Q, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_Q),
+                     CLATTN_B_R, memory + Q_TILE(q_turn.stage), memory + Q_FULL(q_turn.stage), lid);
         q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
 #pragma unroll 1
         while (work.tile < work.key_end) {
             hopper_await(memory + K_EMPTY(turn.stage), turn.parity ^ 1);
-            hopper_fill(k_rows, work.tile, CLATTN_B_C, CLATTN_D, memory + K_TILE(turn.stage), memory + K_FULL(turn.stage), lid);
+            hopper_bring(ways, HOPPER_K, hopper_input_of(in, HOPPER_K, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_K),
+                         CLATTN_B_C, memory + K_TILE(turn.stage), memory + K_FULL(turn.stage), lid);
             hopper_await(memory + V_EMPTY(turn.stage), turn.parity ^ 1);
-            hopper_fill(v_rows, work.tile, CLATTN_B_C, CLATTN_D_V, memory + V_TILE(turn.stage), memory + V_FULL(turn.stage),
-                        lid);
+            hopper_bring(ways, HOPPER_V, hopper_input_of(in, HOPPER_V, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_V),
+                         CLATTN_B_C, memory + V_TILE(turn.stage), memory + V_FULL(turn.stage), lid);
             turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_next_tile(&work, lane);
         }
+    }
+}
+
+/* Two loops, of which the one that only asks for boxes needs few registers and no spills. */
+CLATTN_INLINE void hopper_produce(hopper_inputs in, hopper_ways ways, matrix_address memory, int lid,
+                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+{
+    if (ways.alone) {
+        if (lid < MATRIX_LANES)
+            hopper_bring_all(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+    } else {
+        ways.mapped = HOPPER_MIXES ? ways.mapped : 0;
+        hopper_bring_all(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     }
 }
 
@@ -301,6 +367,10 @@ CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumul
     hopper_warp_sync();
     hopper_write_rows(my_rows, Q_PANEL, CLATTN_D_V, (__global ushort *)to.o, to.o_row, to.o_column,
                       matrix_is_whole((size_t)to.o, p.o), row, work->view.n_q, lane);
+    if (CLATTN_BOXES) {
+        hopper_publish(); /* what comes next is written in another way */
+        hopper_warp_sync();
+    }
 #endif
 }
 
@@ -365,7 +435,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         matrix_begin(&rows, out);
         hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
-        hopper_publish();
+        hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
         hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
@@ -390,13 +460,13 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             }
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
-            hopper_publish();
+            hopper_publish_found();
             if (CLATTN_TURNS)
                 HOPPER_SYNC(HOPPER_TURN(consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage));
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
-            hopper_publish();
+            hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_values(out, weights, memory + V_TILE(turn.stage));
             if (CLATTN_TURNS)
@@ -423,7 +493,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             q_turn = next_q;
         }
         hopper_await(memory + V_FULL(turn.stage), turn.parity);
-        hopper_publish();
+        hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
         hopper_values(out, weights, memory + V_TILE(turn.stage));
         HOPPER_WAIT(0, CLATTN_VALUE_PIECES, out[0]);
@@ -442,6 +512,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
                __global MATRIX_OUTPUT *o, __global float *lse, __global float *m, __global float *l,
+#if CLATTN_BOXES
+               __global uint *workspace,
+#endif
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
@@ -449,15 +522,24 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int lid = (int)get_local_id(0);
     const hopper_inputs in = {q, k, v};
     const hopper_outputs all = {o, lse, m, l};
+#if CLATTN_BOXES
+    __global uint *const maps = workspace + p.maps + get_group_id(0) * ((HOPPER_V + 1) * HOPPER_MAP_WORDS);
+#else
+    __global uint *const maps = 0;
+#endif
+    hopper_ways ways;
+    if (lid < HOPPER_ITEMS)
+        ways = hopper_find_ways(in, maps, lid, p CLATTN_SCORE_ARGUMENTS);
     if (lid == 0) {
+        const int arrivals = ways.alone ? 1 : HOPPER_ITEMS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
-            hopper_barrier_create(memory + Q_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + Q_FULL(stage), arrivals);
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
-            hopper_barrier_create(memory + K_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + K_FULL(stage), arrivals);
             hopper_barrier_create(memory + K_EMPTY(stage), 4 * CONSUMERS);
-            hopper_barrier_create(memory + V_FULL(stage), HOPPER_ITEMS);
+            hopper_barrier_create(memory + V_FULL(stage), arrivals);
             hopper_barrier_create(memory + V_EMPTY(stage), 4 * CONSUMERS);
         }
         hopper_publish();
@@ -467,7 +549,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_PRODUCER_REGISTERS
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
 #endif
-        hopper_produce(in, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+        hopper_produce(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);

@@ -34,9 +34,10 @@ CLATTN_API void clattn_plan_destroy(clattn_plan **plan);
 CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct clattn_plan_info *info);
 
 /* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, or where it
- * splits keys (splits of struct clattn_problem) d_v + 2 floats for each row and split; the backward pass one float for
- * each row, and where its kernel sums dQ up there ("backward_hopper") a float for each element of Q, rows and columns
- * rounded up to tiles; a block mask given as CSR one byte more for each block of each head (of what is counted
+ * splits keys (splits of struct clattn_problem) d_v + 2 floats for each row and split, and where its kernel is
+ * "forward_hopper" (and its knob boxes is not 0) 384 bytes for each compute unit, from a multiple of 128 on, in which
+ * its work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums dQ up
+ * there ("backward_hopper") a float for each element of Q, rows and columns rounded up to tiles; a block mask given as CSR one byte more for each block of each head (of what is counted
  * in the problem's block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has
  * CLATTN_BLOCK_MASK). Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
@@ -116,7 +117,9 @@ struct clattn_forward_args {
     struct clattn_tensor q, k, v, o;
     struct clattn_tensor lse, m, l;
     struct clattn_score_args score;
-    cl_mem workspace;       /* may be NULL where clattn_plan_workspace_bytes says 0, or the block mask comes as bytes */
+    /* May be NULL where clattn_plan_workspace_bytes says 0, or counts but a block mask and that comes as bytes. Calls
+     * that may run at the same time have one each. */
+    cl_mem workspace;
     size_t workspace_bytes; /* the size of `workspace` */
 };
 

@@ -242,7 +242,7 @@ clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *e
 }
 
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
-                                    const struct clattn_forward_args *args, size_t split_bytes, struct cla_call *call,
+                                    const struct clattn_forward_args *args, size_t first_bytes, struct cla_call *call,
                                     struct cla_error *error)
 {
     if (!args)
@@ -255,7 +255,7 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
         status = cla_call_place(call, i, tensors[i], how, error);
     }
     if (!status && !call->empty)
-        call->workspace_bytes = split_bytes;
+        call->workspace_bytes = first_bytes;
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)

@@ -71,6 +71,7 @@ struct cla_call {
     size_t workspace_bytes; /* what this very call needs */
     size_t csr_offset;      /* where in the workspace a block mask that comes as CSR is expanded to */
     size_t sums_byte;       /* where in it the sums of dQ begin (attention/sums.h) */
+    int64_t maps;           /* where in it those of a forward kernel lie (attention/forward.h) */
     bool empty;             /* there are no rows to write */
 };
 
@@ -103,9 +104,10 @@ clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *e
 /* What only OpenCL can tell: whether each tensor lies within its buffer. */
 clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error);
 
-/* All of it for the arguments of a forward pass but for the last step. The workspace begins with `split_bytes`. */
+/* All of it for the arguments of a forward pass but for the last step. The workspace begins with `first_bytes` that
+ * the plan needs. */
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
-                                    const struct clattn_forward_args *args, size_t split_bytes, struct cla_call *call,
+                                    const struct clattn_forward_args *args, size_t first_bytes, struct cla_call *call,
                                     struct cla_error *error);
 
 clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);

@@ -5,6 +5,11 @@
 #include "device/report.h"
 #include "plan/checked.h"
 
+enum {
+    WORD = 4,
+    MAP_WORDS = 32 /* of a map, which lies on a multiple of its size (cl/matrix/nvidia_wgmma.clh) */
+};
+
 clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
                                  size_t *groups, struct cla_error *error)
 {
@@ -16,12 +21,37 @@ clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct cl
     return status;
 }
 
-clattn_status cla_forward_splits(const struct clattn_plan *plan, const struct clattn_shape *shape,
-                                 struct cla_state_places *places, struct cla_error *error)
+/* Behind the splits' states. A call without rows launches no kernel. */
+static bool locate_maps(const struct clattn_plan *plan, const struct clattn_shape *shape,
+                        struct cla_forward_places *places)
 {
-    const int splits = cla_splits_of(&plan->split_rule, shape->batch * shape->heads, shape->n_q, shape->n_kv);
-    *places = (struct cla_state_places){0};
-    return splits == 1 ? CLATTN_SUCCESS : cla_state_locate(plan->problem.d_v, shape, splits, places, error);
+    const bool is_empty = !shape->batch || !shape->heads || !shape->n_q;
+    int64_t words = places->splits.end, bytes;
+    if (plan->maps && !is_empty) {
+        if (!cla_add(words, MAP_WORDS - 1, &words))
+            return false;
+        places->maps = words -= words % MAP_WORDS;
+        if (!cla_add(words, (int64_t)plan->most_groups * plan->maps * MAP_WORDS, &words))
+            return false;
+    }
+    if (!cla_multiply(words, WORD, &bytes) || (uint64_t)bytes > SIZE_MAX)
+        return false;
+    places->end_byte = (size_t)bytes;
+    return true;
+}
+
+clattn_status cla_forward_locate(const struct clattn_plan *plan, const struct clattn_shape *shape,
+                                 struct cla_forward_places *places, struct cla_error *error)
+{
+    const int splits = cla_problem_is_backward(&plan->problem)
+                           ? 1
+                           : cla_splits_of(&plan->split_rule, shape->batch * shape->heads, shape->n_q, shape->n_kv);
+    *places = (struct cla_forward_places){0};
+    const clattn_status status =
+        splits == 1 ? CLATTN_SUCCESS : cla_state_locate(plan->problem.d_v, shape, splits, &places->splits, error);
+    if (status || locate_maps(plan, shape, places))
+        return status;
+    return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
 }
 
 clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
@@ -57,6 +87,7 @@ static struct cla_forward_params params_of(const struct cla_call *call)
                                        .lse = operands[CLA_LSE].layout,
                                        .m = operands[CLA_M].layout,
                                        .l = operands[CLA_L].layout,
+                                       .maps = call->maps,
                                        .batch = (int32_t)shape->batch,
                                        .heads = (int32_t)shape->heads,
                                        .kv_heads = (int32_t)shape->kv_heads,
@@ -74,6 +105,8 @@ static cl_uint arguments_of(const struct clattn_plan *plan, const struct cla_cal
         const cl_mem *buffer = &call->operands[i].buffer;
         arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
     }
+    if (plan->maps)
+        arguments[count++] = (struct cla_argument){sizeof(cl_mem), &call->operands[CLA_WORKSPACE].buffer};
     arguments[count++] = (struct cla_argument){sizeof *params, params};
     return count +
            cla_score_arguments(call, plan->features, cla_problem_accumulates(&plan->problem), arguments + count);
@@ -84,7 +117,7 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
                                  struct cla_error *error)
 {
     const struct cla_forward_params params = params_of(call);
-    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 1 + CLA_SCORE_ARGUMENTS];
+    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 2 + CLA_SCORE_ARGUMENTS];
     const cl_uint count = arguments_of(plan, call, &params, arguments);
     struct cla_chain chain;
     cla_chain_start(&chain, queue, wait_count, wait_list);
@@ -103,7 +136,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
     struct cla_call parts = *call;
-    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 1 + CLA_SCORE_ARGUMENTS];
+    struct cla_argument arguments[CLA_FORWARD_OPERANDS + 2 + CLA_SCORE_ARGUMENTS];
     struct cla_chain chain;
     cla_point_into_states(&parts, CLA_WORKSPACE, places);
     struct cla_forward_params params = params_of(&parts);
@@ -124,16 +157,16 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
     return status;
 }
 
-/* The shape's splits, before anything else is known to be right. */
-static clattn_status find_splits(const struct clattn_plan *plan, const struct clattn_forward_args *args,
-                                 struct cla_state_places *places, struct cla_error *error)
+/* What the shape needs, before anything else is known to be right. */
+static clattn_status find_places(const struct clattn_plan *plan, const struct clattn_forward_args *args,
+                                 struct cla_forward_places *places, struct cla_error *error)
 {
     struct clattn_shape shape;
-    *places = (struct cla_state_places){0};
+    *places = (struct cla_forward_places){0};
     if (!args)
         return CLATTN_SUCCESS; /* which cla_forward_arguments refuses */
     const clattn_status status = cla_shape_resolve(&args->shape, &shape, error);
-    return status ? status : cla_forward_splits(plan, &shape, places, error);
+    return status ? status : cla_forward_locate(plan, &shape, places, error);
 }
 
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
@@ -141,15 +174,16 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
                                   cl_event *event, struct cla_error *error)
 {
     struct cla_call call;
-    struct cla_state_places places;
+    struct cla_forward_places places;
     size_t groups = 0;
-    clattn_status status = find_splits(plan, args, &places, error);
+    clattn_status status = find_places(plan, args, &places, error);
+    const int splits = places.splits.states;
     if (!status)
-        status = cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args,
-                                       (size_t)places.end * sizeof(float), &call, error);
+        status =
+            cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, places.end_byte, &call, error);
     if (!status)
-        status = cla_forward_groups(plan, &call.shape, places.states ? places.states : 1, &groups, error);
-    if (!status && (cla_score_is_csr(&call) || places.states))
+        status = cla_forward_groups(plan, &call.shape, splits ? splits : 1, &groups, error);
+    if (!status && (cla_score_is_csr(&call) || splits))
         status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
@@ -157,8 +191,9 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
         return status;
     if (call.empty)
         return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
-    if (places.states)
-        return launch_splits(plan, queue, &call, &places, groups, wait_count, wait_list, event, error);
+    call.maps = places.maps;
+    if (splits)
+        return launch_splits(plan, queue, &call, &places.splits, groups, wait_count, wait_list, event, error);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }
 

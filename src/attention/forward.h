@@ -26,9 +26,15 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
 clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
                                  size_t *groups, struct cla_error *error);
 
-/* The splits of a call of this shape (resolved), and where in the workspace their states lie; `states` is 0, and so is
- * the end, where there are none. */
-clattn_status cla_forward_splits(const struct clattn_plan *plan, const struct clattn_shape *shape,
-                                 struct cla_state_places *places, struct cla_error *error);
+/* What a forward pass has in the workspace before anything else. */
+struct cla_forward_places {
+    struct cla_state_places splits; /* their states; `states` is 0 where keys are not split */
+    int64_t maps;                   /* of the work-groups (struct cla_skeleton), in 4-byte words */
+    size_t end_byte;
+};
+
+/* For a call of this shape (resolved). */
+clattn_status cla_forward_locate(const struct clattn_plan *plan, const struct clattn_shape *shape,
+                                 struct cla_forward_places *places, struct cla_error *error);
 
 #endif

@@ -172,16 +172,16 @@ static clattn_status settle_problem(const struct cla_host_job *job, struct clatt
     return problem->splits ? CLATTN_SUCCESS : choose_splits(job, problem, error);
 }
 
-/* The workspace that splits take comes on top of what the arguments alone ask for. */
-static clattn_status add_split_bytes(struct cla_host_job *job, struct cla_error *error)
+/* The workspace that the plan takes comes on top of what the arguments alone ask for. */
+static clattn_status add_plan_bytes(struct cla_host_job *job, struct cla_error *error)
 {
-    struct cla_state_places places;
+    struct cla_forward_places places;
     if (job->streamed || job->call.empty)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_forward_splits(job->plan, &job->call.shape, &places, error);
+    const clattn_status status = cla_forward_locate(job->plan, &job->call.shape, &places, error);
     if (!status)
-        job->call.workspace_bytes += (size_t)places.end * sizeof(float);
-    job->splits = !status && places.states ? places.states : 1;
+        job->call.workspace_bytes += places.end_byte;
+    job->splits = !status && places.splits.states ? places.splits.states : 1;
     return status;
 }
 
@@ -204,7 +204,7 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
     if (!status)
         status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
     if (!status)
-        status = add_split_bytes(&job, error);
+        status = add_plan_bytes(&job, error);
     if (!status && job.streamed)
         status = cla_host_chunks_prepare(&job, error);
     return status ? status : cla_host_run(&job, job.streamed ? cla_host_chunks_compute : compute_forward, error);

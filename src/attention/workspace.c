@@ -22,21 +22,21 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
                                   struct cla_error *error)
 {
     struct clattn_shape resolved;
-    struct cla_state_places places = {0};
+    struct cla_forward_places places = {0};
     size_t groups = 0, delta = 0;
     int64_t blocks = 0, sum = 0;
     clattn_status status = cla_shape_resolve(shape, &resolved, error);
-    if (!status && !cla_problem_is_backward(&plan->problem))
-        status = cla_forward_splits(plan, &resolved, &places, error);
     if (!status)
-        status = cla_forward_groups(plan, &resolved, places.states ? places.states : 1, &groups, error);
+        status = cla_forward_locate(plan, &resolved, &places, error);
+    if (!status)
+        status = cla_forward_groups(plan, &resolved, places.splits.states ? places.splits.states : 1, &groups, error);
     if (!status && cla_problem_is_backward(&plan->problem))
         status = cla_delta_bytes(&resolved, &delta, error);
     if (!status)
         status = cla_score_workspace(&plan->problem, plan->features, &resolved, &blocks, error);
     if (status)
         return status;
-    if (!cla_add((int64_t)delta + places.end * (int64_t)sizeof(float), blocks, &sum) || (uint64_t)sum > SIZE_MAX)
+    if (!cla_add((int64_t)delta + (int64_t)places.end_byte, blocks, &sum) || (uint64_t)sum > SIZE_MAX)
         return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
     struct cla_sums sums;
     status = cla_sums_locate(plan, &resolved, (size_t)sum, &sums, error);

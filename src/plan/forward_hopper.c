@@ -51,6 +51,12 @@ static const struct {
     int tiles; /* of a consumer's, what scores, weights and outputs may take */
 } registers[MOST_CONSUMERS + 1] = {{0, 0, 0}, {0, 0, 200}, {40, 232, 200}, {32, 160, 128}};
 
+/* Of each work-group in the workspace: of Q, K and V. */
+static int maps(const struct cla_config *config)
+{
+    return config->hopper.boxes ? 3 : 0;
+}
+
 /* The fastest of those timed on an H200, by d_v and the expected length: the first row that applies. */
 static const struct {
     int most_d_v;
@@ -71,7 +77,7 @@ static void take_timed(const struct clattn_problem *problem, struct cla_config *
     config->b_c = timed[i].b_c;
     config->hopper.stages = timed[i].stages;
     config->hopper.q_stages = timed[i].q_stages;
-    config->hopper.turns = 1;
+    config->hopper.turns = config->hopper.boxes = 1;
 }
 
 /* A tile that lies in one block of a mask is passed over whenever the block is hidden. */
@@ -263,6 +269,7 @@ static const int tried_keys[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 
 static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
                                         {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
                                         {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
+                                        {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0}, 0},
                                         {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -293,7 +300,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         const char *name;
         int value;
     } defines[] = {
-        {"BOXES", 0},
+        {"BOXES", config->hopper.boxes},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
         {"FILLERS", WARP_GROUP},
@@ -310,19 +317,13 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/score.clh",
-                                    "common/splits.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/matrix_scores.clh",
-                                    "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",
-                                    "forward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"common/types.clh",        "common/score.clh",
+                                    "common/splits.clh",       "common/philox.clh",
+                                    "matrix/nvidia_mma.clh",   "matrix/nvidia_wgmma.clh",
+                                    "common/matrix_tiles.clh", "common/hopper_tiles.clh",
+                                    "common/hopper_boxes.clh", "common/matrix_scores.clh",
+                                    "common/matrix_rows.clh",  "common/matrix_repair.clh",
+                                    "forward_hopper.cl",       NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {
@@ -340,5 +341,6 @@ const struct cla_skeleton cla_forward_hopper = {
     .adopt = adopt,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .maps = maps,
     .define = define,
 };

@@ -8,12 +8,13 @@
  * clattn_layout): 64-bit fields first, then an even number of 32-bit ones, so that no compiler pads it. */
 struct cla_forward_params {
     struct clattn_layout q, k, v, o, lse, m, l;
+    int64_t maps;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t splits; /* of the keys: as many states; 0 where a kernel is not one of splits */
 };
 
-_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 32, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 32, "the kernels expect this size");
 
 /* That of the backward kernels. */
 struct cla_backward_params {

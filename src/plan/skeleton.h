@@ -29,7 +29,7 @@ struct cla_config {
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
         struct {
-            int stages, q_stages, turns;
+            int stages, q_stages, turns, boxes;
             int producer_registers, consumer_registers; /* 0: as compiled */
         } hopper;
         struct {
@@ -93,6 +93,10 @@ struct cla_skeleton {
     /* Floats that the sums of dQ take in the workspace for each block of b_r rows, in a skeleton that adds them up
      * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
     int64_t (*sum_floats)(const struct clattn_problem *problem);
+
+    /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
+     * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */
+    int (*maps)(const struct cla_config *config);
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);

@@ -2,6 +2,7 @@
  *
  * Planning of forward_hopper and backward_hopper: limits, the configurations that were timed, forced sizes, and what it
  * refuses. */
+#include "attention/forward.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/nvidia.h"
@@ -35,14 +36,14 @@ static void the_fastest_are_taken(void **state)
         int b_r, b_c, work_group_size;
         const char *knobs;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1"},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1"},
-        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
-        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1"},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1"},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1"},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1"},
+        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1"},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1"},
+        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
+        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -74,6 +75,60 @@ static void tiles_take_what_the_kernel_declares(void **state)
     assert_int_equal(plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
                      CLATTN_SUCCESS);
     assert_int_equal(info.local_bytes, (2 * 128 + 4 * 128) * 256 + 2 * 2 * 8 + 2 * 4 * 8);
+}
+
+/* What it has for boxes follows from the knob, whose absence is what it is planned as. */
+static void boxes_are_a_knob(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *knobs, *written, *define;
+        int maps;
+    } rows[] = {
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=1", "stages=2 q_stages=2 turns=1 boxes=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0", "stages=2 q_stages=2 turns=1 boxes=0", "CLATTN_BOXES=0 ", 0},
+    };
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {
+            .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .knobs = rows[i].knobs};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.knobs, rows[i].written);
+        assert_non_null(strstr(info.constants, rows[i].define));
+        assert_int_equal(choice.skeleton->maps(&choice.config), rows[i].maps);
+    }
+}
+
+/* Behind the states of splits, on a multiple of 128 bytes, 128 for each map of each group; nothing without rows. */
+static void maps_lie_behind_states(void **state)
+{
+    (void)state;
+    static const struct {
+        int splits, maps;
+        int64_t n_q, first, end_byte; /* of words, and bytes */
+    } rows[] = {
+        {1, 3, 100, 0, 132 * 3 * 128},
+        {1, 0, 100, 0, 0},
+        {1, 3, 0, 0, 0},
+        {2, 0, 1, 0, (16 + 16 + 2 * 3 * 8) * 4},
+        {2, 3, 1, 96, 96 * 4 + 132 * 3 * 128},
+        {2, 3, 0, 0, 0},
+    };
+    EACH (i, rows) {
+        const struct clattn_plan made = {.problem = {.d = 8, .d_v = 8},
+                                         .split_rule = {.splits = rows[i].splits, .b_r = 64, .b_c = 64},
+                                         .most_groups = 132,
+                                         .maps = rows[i].maps};
+        const struct clattn_shape shape = {.batch = 1, .heads = 3, .kv_heads = 3, .n_q = rows[i].n_q, .n_kv = 1000};
+        struct cla_forward_places places;
+        assert_int_equal(cla_forward_locate(&made, &shape, &places, &error), CLATTN_SUCCESS);
+        assert_int_equal(places.splits.states > 1, rows[i].splits > 1);
+        assert_int_equal(places.maps, rows[i].first);
+        assert_int_equal(places.end_byte, rows[i].end_byte);
+    }
 }
 
 static void others_are_left_to_others(void **state)
@@ -283,6 +338,7 @@ int main(void)
         cmocka_unit_test(the_fastest_are_taken),     cmocka_unit_test(tiles_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others), cmocka_unit_test(what_it_cannot_is_refused),
         cmocka_unit_test(forced_sizes_are_honoured), cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
+        cmocka_unit_test(boxes_are_a_knob),          cmocka_unit_test(maps_lie_behind_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
