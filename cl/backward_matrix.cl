@@ -428,16 +428,16 @@ typedef clattn_storage clattn_sum;
 
 #if CLATTN_KERNEL == 0
 #if CLATTN_SUMMED
-/* A block of 64 rows (its counter is 0 where nothing has been added) lies in two parts of up to 64 columns each, as the
+/* A block of 64 rows (its counter is 0 where nothing has been added) lies in two parts of up to 64 columns each, or four, as the
  * warps of a warp group hold them, 4 floats a lane at a time. */
 CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
 {
-    const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2;
+    const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
         const int place = (2 * (c % part_pieces) + e / 4) * 128 + 32 * warp + lane;
-        const float4 x = sums[((long)block * 2 + part) * (part_pieces * 256) + place];
+        const float4 x = sums[((long)block * parts + part) * (part_pieces * 256) + place];
         out[r][c].x[e] = x.x;
         out[r][c].x[e + 1] = x.y;
         out[r][c].x[e + 2] = x.z;

@@ -184,7 +184,7 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
         status = cla_cl_kernel_work_group_info(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, error);
     if (status)
         return status;
-    const uint64_t usable = cla_usable_local_bytes(&plan->context->capabilities);
+    const uint64_t usable = cla_most_compiled_local_bytes(&plan->context->capabilities);
     if (group < (size_t)form.work_group_size && !form.retargeted)
         snprintf(refusal->reason, sizeof refusal->reason,
                  "the compiled kernel runs in work-groups of at most %zu work-items", group);

@@ -12,14 +12,14 @@ enum {
     WARP_GROUP = 128, /* items */
     FILLERS = 96,     /* of the producer */
     CONSUMERS = 2,
-    KEYS = 64 * CONSUMERS,
+    CONSUMER_KEYS = 64, /* of each, or shared by all */
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
     ROWS = 64, /* that pass at a time */
     PANEL_PIECES = CLA_PANEL / CLA_PIECE,
-    LARGEST_D = 128,
-    ENDING_ITEMS = 128, /* of a work-group of clattn_dq and clattn_d_bias, */
-    AGAIN_ITEMS = 256   /* and of clattn_dk_dv_again */
+    LARGEST_OWN_D = 128, /* beyond, dK and dV of a consumer's own keys do not fit its registers */
+    ENDING_ITEMS = 128,  /* of a work-group of clattn_dq and clattn_d_bias, */
+    AGAIN_ITEMS = 256    /* and of clattn_dk_dv_again */
 };
 
 static const char name[] = "backward_hopper";
@@ -31,37 +31,59 @@ static int part_pieces(const struct clattn_problem *problem)
     return pieces > PANEL_PIECES ? PANEL_PIECES : (pieces + 1) / 2;
 }
 
-static int64_t sum_floats(const struct clattn_problem *problem)
+/* How many parts a consumer forms, one after the other. */
+static int passes(const struct clattn_problem *problem)
 {
-    return CONSUMERS * (int64_t)part_pieces(problem) * CLA_PIECE * ROWS;
+    return problem->d > LARGEST_OWN_D ? 2 : 1;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; dS, twice; Q and dO with each row's statistics;
- * what is added to sums; the producer's notes; barriers. */
+static int64_t part_floats(const struct clattn_problem *problem)
+{
+    return (int64_t)part_pieces(problem) * CLA_PIECE * ROWS;
+}
+
+static int64_t sum_floats(const struct clattn_problem *problem)
+{
+    return passes(problem) * CONSUMERS * part_floats(problem);
+}
+
+static bool shares_keys(const struct cla_config *config)
+{
+    return config->b_c == CONSUMER_KEYS;
+}
+
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics, and dO; dS, twice;
+ * where keys are shared, the factors from one consumer to the other; what is added to sums; the producer's notes;
+ * barriers. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t across = cla_panels(problem->d) + cla_panels(problem->d_v);
-    const int64_t keys = config->backward_matrix.kv_stages * (across * KEYS * 128 + 24);
-    const int64_t rows = config->backward_matrix.stages * (across * config->b_r * 128 + config->b_r * 8 + 24);
-    const int64_t weights = 2 * (config->b_r / CLA_PANEL * KEYS * 128 + 16), notes = (8 + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + 4 * sum_floats(problem) + notes + 16);
+    const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,
+                  key = config->b_c * 128;
+    const int64_t stages = config->backward_matrix.stages, d_o_stages = shares_keys(config) ? 1 : stages;
+    const int64_t keys = config->backward_matrix.kv_stages * ((k + v) * key + 24);
+    const int64_t rows = stages * (k * row + config->b_r * 8 + 16) + d_o_stages * (v * row + 16);
+    const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
+    const int64_t summands = 4 * CONSUMERS * part_floats(problem), notes = (8 + 2) * 16 + 2 * 16;
+    return (uint64_t)(keys + rows + weights + summands + notes + 16 + 16);
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return 4 * (uint64_t)(8 * (cla_pieces(problem->d) + cla_pieces(problem->d_v) + 2 * cla_pieces(config->b_r)) + 32);
+    const int d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = cla_pieces(config->b_r);
+    const int results = shares_keys(config) ? (d > d_v ? d : d_v) + part_pieces(problem) : d + d_v;
+    return 4 * (uint64_t)(8 * (results + (shares_keys(config) ? 1 : 2) * rows) + 32);
 }
 
 /* What was verified and timed on an H200. A second place for K and V, where there is room, was 4 to 9 % faster; others
  * of `stages` and `kv_stages` are for the tuner to try. */
 static struct cla_config first_choice(const struct clattn_problem *problem)
 {
-    const bool wide = cla_widest(problem) > CLA_PANEL;
+    const bool wide = cla_widest(problem) > CLA_PANEL, shared = cla_widest(problem) > LARGEST_OWN_D;
     return (struct cla_config){
         .b_r = ROWS,
-        .b_c = KEYS,
+        .b_c = shared ? CONSUMER_KEYS : CONSUMERS * CONSUMER_KEYS,
         .work_group_size = WARP_GROUP * (CONSUMERS + 1),
-        .backward_matrix = {.side = {{64, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
+        .backward_matrix = {.side = {{shared ? 32 : 64, 32, wide && !shared, 2, 1}, {32, 16, 0, 1, shared ? 2 : 1}},
                             .lanes = CLA_NVIDIA_LANES,
                             .compute_capability = 90,
                             .stages = 2,
@@ -89,15 +111,17 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
     info->estimate = estimate(problem, config);
-    cla_plan_step(
-        info, "warp groups", config->b_r, config->b_c,
-        "a producer brings %d rows of Q and dO at a time for %d consumers of 64 keys, who hold dK and dV and add "
-        "to sums of dQ in device memory, %s; work-groups stay, one to a compute unit",
-        config->b_r, CONSUMERS, problem->unordered ? "in any order" : "always in the same order");
+    cla_plan_step(info, "warp groups", config->b_r, config->b_c,
+                  "a producer brings %d rows of Q and dO at a time for %d consumers %s, who hold dK and dV and add "
+                  "to sums of dQ in device memory, %s; work-groups stay, one to a compute unit",
+                  config->b_r, CONSUMERS,
+                  shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
+                  problem->unordered ? "in any order" : "always in the same order");
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "K and V in %d place%s, Q and dO in %d, dS in 2: %llu of %llu bytes",
+                  "K and V in %d place%s, Q in %d, dO in %d, dS in 2: %llu of %llu bytes",
                   config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
-                  config->backward_matrix.stages, (unsigned long long)local_bytes(problem, config),
+                  config->backward_matrix.stages, shares_keys(config) ? 1 : config->backward_matrix.stages,
+                  (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
@@ -107,10 +131,6 @@ static clattn_status check(const struct clattn_capabilities *capabilities, const
     const clattn_status status = cla_matrix_check_warp_groups(capabilities, problem, name, error);
     if (status)
         return status;
-    if (cla_widest(problem) > LARGEST_D)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.%s is %d: %s takes head dimensions from 1 to %d: take backward_matrix",
-                        problem->d > LARGEST_D ? "d" : "d_v", cla_widest(problem), name, LARGEST_D);
     if (cla_problem_accumulates(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.pass is CLATTN_BACKWARD_ACCUMULATE: %s has no such pass: take backward_matrix", name);
@@ -199,6 +219,9 @@ static const char *const files[] = {"common/types.clh",
                                     "common/hopper_tiles.clh",
                                     "common/hopper_boxes.clh",
                                     "common/hopper_backward_work.clh",
+                                    "common/hopper_backward_products.clh",
+                                    "common/hopper_own_keys.clh",
+                                    "common/hopper_shared_keys.clh",
                                     "backward_hopper.cl",
                                     NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again", NULL};

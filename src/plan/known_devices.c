@@ -9,9 +9,11 @@ struct known_local_memory {
     uint64_t bytes; /* the largest static __local array of one work-group */
 };
 
+enum { ALIGNMENT = 1 << 10 };
+
 /* NVIDIA's OpenCL reports 48 KB on every chip, but its assembler accepts static arrays up to the hardware's limit for a
  * block, which the CUDA programming guide tables by compute capability ("maximum amount of shared memory per thread
- * block"): here less 1 KB, which an array's alignment may cost. src/device/probe.c tries the same sizes. */
+ * block"): here less ALIGNMENT, which an array's may cost. src/device/probe.c tries the same sizes. */
 static const struct known_local_memory nvidia[] = {
     {700, 95 << 10},  {705, 63 << 10},   {800, 162 << 10},  {806, 98 << 10},  {807, 162 << 10}, {809, 98 << 10},
     {900, 226 << 10}, {1000, 226 << 10}, {1003, 226 << 10}, {1200, 98 << 10}, {1201, 98 << 10},
@@ -40,4 +42,9 @@ uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities)
 {
     return capabilities->static_local_memory_bytes ? capabilities->static_local_memory_bytes
                                                    : capabilities->local_memory_bytes;
+}
+
+uint64_t cla_most_compiled_local_bytes(const struct clattn_capabilities *capabilities)
+{
+    return cla_usable_local_bytes(capabilities) + (capabilities->static_local_memory_bytes ? ALIGNMENT : 0);
 }

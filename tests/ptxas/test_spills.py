@@ -37,9 +37,12 @@ KNOWN = (
      "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128", 640,
      "a consumer's results, scores and their gradients are 192 of its 232 registers; what does not change in its loop goes to memory"),
+    ("sm_90-backward_hopper-clattn_dk_dv-d256", 512,
+     "a consumer's results, scores and part of dQ are 192 of its 232 registers; the producer as for d 64"),
     *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
     ("sm_90-forward_hopper-clattn_forward-d64", 144,
      "three consumers have 160 registers each; what is known of the next block of rows goes to memory"),
+    ("sm_90-forward_hopper-clattn_forward-d256", 256, "scores, weights and outputs are 188 of a consumer's 232 registers"),
     ("sm_90-forward_hopper-clattn_forward-d128", 64, "what is known of the next block of rows goes to memory"),
 )
 
