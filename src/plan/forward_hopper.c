@@ -13,9 +13,10 @@ enum {
     WARP_GROUP = 128, /* items */
     WARP_GROUP_ROWS = 64,
     MOST_CONSUMERS = 3,
-    MOST_KEYS = 256,      /* columns of one product */
-    FEWEST_ROWS = 65,     /* below, forward_matrix shares them out better */
-    SHORT_SEQUENCE = 2047 /* up to here more and smaller blocks of rows are worth more than fast ones */
+    MOST_KEYS = 256,       /* columns of one product */
+    FEWEST_ROWS = 65,      /* below, forward_matrix shares them out better */
+    SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
+    SHORT_CAUSAL = 3071    /* and where half of the pairs are hidden */
 };
 
 static const char name[] = "forward_hopper";
@@ -69,7 +70,8 @@ static const struct {
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const bool is_short = problem->expected_n_q && problem->expected_n_q <= SHORT_SEQUENCE;
+    const int64_t most = problem->causal == CLATTN_FULL ? SHORT_SEQUENCE : SHORT_CAUSAL;
+    const bool is_short = problem->expected_n_q && problem->expected_n_q <= most;
     size_t i = 0;
     while (timed[i].most_d_v < problem->d_v || (timed[i].short_only && !is_short))
         i++;
@@ -77,7 +79,7 @@ static void take_timed(const struct clattn_problem *problem, struct cla_config *
     config->b_c = timed[i].b_c;
     config->hopper.stages = timed[i].stages;
     config->hopper.q_stages = timed[i].q_stages;
-    config->hopper.turns = config->hopper.boxes = 1;
+    config->hopper.turns = 1;
 }
 
 /* A tile that lies in one block of a mask is passed over whenever the block is hidden. */
@@ -269,7 +271,7 @@ static const int tried_keys[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 
 static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
                                         {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
                                         {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
-                                        {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0}, 0},
+                                        {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0, 1}, 2},
                                         {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

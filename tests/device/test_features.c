@@ -30,6 +30,7 @@ static bool check(struct forward_case forward)
     if (!test_serves(&device, &forward.problem))
         return true;
     for (int n = 0; n < SHAPES; n++) {
+        forward.problem.knobs = test_knobs(skeleton, n);
         right = forward_check(&device, &forward) && right;
         case_vary(&chance, MOST_WORK, &forward);
     }

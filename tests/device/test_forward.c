@@ -63,10 +63,13 @@ static bool check_variant(int variant, int d, enum clattn_dtype dtype, enum clat
     bool right = true;
     for (int n = 0; n < PAIRS; n++) {
         const int64_t *pair = pick_lengths(variant, n, d);
-        const struct forward_case forward = {
-            .problem = {.dtype = dtype, .d = d, .causal = causal, .skeleton = skeleton->name},
-            .shape = {.batch = 1, .heads = 1, .n_q = pair[0], .n_kv = pair[1]},
-            .seed = (uint64_t)(variant * PAIRS + n + 1)};
+        const struct forward_case forward = {.problem = {.dtype = dtype,
+                                                         .d = d,
+                                                         .causal = causal,
+                                                         .skeleton = skeleton->name,
+                                                         .knobs = test_knobs(skeleton, variant + n)},
+                                             .shape = {.batch = 1, .heads = 1, .n_q = pair[0], .n_kv = pair[1]},
+                                             .seed = (uint64_t)(variant * PAIRS + n + 1)};
         right = forward_check(&device, &forward) && right;
     }
     return right;

@@ -103,10 +103,13 @@ static void few_keys(void **state)
 /* What hides behind a mask, NaN even, stays there; what a row sees comes out of the split that has it. */
 static struct forward_case of_shape(int splits, int64_t n_q, int64_t n_kv)
 {
-    return (struct forward_case){
-        .problem = {.d = 64, .dtype = CLATTN_FP16, .skeleton = skeleton->name, .splits = splits},
-        .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = n_q, .n_kv = n_kv},
-        .seed = 5};
+    return (struct forward_case){.problem = {.d = 64,
+                                             .dtype = CLATTN_FP16,
+                                             .skeleton = skeleton->name,
+                                             .splits = splits,
+                                             .knobs = test_knobs(skeleton, 1)},
+                                 .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = n_q, .n_kv = n_kv},
+                                 .seed = 5};
 }
 
 static void poison(struct forward_arrays *arrays, const struct forward_case *forward, int64_t key, float value)
@@ -173,7 +176,7 @@ static size_t state_bytes(int64_t rows, int64_t d_v)
     return (size_t)((rows + 15) / 16 * 16 * 2 + rows * d_v) * sizeof(float);
 }
 
-/* What forward_hopper's work-groups need lies behind the states, on a multiple of 128 bytes. */
+/* What forward_hopper's work-groups need with whole boxes lies behind the states, on a multiple of 128 bytes. */
 static size_t with_maps(size_t bytes)
 {
     if (strcmp(skeleton->name, "forward_hopper") != 0)
@@ -211,12 +214,8 @@ static void too_small_workspaces(void **state)
     cl_int code;
     cl_mem memory = clCreateBuffer(device.context, CL_MEM_READ_WRITE, 32768 + needed, NULL, &code);
     const struct clattn_tensor at_0 = {.buffer = memory}, at_16k = {.buffer = memory, .layout = {.offset = 8192}};
-    struct clattn_forward_args args = {.shape = forward.shape,
-                                       .q = at_0,
-                                       .k = at_0,
-                                       .v = at_0,
-                                       .o = at_16k,
-                                       .workspace_bytes = needed - 1};
+    struct clattn_forward_args args = {
+        .shape = forward.shape, .q = at_0, .k = at_0, .v = at_0, .o = at_16k, .workspace_bytes = needed - 1};
     assert_int_equal(clattn_forward_enqueue(plan, device.queue, &args, 0, NULL, NULL), CLATTN_WORKSPACE_TOO_SMALL);
     snprintf(text, sizeof text, "workspace_bytes is %zu: this shape needs %zu", needed - 1, needed);
     assert_non_null(strstr(clattn_error_message(), text));

@@ -48,9 +48,10 @@ static int write_entry(const char *directory, const char *device, const struct c
     const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
     struct cla_choice own = *choice;
     own.config.work_group_size = form.work_group_size;
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s", device, choice->skeleton->name,
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "");
+             problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "",
+             problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
     cla_plan_defines(problem, &own, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
     int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
@@ -110,7 +111,10 @@ int main(int argc, char **argv)
             failed += hopper ? write_problem(argv[1], n, backward) : 0;
             backward.skeleton = "backward_matrix";
             failed += write_problem(argv[1], n, backward);
-            forward.skeleton = NULL;
+            forward.skeleton = "forward_hopper";
+            forward.knobs = "boxes=1";
+            failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            forward.skeleton = forward.knobs = NULL;
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_FULL;
                 forward.features = features[i];

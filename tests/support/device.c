@@ -2,6 +2,7 @@
 #include "support/device.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FAILED = 1, USAGE = 2, SKIPPED = 77, MOST = 16 };
 
@@ -149,4 +150,9 @@ bool test_cl_succeeded(cl_int code, const char *call)
     if (code != CL_SUCCESS)
         fprintf(stderr, "%s: %s\n", call, clattn_status_name(code));
     return code == CL_SUCCESS;
+}
+
+const char *test_knobs(const struct cla_skeleton *skeleton, int n)
+{
+    return n % 2 && strcmp(skeleton->name, "forward_hopper") == 0 ? "boxes=1" : NULL;
 }

@@ -34,6 +34,9 @@ const struct cla_skeleton *const *test_backward_skeletons(void);
  * and more; one that is made for CPUs costs a GPU as much, and a hundred gigabytes of private memory. */
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
 
+/* The knobs of a test's n-th case: every other one runs what planned kernels of that skeleton may leave out. */
+const char *test_knobs(const struct cla_skeleton *skeleton, int n);
+
 /* Whether the skeleton that `problem` names serves it on the device. Those of matrix units may decline: a type, a large
  * d, a device without them. */
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem);

@@ -35,15 +35,19 @@ static void the_fastest_are_taken(void **state)
         int d, d_v, n_q;
         int b_r, b_c, work_group_size;
         const char *knobs;
+        enum clattn_causal causal;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1"},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1"},
-        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
-        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1"},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1"},
+        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT},
+        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -54,6 +58,7 @@ static void the_fastest_are_taken(void **state)
                                   (struct clattn_problem){.dtype = (enum clattn_dtype)dtype,
                                                           .d = rows[i].d,
                                                           .d_v = rows[i].d_v,
+                                                          .causal = rows[i].causal,
                                                           .expected_n_q = rows[i].n_q},
                                   &choice, &info),
                              CLATTN_SUCCESS);
@@ -85,7 +90,7 @@ static void boxes_are_a_knob(void **state)
         const char *knobs, *written, *define;
         int maps;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1", "CLATTN_BOXES=1 ", 3},
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=0", "CLATTN_BOXES=0 ", 0},
         {"boxes=1", "stages=2 q_stages=2 turns=1 boxes=1", "CLATTN_BOXES=1 ", 3},
         {"boxes=0", "stages=2 q_stages=2 turns=1 boxes=0", "CLATTN_BOXES=0 ", 0},
     };
