@@ -31,6 +31,8 @@ KNOWN = (
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 240,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 192,
+     "three consumers have 160 registers each; the numbers that dropout draws wait for their turn"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 320,
      "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128", 640,
