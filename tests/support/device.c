@@ -56,6 +56,13 @@ void test_device_open(struct test_device *device)
     fprintf(stderr, "device under test: %s\n", clattn_context_capabilities(device->clattn)->device_name);
 }
 
+/* A GPU's compiler takes minutes for an emulation; and a kernel of single work-items has a hundred gigabytes of private
+ * memory reserved for all that a GPU could run at a time. */
+static bool is_for(const struct cla_skeleton *skeleton)
+{
+    return is_cpu || (!skeleton->emulated && skeleton != &cla_forward_cpu && skeleton != &cla_backward_cpu);
+}
+
 const struct cla_skeleton *test_device_open_for(struct test_device *device, int argc, char **argv)
 {
     const struct cla_skeleton *skeleton = argc > 1 ? cla_skeleton_find(argv[1]) : NULL;
@@ -66,7 +73,7 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
                                           .d = 64,
                                           .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
                                           .skeleton = skeleton->name};
-    if ((skeleton->emulated && !is_cpu) || !test_serves(device, &common)) {
+    if (!is_for(skeleton) || !test_serves(device, &common)) {
         test_device_close(device);
         leave(SKIPPED, "skipped: the skeleton is not for this device");
     }
@@ -80,8 +87,8 @@ void test_device_close(struct test_device *device)
     clReleaseContext(device->context);
 }
 
-/* Those of one direction in *list, ended by NULL: all, or the one that CLATTN_TEST_SKELETON names, where it is one of
- * them. An emulation is for CPUs: a GPU's compiler takes minutes for it. */
+/* Those of one direction in *list, ended by NULL: all that are for the device, or the one that CLATTN_TEST_SKELETON
+ * names, where it is one of them. */
 static const struct cla_skeleton *const *list_skeletons(bool backward, const struct cla_skeleton *list[MOST])
 {
     const char *wanted = getenv("CLATTN_TEST_SKELETON");
@@ -90,7 +97,7 @@ static const struct cla_skeleton *const *list_skeletons(bool backward, const str
     if (wanted && !named)
         leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
     for (const struct cla_skeleton *const *next = cla_skeletons; *next && count < MOST - 1; next++)
-        if ((*next)->backward == backward && (named == *next || !(*next)->emulated || is_cpu) &&
+        if ((*next)->backward == backward && (named == *next || is_for(*next)) &&
             (!named || named == *next || named->backward != backward))
             list[count++] = *next;
     list[count] = NULL;

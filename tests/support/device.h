@@ -20,18 +20,18 @@ void test_device_open(struct test_device *device);
 void test_device_close(struct test_device *device);
 
 /* The same for a program that tests the skeleton its first argument names: it ends with 2 where that names none, and
- * with 77 where the device is none for it, as none but a CPU is for an emulation. */
+ * with 77 where the device is none for it, as none but a CPU is for an emulation or forward_cpu. */
 const struct cla_skeleton *test_device_open_for(struct test_device *device, int argc, char **argv);
 
 /* The skeletons of the forward pass to test on the device that was opened, and those of the backward pass, ended by
- * NULL: all of them (but for emulations where it is no CPU), or the one that CLATTN_TEST_SKELETON names; the other
- * direction's stay whole then. */
+ * NULL: all of them (but for emulations and kernels for CPUs where it is none), or the one that CLATTN_TEST_SKELETON
+ * names; the other direction's stay whole then. */
 const struct cla_skeleton *const *test_skeletons(void);
 const struct cla_skeleton *const *test_backward_skeletons(void);
 
 /* Whether to take variant number `variant` of a skeleton: all of them where the planner would choose the skeleton for
  * the device, whatever the type, else one in `of`. A kernel that is made for GPUs costs a CPU's compiler ten seconds
- * and more; one that is made for CPUs costs a GPU as much, and a hundred gigabytes of private memory. */
+ * and more. */
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
 
 /* The knobs of a test's n-th case: every other one runs what planned kernels of that skeleton may leave out. */
