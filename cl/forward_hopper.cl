@@ -34,204 +34,9 @@
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
+ *
+ * The producer's side is in common/hopper_forward_work.clh.
  */
-#if !defined(CLATTN_KEY_PIECES) || !defined(CLATTN_VALUE_PIECES)
-#error "CLATTN_KEY_PIECES and CLATTN_VALUE_PIECES must be 1..16"
-#endif
-#if !defined(CLATTN_STAGES) || !defined(CLATTN_Q_STAGES) || !defined(CLATTN_TURNS)
-#error "CLATTN_STAGES must be 2 or more, CLATTN_Q_STAGES 1 or 2, CLATTN_TURNS 0 or 1"
-#endif
-#if !defined(CLATTN_BOXES)
-#error "CLATTN_BOXES must be 0 or 1"
-#endif
-#if !defined(CLATTN_PRODUCER_REGISTERS) || !defined(CLATTN_CONSUMER_REGISTERS)
-#error "CLATTN_PRODUCER_REGISTERS and CLATTN_CONSUMER_REGISTERS must be what setmaxnreg takes, or 0"
-#endif
-
-#define CONSUMERS (CLATTN_B_R / 64)
-#define ROW_PANELS (PANELS(CLATTN_D) > PANELS(CLATTN_D_V) ? PANELS(CLATTN_D) : PANELS(CLATTN_D_V))
-#define Q_PANEL (CLATTN_B_R * 128)
-#define KV_PANEL (CLATTN_B_C * 128)
-#define Q_BYTES (ROW_PANELS * Q_PANEL) /* O leaves by way of Q's place */
-#define K_BYTES (PANELS(CLATTN_D) * KV_PANEL)
-#define V_BYTES (PANELS(CLATTN_D_V) * KV_PANEL)
-#define STAGE_BYTES (K_BYTES + V_BYTES)
-#define TILES_BYTES (CLATTN_Q_STAGES * Q_BYTES + CLATTN_STAGES * STAGE_BYTES)
-
-/* Where they lie, from the array's beginning; then barriers, 8 bytes each: per place of Q and per stage, that it is full, and
- * that it is empty. */
-#define Q_TILE(stage) ((stage) * Q_BYTES)
-#define K_TILE(stage) (CLATTN_Q_STAGES * Q_BYTES + (stage) * STAGE_BYTES)
-#define V_TILE(stage) (K_TILE(stage) + K_BYTES)
-#define Q_FULL(stage) (TILES_BYTES + 16 * (stage))
-#define Q_EMPTY(stage) (Q_FULL(stage) + 8)
-#define K_FULL(stage) (Q_FULL(CLATTN_Q_STAGES) + 32 * (stage))
-#define K_EMPTY(stage) (K_FULL(stage) + 8)
-#define V_FULL(stage) (K_FULL(stage) + 16)
-#define V_EMPTY(stage) (K_FULL(stage) + 24)
-#define HOPPER_LOCAL_BYTES K_FULL(CLATTN_STAGES)
-
-CLATTN_ASSERT(CLATTN_B_R % 64 == 0 && CONSUMERS >= 1 && CONSUMERS <= 3 && !CLATTN_STATE);
-CLATTN_ASSERT(CLATTN_WORK_GROUP_SIZE == HOPPER_ITEMS * (CONSUMERS + 1));
-CLATTN_ASSERT(RT == 1 && CLATTN_KEYS == CLATTN_B_C && KT == CLATTN_KEY_PIECES && VT == CLATTN_VALUE_PIECES);
-CLATTN_ASSERT(CLATTN_STAGES >= 2 && CLATTN_Q_STAGES >= 1);
-
-typedef struct {
-    __global const clattn_storage *q, *k, *v;
-} hopper_inputs;
-typedef struct {
-    __global MATRIX_OUTPUT *o;
-    __global float *lse, *m, *l;
-} hopper_outputs;
-
-/* What both sides go through in the same order: tile after tile of one block of rows after the other. */
-typedef struct {
-    int round; /* how many blocks of rows the work-group has had */
-    matrix_place place;
-    int tile, key_end;
-    clattn_view view;
-} hopper_work;
-
-/* To the first tile of the next block of rows; false: there are no more of them. A block may have no tile. Causal blocks of
- * a head come in pairs, the longest with the shortest, so that each work-group has about as many tiles as any other. */
-CLATTN_INLINE bool hopper_next_rows(hopper_work *work, int lane, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-    const int row_blocks = matrix_row_blocks(p);
-    const int turns = CLATTN_CAUSAL ? 2 : 1, each = CLATTN_CAUSAL ? (row_blocks + 1) / 2 : row_blocks;
-    int head, block;
-#if CLATTN_SPLIT
-    int split;
-#endif
-    bool again;
-    do {
-        int group = work->round / turns * (int)get_num_groups(0) + (int)get_group_id(0);
-#if CLATTN_SPLIT
-        const int all = each * p.heads * p.batch;
-        split = group / all;
-        group -= split * all;
-        if (split >= p.splits)
-            return false;
-#endif
-        head = group / each;
-        block = group - head * each;
-        if (!CLATTN_SPLIT && head >= p.heads * p.batch)
-            return false;
-        again = false;
-        if (CLATTN_CAUSAL && work->round % 2 == 0)
-            block = row_blocks - 1 - block;
-        else if (CLATTN_CAUSAL)
-            again = 2 * block + 1 == row_blocks; /* the one in the middle, once more */
-        work->round++;
-    } while (again);
-    work->place = matrix_place_of(block, head, p);
-    work->view = clattn_open(work->place.b, work->place.h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-#if CLATTN_SPLIT
-    work->place.split = split;
-    matrix_take_split(work->place, p, &work->view);
-#endif
-    work->key_end = clattn_key_end(min(work->place.row + CLATTN_B_R, work->view.n_q) - 1, &work->view);
-    work->tile = matrix_first_tile(work->key_end, work->place.row, lane, &work->view);
-    if (work->place.row >= work->view.n_q)
-        work->tile = work->key_end; /* a shorter sequence has no such rows */
-    return true;
-}
-
-CLATTN_INLINE void hopper_next_tile(hopper_work *work, int lane)
-{
-    work->tile = matrix_next_tile(work->tile + CLATTN_B_C, work->key_end, work->place.row, lane, &work->view);
-}
-
-CLATTN_INLINE hopper_input hopper_input_of(hopper_inputs in, int which, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-    hopper_input input;
-    input.buffer = which == HOPPER_Q ? in.q : which == HOPPER_K ? in.k : in.v;
-    input.at = which == HOPPER_Q ? p.q : which == HOPPER_K ? p.k : p.v;
-    input.columns = which == HOPPER_V ? CLATTN_D_V : CLATTN_D;
-    input.rows = HOPPER_TENSOR_ROWS(which != HOPPER_Q);
-    input.heads = which == HOPPER_Q ? p.heads : p.kv_heads;
-    input.batches = p.batch;
-    return input;
-}
-
-/* Where an input's present tile is. */
-CLATTN_INLINE hopper_place hopper_place_of(const hopper_work *work, int which)
-{
-    hopper_place place;
-    place.b = work->place.b;
-    place.h = which == HOPPER_Q ? work->place.h : work->place.kv_head;
-    place.first = which == HOPPER_Q ? work->place.row : work->tile;
-    place.rows = which == HOPPER_Q ? work->view.n_q : work->view.n_kv;
-    place.base = which == HOPPER_Q ? work->view.row_base : work->view.key_base;
-    return place;
-}
-
-/* Whether what lies behind the end of a sequence may be something else: then boxes and tiles that are filled alternate. Else it
- * lies behind the tensor's end, or is a key of the next split, and hidden: tiles are all boxes or none. */
-#define HOPPER_MIXES (CLATTN_BOXES && (CLATTN_VARLEN || CLATTN_KEY_LENGTHS))
-
-/* The producer's. */
-CLATTN_INLINE hopper_ways hopper_find_ways(hopper_inputs in, __global uint *maps, int lid,
-                                           clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-#if CLATTN_BOXES
-    const int mine = min(lid % MATRIX_LANES, (int)HOPPER_V);
-    hopper_ways ways = hopper_open_ways(hopper_input_of(in, mine, p CLATTN_SCORE_ARGUMENTS),
-                                        mine == HOPPER_Q ? CLATTN_B_R : CLATTN_B_C, HOPPER_V + 1, maps, lid);
-    ways.alone = !HOPPER_MIXES && ways.mapped == (1u << (HOPPER_V + 1)) - 1;
-#else
-    const hopper_ways ways = {maps, 0, 0, 0, false};
-#endif
-    return ways;
-}
-
-/* Whole boxes need no publishing, and what the producer fills beside them it has published. */
-CLATTN_INLINE void hopper_publish_found(void)
-{
-    if (!CLATTN_BOXES)
-        hopper_publish();
-}
-
-CLATTN_INLINE void hopper_bring_all(hopper_inputs in, hopper_ways ways, matrix_address memory, int lid,
-                                    clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-    const int lane = lid % MATRIX_LANES;
-    hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
-    hopper_work work;
-    work.round = 0;
-#pragma unroll 1
-    while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
-        if (work.tile >= work.key_end)
-            continue;
-        hopper_await(memory + Q_EMPTY(q_turn.stage), q_turn.parity ^ 1);
-        hopper_bring(ways, HOPPER_Q, hopper_input_of(in, HOPPER_Q, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_Q),
-                     CLATTN_B_R, memory + Q_TILE(q_turn.stage), memory + Q_FULL(q_turn.stage), lid);
-        q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-#pragma unroll 1
-        while (work.tile < work.key_end) {
-            hopper_await(memory + K_EMPTY(turn.stage), turn.parity ^ 1);
-            hopper_bring(ways, HOPPER_K, hopper_input_of(in, HOPPER_K, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_K),
-                         CLATTN_B_C, memory + K_TILE(turn.stage), memory + K_FULL(turn.stage), lid);
-            hopper_await(memory + V_EMPTY(turn.stage), turn.parity ^ 1);
-            hopper_bring(ways, HOPPER_V, hopper_input_of(in, HOPPER_V, p CLATTN_SCORE_ARGUMENTS), hopper_place_of(&work, HOPPER_V),
-                         CLATTN_B_C, memory + V_TILE(turn.stage), memory + V_FULL(turn.stage), lid);
-            turn = hopper_next_turn(turn, CLATTN_STAGES);
-            hopper_next_tile(&work, lane);
-        }
-    }
-}
-
-/* Two loops, of which the one that only asks for boxes needs few registers and no spills. */
-CLATTN_INLINE void hopper_produce(hopper_inputs in, hopper_ways ways, matrix_address memory, int lid,
-                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-    if (ways.alone) {
-        if (lid < MATRIX_LANES)
-            hopper_bring_all(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
-    } else {
-        ways.mapped = HOPPER_MIXES ? ways.mapped : 0;
-        hopper_bring_all(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
-    }
-}
 
 /* S = Q K^T begins. */
 CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile)
@@ -338,8 +143,8 @@ CLATTN_INLINE void hopper_write_partial(matrix_results to, matrix_accumulator ou
 #endif
 
 /* The results of a block of rows, by way of the consumer's part of Q's place, so that they leave in whole chunks. */
-CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumulator out[1][VT], matrix_softmax *rows, matrix_address q_tile, int consumer,
-                                int lid, const hopper_work *work, clattn_forward_params p)
+CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumulator out[1][VT], matrix_softmax *rows,
+                                matrix_address q_tile, int consumer, int lid, const hopper_work *work, clattn_forward_params p)
 {
     const int lane = lid % MATRIX_LANES, warp = lid % HOPPER_ITEMS / MATRIX_LANES;
     const int row = work->place.row + consumer * 64 + warp * 16;
@@ -399,7 +204,8 @@ CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int 
 }
 
 /* To the consumer's next tile. What has no tile is written on the way: zeros, and sums of nothing. */
-CLATTN_INLINE bool hopper_advance(hopper_work *work, hopper_outputs all, int row_in_block, int lane, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+CLATTN_INLINE bool hopper_advance(hopper_work *work, hopper_outputs all, int row_in_block, int lane,
+                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     while (hopper_next_rows(work, lane, p CLATTN_SCORE_ARGUMENTS)) {
         if (work->tile < work->key_end)
@@ -409,7 +215,8 @@ CLATTN_INLINE bool hopper_advance(hopper_work *work, hopper_outputs all, int row
     return false;
 }
 
-CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
+                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
     const int row_in_block = (lid - HOPPER_ITEMS) / MATRIX_LANES * 16;

@@ -325,6 +325,7 @@ static const char *const files[] = {"common/types.clh",        "common/score.clh
                                     "common/matrix_tiles.clh", "common/hopper_tiles.clh",
                                     "common/hopper_boxes.clh", "common/matrix_scores.clh",
                                     "common/matrix_rows.clh",  "common/matrix_repair.clh",
+                                    "common/hopper_forward_work.clh",
                                     "forward_hopper.cl",       NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
