@@ -33,6 +33,7 @@
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more; for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
+ *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
  *
@@ -84,7 +85,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         if (lid == CLATTN_FILLERS)
             hopper_sum_up(out, memory);
         else if (lid < CLATTN_FILLERS)
-            hopper_produce(in, words + p.maps + get_group_id(0) * 128, words + p.tickets, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS), words + p.tickets, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
         hopper_consume(out, memory, lid, p CLATTN_SCORE_ARGUMENTS);

@@ -39,7 +39,8 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  * work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums dQ up
  * there ("backward_hopper") a float for each element of Q, rows and columns rounded up to tiles; a block mask given as
  * CSR one byte more for each block of each head (of what is counted in the problem's block_q and block_kv;
- * clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
+ * clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors:
+ * CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
                                                      size_t *bytes);
 
@@ -154,7 +155,7 @@ struct clattn_backward_args {
     struct clattn_tensor d_q, d_k, d_v;
     struct clattn_tensor d_bias, d_sinks;
     struct clattn_score_args score;
-    cl_mem workspace;
+    cl_mem workspace; /* calls that may run at the same time have one each */
     size_t workspace_bytes;
 
     /* CLATTN_BACKWARD_ACCUMULATE alone, else 0: the call is on one chunk of the keys, first_key to first_key +

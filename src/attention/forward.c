@@ -4,11 +4,9 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
+#include "plan/kernel_params.h"
 
-enum {
-    WORD = 4,
-    MAP_WORDS = 32 /* of a map, which lies on a multiple of its size (cl/matrix/nvidia_wgmma.clh) */
-};
+enum { WORD = 4 };
 
 clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
                                  size_t *groups, struct cla_error *error)
@@ -28,10 +26,10 @@ static bool locate_maps(const struct clattn_plan *plan, const struct clattn_shap
     const bool is_empty = !shape->batch || !shape->heads || !shape->n_q;
     int64_t words = places->splits.end, bytes;
     if (plan->maps && !is_empty) {
-        if (!cla_add(words, MAP_WORDS - 1, &words))
+        if (!cla_add(words, CLA_MAP_WORDS - 1, &words))
             return false;
-        places->maps = words -= words % MAP_WORDS;
-        if (!cla_add(words, (int64_t)plan->most_groups * plan->maps * MAP_WORDS, &words))
+        places->maps = words -= words % CLA_MAP_WORDS;
+        if (!cla_add(words, (int64_t)plan->most_groups * plan->maps * CLA_MAP_WORDS, &words))
             return false;
     }
     if (!cla_multiply(words, WORD, &bytes) || (uint64_t)bytes > SIZE_MAX)

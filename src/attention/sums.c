@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/sums.h"
 #include "plan/checked.h"
+#include "plan/kernel_params.h"
 
 enum {
     WORD = 4,
-    LINE = 128,        /* bytes: what a place begins on a multiple of, so that none shares a cache line with another */
-    MAP_WORDS = 4 * 32 /* in which a work-group says where its four inputs lie (cl/matrix/nvidia_wgmma.clh) */
+    LINE = 128, /* bytes: what a place begins on a multiple of, so that none shares a cache line with another */
+    MAPS = 4    /* in which a work-group says where its inputs lie */
 };
 
 /* Adds `count` words to *at, which then is a multiple of LINE again. */
@@ -37,7 +38,7 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
         return false;
     sums->maps = at / WORD;
     sums->cleared = (struct cla_words){sums->tickets, sums->maps - sums->tickets};
-    if (!add_words(MAP_WORDS * (int64_t)plan->most_groups, &at))
+    if (!add_words(MAPS * CLA_MAP_WORDS * (int64_t)plan->most_groups, &at))
         return false;
     sums->sums = at / WORD;
     if (!add_words(floats, &at) || (uint64_t)at > SIZE_MAX)

@@ -4,6 +4,10 @@
 
 #include <clattn/problem.h>
 
+/* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
+ * (cl/matrix/nvidia_wgmma.clh). */
+enum { CLA_MAP_WORDS = 32 };
+
 /* The argument block of the forward kernels, to the byte as cl/common/types.clh has it (its clattn_layout is struct
  * clattn_layout): 64-bit fields first, then an even number of 32-bit ones, so that no compiler pads it. */
 struct cla_forward_params {

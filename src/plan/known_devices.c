@@ -46,5 +46,6 @@ uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities)
 
 uint64_t cla_most_compiled_local_bytes(const struct clattn_capabilities *capabilities)
 {
-    return cla_usable_local_bytes(capabilities) + (capabilities->static_local_memory_bytes ? ALIGNMENT : 0);
+    const bool may_align = capabilities->nv_compute_capability && capabilities->static_local_memory_bytes;
+    return cla_usable_local_bytes(capabilities) + (may_align ? ALIGNMENT : 0);
 }

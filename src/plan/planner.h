@@ -33,7 +33,8 @@ __attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info
 /* Local memory that a work-group may use: what was probed or is known, else what the device says. */
 uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities);
 
-/* What a compiled kernel may say that it takes: the same, and what an array's alignment may have added. */
+/* What a compiled kernel may say that it takes: the same, and on NVIDIA what an array's alignment may have
+ * added. */
 uint64_t cla_most_compiled_local_bytes(const struct clattn_capabilities *capabilities);
 
 #endif

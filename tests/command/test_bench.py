@@ -39,7 +39,7 @@ class Bench(CommandTest):
             self.assertEqual((row["grid"], row["peak_of"], row["problem"]), (None, "fp32 multiply-adds", None))
             size = 4 * 64 * (2 * 2 * row["n_q"] + 2 * row["n_kv"])
             self.assertEqual(row["peak_bytes"], size + row["extra_bytes"])
-            self.assertEqual(row["least_bytes"], row["peak_bytes"])  # all of it once: there is no workspace
+            self.assertEqual(row["least_bytes"], row["peak_bytes"])  # all of it once; no workspace here
             flops = 4.0 * 2 * row["n_q"] * row["n_kv"] * 64 * (0.5 if row["causal"] else 1.0)
             self.assertAlmostEqual(row["tflops"], flops / row["median_ms"] * 1e-9, delta=1e-3 * row["tflops"])
             self.assertAlmostEqual(row["share_of_peak"], row["tflops"] / row["peak_tflops"],

@@ -32,9 +32,12 @@ static int failures_of(struct forward_case forward)
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
         forward.problem.skeleton = (*skeleton)->name;
-        if (test_serves(&device, &forward.problem))
+        for (int n = 0; n < (test_knobs(*skeleton, 1) ? 2 : 1) && test_serves(&device, &forward.problem); n++) {
+            forward.problem.knobs = test_knobs(*skeleton, n);
             failures +=
                 !same_bits_every_time(&forward, test_takes(&device, *skeleton, 1, 2) ? RUNS : RUNS_WHERE_FOREIGN);
+        }
+        forward.problem.knobs = NULL;
     }
     return failures;
 }

@@ -26,7 +26,8 @@ static void holds_everywhere(edge_function holds)
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
-            const struct forward_case forward = basic((*skeleton)->name, dtype);
+            struct forward_case forward = basic((*skeleton)->name, dtype);
+            forward.problem.knobs = test_knobs(*skeleton, dtype);
             if (test_takes(&device, *skeleton, dtype, 3) && test_serves(&device, &forward.problem) && !holds(forward)) {
                 print_error("fails: %s, %s\n", (*skeleton)->name, clattn_dtype_name((enum clattn_dtype)dtype));
                 failures++;

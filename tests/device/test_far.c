@@ -76,11 +76,12 @@ static bool run(const clattn_plan *plan, const struct clattn_forward_args *args,
 }
 
 /* The outputs with one tensor far must be those with all near, which other tests have judged. */
-static bool same_when_far(const char *skeleton, enum place place, int64_t apart)
+static bool same_when_far(const struct cla_skeleton *skeleton, const char *knobs, enum place place, int64_t apart)
 {
     struct forward_case named = forward;
     struct forward_arrays near, far;
-    named.problem.skeleton = skeleton;
+    named.problem.skeleton = skeleton->name;
+    named.problem.knobs = knobs;
     clattn_plan *plan = NULL;
     struct clattn_forward_args args = {.shape = forward.shape};
     struct clattn_tensor *const tensors[] = {&args.q, &args.k, &args.v, &args.o};
@@ -95,7 +96,8 @@ static bool same_when_far(const char *skeleton, enum place place, int64_t apart)
         tensors[i]->buffer = make((size_t)(is_far ? apart + HALF : ELEMENTS) * BYTES);
         same = same && tensors[i]->buffer;
     }
-    same = same && add_workspace(plan, &args) && run(plan, &args, &far) && compare_close("o", near.o, far.o, ELEMENTS, 0.0);
+    same = same && add_workspace(plan, &args) && run(plan, &args, &far) &&
+           compare_close("o", near.o, far.o, ELEMENTS, 0.0);
     for (int i = 0; i < 4; i++)
         if (tensors[i]->buffer)
             clReleaseMemObject(tensors[i]->buffer);
@@ -120,8 +122,11 @@ static void a_head_beyond_32_bits(void **state)
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
         struct clattn_problem named = forward.problem;
         named.skeleton = (*skeleton)->name;
-        for (int place = 0; place < PLACES && test_serves(&device, &named); place++)
-            failures += !same_when_far((*skeleton)->name, (enum place)place, apart);
+        for (int place = 0; place < PLACES && test_serves(&device, &named); place++) {
+            failures += !same_when_far(*skeleton, NULL, (enum place)place, apart);
+            if (test_knobs(*skeleton, 1))
+                failures += !same_when_far(*skeleton, test_knobs(*skeleton, 1), (enum place)place, apart);
+        }
     }
     assert_int_equal(failures, 0);
 }

@@ -197,24 +197,25 @@ static struct outcome try_attempt(const struct attempt *attempt)
 }
 
 /* A scene whose steps have all run: its last one can be tried again and again, if that makes the calls that it made the
- * first time. Where it makes others (programs that are there by now), each attempt needs objects of its own. */
-static bool keep_scene(const struct attempt *attempt, struct scene *scene, long references[FAULT_OBJECTS])
+ * first time. Where it makes others (programs that are there by now), each attempt needs objects of its own. *good: all
+ * went well, which without a fault it has to. */
+static bool keep_scene(const struct attempt *attempt, struct scene *scene, long references[FAULT_OBJECTS], bool *good)
 {
     struct attempt clean = *attempt;
     clean.nth = MOST_CALLS;
     unsigned long traces[2] = {0, 1};
     struct outcome outcome;
     set_cache(attempt);
-    bool good = scene_open(scene, &device, directory_of(attempt), attempt->scenario);
-    for (int i = 0; i < attempt->step && good; i++)
-        good = run_without_fault(&clean, &attempt->scenario->steps[i], scene);
-    for (int i = 0; i < 2 && good; i++) {
+    *good = scene_open(scene, &device, directory_of(attempt), attempt->scenario);
+    for (int i = 0; i < attempt->step && *good; i++)
+        *good = run_without_fault(&clean, &attempt->scenario->steps[i], scene);
+    for (int i = 0; i < 2 && *good; i++) {
         run_with_fault(&clean, scene, &outcome);
         traces[i] = faults->trace();
-        good = outcome.good && scene_right(scene) && scene_rewind(scene);
+        *good = outcome.good && scene_right(scene) && scene_rewind(scene);
     }
     faults->references(references);
-    if (good && traces[0] == traces[1])
+    if (*good && traces[0] == traces[1])
         return true;
     scene_close(scene);
     return false;
@@ -275,11 +276,12 @@ static int sweep_step(struct attempt *attempt, int mode, long *calls)
     const long stride = stride_of(attempt, mode);
     if (stride == 1)
         attempt->nth = 1;
-    int failures = 0;
     long references[FAULT_OBJECTS];
     struct outcome outcome = {.injected = true};
     struct scene scene;
-    const bool keep = last && keep_scene(attempt, &scene, references);
+    bool clean = true;
+    const bool keep = last && keep_scene(attempt, &scene, references, &clean);
+    int failures = !clean;
     for (; outcome.injected && attempt->nth < MOST_CALLS && failures < 10;
          attempt->nth += outcome.injected ? stride : 0) {
         outcome = keep ? try_again(attempt, &scene, references) : try_attempt(attempt);

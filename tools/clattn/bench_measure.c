@@ -18,7 +18,7 @@ struct bench {
     struct bench_buffers buffers;
     cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
     size_t workspace_bytes, standard_workspace_bytes;
-    int splits; /* of the keys: then a forward pass is two kernels, and has a workspace */
+    int splits; /* of the keys: with more than one a forward pass is two kernels */
     double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS];
     double standard_total_ms;
 };
