@@ -2,7 +2,7 @@
 #include "tune_measure.h"
 #include "bench_buffers.h"
 #include "child.h"
-#include "verify_case.h"
+#include "verify_check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "json_out.h"
 #include "progress.h"
 #include "random.h"
+#include "verify_check.h"
 #include "verify_list.h"
 #include <inttypes.h>
 #include <math.h>

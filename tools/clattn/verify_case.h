@@ -142,7 +142,4 @@ bool verify_gradient_close(const char *what, const float *out, const double *exp
 bool verify_law(const struct session *session, const clattn_plan *plan, const struct verify_case *item, uint64_t seed,
                 struct verify_data *data, struct verify_result *result);
 
-/* Checks one case. */
-struct verify_result verify_check(const struct session *session, const struct verify_case *item, uint64_t seed);
-
 #endif
