@@ -4,7 +4,7 @@
  * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
- * into whichever of CLATTN_STAGES places is free, in whole boxes where it can (common/hopper_boxes.clh). Where all of
+ * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can (common/hopper_boxes.clh). Where all of
  * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
  * consumers. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax state in
  * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds

@@ -319,14 +319,21 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
 }
 
-static const char *const files[] = {"common/types.clh",        "common/score.clh",
-                                    "common/splits.clh",       "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",   "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh", "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh", "common/matrix_scores.clh",
-                                    "common/matrix_rows.clh",  "common/matrix_repair.clh",
+static const char *const files[] = {"common/types.clh",
+                                    "common/score.clh",
+                                    "common/splits.clh",
+                                    "common/philox.clh",
+                                    "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh",
+                                    "common/matrix_tiles.clh",
+                                    "common/hopper_tiles.clh",
+                                    "common/hopper_boxes.clh",
+                                    "common/matrix_scores.clh",
+                                    "common/matrix_rows.clh",
+                                    "common/matrix_repair.clh",
                                     "common/hopper_forward_work.clh",
-                                    "forward_hopper.cl",       NULL};
+                                    "forward_hopper.cl",
+                                    NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {
