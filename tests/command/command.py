@@ -4,6 +4,7 @@ the built command on whatever OpenCL device the environment gives and need Pytho
 
     test_....py CLATTN FOLDER_OF_CLINFO_DUMPS FAULT_LAYER.so [NAME_OF_A_TEST...]
 """
+import json
 import math
 import os
 import random
@@ -112,6 +113,10 @@ class CommandTest(unittest.TestCase):
         result.stdout = (result.stdout or b"").decode(errors="replace")
         self.assertEqual(result.returncode, status, "clattn %s: %s" % (" ".join(map(str, words)), result.stderr))
         return result
+
+    def on_cpu(self):
+        """Whether the device that the command takes is a CPU: a GPU has grids and skeletons of its own."""
+        return json.loads(self.run_it("devices", "--json").stdout)[0]["type"] == "CPU"
 
     def refused(self, status, *words, says=(), **options):
         result = self.run_it(*words, status=status, **options)

@@ -18,10 +18,10 @@ class Verify(CommandTest):
 
     def test_parts(self):
         """Three parts are all of the cases, each once. (The kernels are those of test_quick, which are compiled once.)"""
-        words = ["verify", "--seed", "2", "--skeleton", "forward_cpu", "--json"]
-        refused = self.refused(USAGE, "verify", "--seed", "2", "--skeleton", "forward_cpu", "--only", "100000").stderr
+        words = ["verify", "--seed", "2", "--skeleton", "forward_cpu" if self.on_cpu() else "forward_simt"]
+        refused = self.refused(USAGE, *words, "--only", "100000").stderr
         whole = int(re.search(r"numbered 0 to (\d+)", refused)[1]) + 1
-        parts = [json.loads(self.run_it(*words, "--part", "%d/3" % part).stdout) for part in (1, 2, 3)]
+        parts = [json.loads(self.run_it(*words, "--json", "--part", "%d/3" % part).stdout) for part in (1, 2, 3)]
         self.assertEqual(sum(part["cases"] for part in parts), whole)
         for part in parts:
             self.assertGreater(part["cases"], whole // 6)
@@ -31,8 +31,9 @@ class Verify(CommandTest):
         self.refused(USAGE, "verify", "--part", "9999/10000", says=["--part 9999/10000"])
 
     def test_wrong_results(self):
-        """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie."""
-        case = ["verify", "--seed", "1", "--only", "0"]
+        """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie.
+        Which number that is: the first after the laws of a skeleton that all devices have."""
+        case = ["verify", "--seed", "1", "--skeleton", "forward_simt", "--only", "7"]
         reads = [(name, "this input was changed") for name in ("q", "k", "v")]
         reads += [("o", "is allowed|outside the tensor")]  # where its rows have gaps, the lie may lie in one
         reads += [(name, "is allowed") for name in ("lse", "m", "ln l")]
@@ -42,10 +43,11 @@ class Verify(CommandTest):
             outcome = json.loads(self.run_it(*case, "--json", environment=lie, status=MISMATCH).stdout)
             self.assertEqual((outcome["cases"], outcome["passed"], outcome["failed"]), (1, 0, 1))
             failure = outcome["failures"][0]
+            self.assertTrue(failure["name"].startswith("reference"), failure["name"])
             self.assertRegex(failure["reason"], "^%s: .*(%s)" % (name, reason))
             self.assertIn("--seed 1", failure["reproduce"])
         result = self.run_it(*case, environment=lie, status=MISMATCH)
-        self.assertRegex(result.stdout, r"FAILED case 0: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 0\n")
+        self.assertRegex(result.stdout, r"FAILED case 7: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 7\n")
         self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
 
     def test_quick(self):
