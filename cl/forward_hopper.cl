@@ -8,11 +8,11 @@
  * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
  * consumers. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax state in
  * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
- * P V; the product Q K^T of the next tile and P V of this one are under way together, and the weights of the next are
- * formed when its scores are there, while P V still runs. With CLATTN_TURNS consumers take turns: one issues its
+ * P V; the product Q K^T of the next tile and P V of this one are under way together, and while P V still runs, the largest
+ * scores of the next are looked for. With CLATTN_TURNS consumers take turns: one issues its
  * products while the others work on their scores.
  *
- * Work-groups stay, and go from one block of rows to the next (hopper_next_rows) without a pause: the last values of one are formed
+ * Work-groups stay, and go from one block of rows to the next, which the producer notes beside its Q, without a pause: the last values of one are formed
  * together with the first scores of the next, whose Q has a place of its own, and O leaves by way of the old Q's place.
  * With one place for Q (CLATTN_Q_STAGES 1) each block begins anew.
  *
@@ -61,20 +61,32 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
     hopper_commit();
 }
 
-/* Scores to weights, in place. Whether O must shrink. */
-CLATTN_INLINE bool hopper_weights(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
-                                  const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
+/* How scores become weights: in what form they are, and what each row's exponents are counted from. */
+typedef struct {
+    matrix_form form;
+    float offset[1][MATRIX_SLOTS];
+    bool moved; /* so that O must shrink */
+} hopper_bound;
+
+CLATTN_INLINE hopper_bound hopper_find_bound(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
+                                             const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
 {
+    hopper_bound bound;
     int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
-    float offset[1][MATRIX_SLOTS];
-    matrix_form form = matrix_modify(s, row, tile, lane, p, kind, view);
-    const bool moved = matrix_bound(s, &form, offset, rows, shrink, false, p, view);
-    if (form.raw)
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, true, offset, rows, p, view);
+    bound.form = matrix_modify(s, row, tile, lane, p, kind, view);
+    bound.moved = matrix_bound(s, &bound.form, bound.offset, rows, shrink, false, p, view);
+    return bound;
+}
+
+/* Scores to weights, in place. */
+CLATTN_INLINE void hopper_weigh(matrix_accumulator s[1][KT], hopper_bound *bound, clattn_forward_params p, const clattn_view *view,
+                                matrix_softmax *rows)
+{
+    if (bound->form.raw)
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, true, bound->offset, rows, p, view);
     else
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &form, false, offset, rows, p, view);
-    return moved;
+        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, false, bound->offset, rows, p, view);
 }
 
 /* Weights as the operands of P V. */
@@ -102,12 +114,12 @@ CLATTN_INLINE void hopper_round(matrix_operand weights[KT], matrix_accumulator s
 CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoilt, int row_in_block, int lane,
                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
+    hopper_walk walk = hopper_begin_walk(p);
     hopper_work work;
-    work.round = 0;
     if (!matrix_any(spoilt != 0))
         return;
 #pragma unroll 1
-    while (hopper_next_rows(&work, lane, p CLATTN_SCORE_ARGUMENTS)) {
+    while (hopper_next_rows(&walk, &work, lane, p CLATTN_SCORE_ARGUMENTS)) {
         const matrix_place place = work.place;
         const int row = place.row + row_in_block;
         const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, place, &work.view);
@@ -142,19 +154,43 @@ CLATTN_INLINE void hopper_write_partial(matrix_results to, matrix_accumulator ou
 }
 #endif
 
+#if MATRIX_MAY_REPAIR
+/* Whether a NaN is among them, or an infinity, which the repair will then leave as it is. In chains that do not wait for each
+ * other: 0 * x is 0 or NaN. */
+CLATTN_INLINE bool hopper_has_nan(const matrix_accumulator out[1][VT])
+{
+    float sums[MATRIX_ELEMENTS], all = 0.0f;
+    UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+    {
+        sums[e] = 0.0f;
+        UNROLL for (int c = 0; c < VT; ++c) sums[e] = fma(out[0][c].x[e], 0.0f, sums[e]);
+    }
+    UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) all += sums[e];
+    return isnan(all);
+}
+#endif
+
+/* Where a block's results go, computed when it has come to that. */
+CLATTN_INLINE matrix_results hopper_results_of(hopper_outputs all, matrix_place *place, clattn_forward_params p, const clattn_view *view)
+{
+    place->row = hopper_late(place->row);
+    place->b = hopper_late(place->b);
+    place->h = hopper_late(place->h);
+    return matrix_results_of(all.o, all.lse, all.m, all.l, p, *place, view);
+}
+
 /* The results of a block of rows, by way of the consumer's part of Q's place, so that they leave in whole chunks. */
 CLATTN_INLINE void hopper_write(hopper_outputs all, uint *spoilt, matrix_accumulator out[1][VT], matrix_softmax *rows,
                                 matrix_address q_tile, int consumer, int lid, const hopper_work *work, clattn_forward_params p)
 {
     const int lane = lid % MATRIX_LANES, warp = lid % HOPPER_ITEMS / MATRIX_LANES;
-    const int row = work->place.row + consumer * 64 + warp * 16;
     const matrix_address my_rows = q_tile + (consumer * 64 + warp * 16) * 128;
-    const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, work->place, &work->view);
+    matrix_place place = work->place;
+    const matrix_results to = hopper_results_of(all, &place, p, &work->view);
+    const int row = place.row + consumer * 64 + warp * 16;
     float factor[1][MATRIX_SLOTS];
 #if MATRIX_MAY_REPAIR
-    bool is_nan = false;
-    FOR_OUTPUTS is_nan = is_nan || isnan(out[r][c].x[e]);
-    *spoilt |= is_nan ? 1u << (work->round % 32) : 0u;
+    *spoilt |= hopper_has_nan(out) ? 1u << (work->round % 32) : 0u;
 #endif
     matrix_finish(rows, factor, p, &work->view);
     matrix_write_rows(to, rows, row, lane, &work->view);
@@ -188,8 +224,9 @@ typedef ushort hopper_output;
 /* Rows without keys. */
 CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int lane, const hopper_work *work, clattn_forward_params p)
 {
-    const int row = work->place.row + row_in_block;
-    const matrix_results to = matrix_results_of(all.o, all.lse, all.m, all.l, p, work->place, &work->view);
+    matrix_place place = work->place;
+    const matrix_results to = hopper_results_of(all, &place, p, &work->view);
+    const int row = place.row + row_in_block;
     matrix_softmax rows;
     float factor[1][MATRIX_SLOTS];
     matrix_begin_rows(&rows);
@@ -201,18 +238,6 @@ CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int 
         if (row + i < work->view.n_q)
             ((__global hopper_output *)to.o)[(row + i) * to.o_row + x * to.o_column] = 0;
     }
-}
-
-/* To the consumer's next tile. What has no tile is written on the way: zeros, and sums of nothing. */
-CLATTN_INLINE bool hopper_advance(hopper_work *work, hopper_outputs all, int row_in_block, int lane,
-                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
-{
-    while (hopper_next_rows(work, lane, p CLATTN_SCORE_ARGUMENTS)) {
-        if (work->tile < work->key_end)
-            return true;
-        hopper_write_empty(all, row_in_block, lane, work, p);
-    }
-    return false;
 }
 
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
@@ -231,23 +256,29 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
 
     if (CLATTN_TURNS && consumer == CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
-    work.round = 0;
-    if (!hopper_advance(&work, all, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS))
-        return;
 
-    bool more;
+    hopper_await(memory + Q_FULL(0), 0);
+    int kind = hopper_read_note(memory + Q_NOTE(0), &work, lane, p CLATTN_SCORE_ARGUMENTS);
 #pragma unroll 1
-    do {
+    while (kind != HOPPER_NOTE_NONE) {
+        if (kind == HOPPER_NOTE_EMPTY) {
+            hopper_write_empty(all, row_in_block, lane, &work, p);
+            hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
+            q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+            hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
+            kind = hopper_read_note(memory + Q_NOTE(q_turn.stage), &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            continue;
+        }
         /* The first tile's scores alone; from then on the next tile's together with this one's values. */
         matrix_begin(&rows, out);
-        hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
         hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
         hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
-        hopper_weights(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
+        hopper_bound bound = hopper_find_bound(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
+        hopper_weigh(s, &bound, p, &work.view, &rows);
         hopper_round(weights, s, work.place.row + row_in_block, work.tile, lane, &work.view);
 
         hopper_work next;
@@ -255,15 +286,16 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         for (;;) {
             hopper_turn next_q = q_turn;
             next = work;
-            more = true;
             hopper_next_tile(&next, lane);
             const bool last = next.tile >= next.key_end;
             if (last) {
-                more = hopper_advance(&next, all, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS);
-                if (CLATTN_Q_STAGES == 1 || !more)
+                if (CLATTN_Q_STAGES == 1)
                     break;
                 next_q = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
                 hopper_await(memory + Q_FULL(next_q.stage), next_q.parity);
+                kind = hopper_read_note(memory + Q_NOTE(next_q.stage), &next, lane, p CLATTN_SCORE_ARGUMENTS);
+                if (kind != HOPPER_NOTE_ROWS)
+                    break;
             }
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
@@ -283,16 +315,17 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             matrix_softmax done = rows;
             if (last)
                 matrix_begin_rows(&rows);
-            const bool moved =
-                hopper_weights(s, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows, shrink);
+            bound = hopper_find_bound(s, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows, shrink);
+            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
-            hopper_round(weights, s, next.place.row + row_in_block, next.tile, lane, &next.view);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
+            hopper_weigh(s, &bound, p, &next.view, &rows);
+            hopper_round(weights, s, next.place.row + row_in_block, next.tile, lane, &next.view);
             if (last) {
                 hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
                 hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
                 FOR_OUTPUTS out[r][c].x[e] = 0.0f;
-            } else if (moved) {
+            } else if (bound.moved) {
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
             }
             work = next;
@@ -310,7 +343,11 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         turn = hopper_next_turn(turn, CLATTN_STAGES);
         q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
         work = next;
-    } while (more);
+        if (CLATTN_Q_STAGES == 1) {
+            hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
+            kind = hopper_read_note(memory + Q_NOTE(q_turn.stage), &work, lane, p CLATTN_SCORE_ARGUMENTS);
+        }
+    }
 #if MATRIX_MAY_REPAIR
     hopper_repair(in, all, spoilt, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS);
 #endif
@@ -340,7 +377,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     if (lid == 0) {
         const int arrivals = ways.alone ? 1 : HOPPER_ITEMS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
-            hopper_barrier_create(memory + Q_FULL(stage), arrivals);
+            hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the note */
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {

@@ -31,7 +31,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
-    return (uint64_t)(config->hopper.q_stages * (q_bytes + 16) + config->hopper.stages * (stage_bytes + 32));
+    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32));
 }
 
 /* Registers of a consumer's item: scores, weights at half their size, outputs. */
