@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/backward.h"
+#include "attention/arguments.h"
 #include "attention/forward.h"
 #include "attention/score.h"
 #include "attention/sums.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/forward.h"
+#include "attention/arguments.h"
 #include "attention/score.h"
 #include "device/clcall.h"
 #include "device/report.h"

@@ -2,8 +2,8 @@
 #ifndef CLA_ROWS_H
 #define CLA_ROWS_H
 
-#include "attention/arguments.h"
 #include "attention/chain.h"
+#include "attention/operands.h"
 
 /* The kernels beside attention's own, whose work is small: delta and the sinks' gradient of the backward pass, what
  * begins, merges and finishes a state, and what expands a block mask. */

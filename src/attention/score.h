@@ -2,7 +2,7 @@
 #ifndef CLA_SCORE_H
 #define CLA_SCORE_H
 
-#include "attention/arguments.h"
+#include "attention/operands.h"
 #include "device/launch.h"
 
 /* The score modifications of a call: struct clattn_score_args, checked, becomes what the kernels get. Asks OpenCL

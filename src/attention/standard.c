@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/standard_kernels.h"
 #include "device/clcall.h"
+#include "device/context.h"
 #include "device/report.h"
 #include <clattn/standard.h>
 #include <clblast_c.h>

@@ -2,7 +2,6 @@
 #ifndef CLA_SUMS_H
 #define CLA_SUMS_H
 
-#include "attention/arguments.h"
 #include "attention/plan.h"
 
 /* Where a backward skeleton that adds up dQ (struct cla_skeleton, sum_floats) finds things in the workspace, behind

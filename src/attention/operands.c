@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/operands.h"
+#include "device/clcall.h"
+#include "plan/checked.h"
+
+const char *const cla_operand_names[CLA_OPERANDS] = {
+    [CLA_Q] = "q",
+    [CLA_K] = "k",
+    [CLA_V] = "v",
+    [CLA_O] = "o",
+    [CLA_LSE] = "lse",
+    [CLA_M] = "m",
+    [CLA_L] = "l",
+    [CLA_D_O] = "d_o",
+    [CLA_D_Q] = "d_q",
+    [CLA_D_K] = "d_k",
+    [CLA_D_V] = "d_v",
+    [CLA_BIAS_GRAD] = "d_bias",
+    [CLA_SINKS_GRAD] = "d_sinks",
+    [CLA_ALIBI] = "score.alibi",
+    [CLA_BIAS] = "score.bias",
+    [CLA_MASK] = "score.mask",
+    [CLA_BLOCK_MASK] = "score.block_mask",
+    [CLA_BLOCK_OFFSETS] = "score.block_offsets",
+    [CLA_BLOCK_COLUMNS] = "score.block_columns",
+    [CLA_KEY_LENGTHS] = "score.key_lengths",
+    [CLA_CU_Q] = "score.cu_seqlens_q",
+    [CLA_CU_KV] = "score.cu_seqlens_kv",
+    [CLA_SINKS] = "score.sinks",
+    [CLA_DATA] = "score.data",
+    [CLA_STATE] = "state",
+    [CLA_FROM] = "from",
+    [CLA_WORKSPACE] = "workspace",
+};
+
+/* Whether the operand is a bare cl_mem among the arguments, not a struct clattn_tensor. */
+static bool is_bare(int which)
+{
+    return which == CLA_BLOCK_COLUMNS || which >= CLA_DATA;
+}
+
+static clattn_status check_present(const struct cla_call *call, int which, struct cla_error *error)
+{
+    const struct cla_operand *operand = &call->operands[which];
+    if (operand->buffer || !operand->end || call->source == CLA_LAYOUTS)
+        return CLATTN_SUCCESS;
+    if (call->source == CLA_ARRAYS)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is NULL: it must point to an array of %lld elements",
+                        cla_operand_names[which], (long long)operand->end);
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is NULL: it must be a cl_mem of at least %lld bytes",
+                    cla_operand_names[which], is_bare(which) ? "" : ".buffer",
+                    (long long)(operand->end * operand->element_bytes));
+}
+
+clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
+                             struct cla_error *error)
+{
+    struct cla_operand *operand = &call->operands[which];
+    if ((how & CLA_OPTIONAL) && !tensor->buffer)
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_layout_resolve(cla_operand_names[which], &tensor->layout, &operand->sizes,
+                                                    how & CLA_OUTPUT, &operand->layout, &operand->end, error);
+    if (status)
+        return status;
+    operand->buffer = tensor->buffer;
+    operand->output = how & CLA_OUTPUT;
+    /* Packed tensors have no batch, but the kernels multiply one by its stride. */
+    if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
+        operand->layout.batch = 0;
+    return check_present(call, which, error);
+}
+
+clattn_status cla_call_place_bytes(struct cla_call *call, int which, cl_mem buffer, size_t bytes, bool output,
+                                   struct cla_error *error)
+{
+    call->operands[which] = (struct cla_operand){.buffer = buffer,
+                                                 .sizes = {1, 1, 1, (int64_t)bytes},
+                                                 .layout = {.column = 1},
+                                                 .end = (int64_t)bytes,
+                                                 .element_bytes = 1,
+                                                 .output = output};
+    return check_present(call, which, error);
+}
+
+clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, size_t bytes, struct cla_error *error)
+{
+    const size_t needed = call->workspace_bytes;
+    if (!needed || call->source != CLA_BUFFERS)
+        return CLATTN_SUCCESS;
+    if (bytes < needed)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu: this shape needs %zu", bytes,
+                        needed);
+    if (!workspace)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace is NULL: it must be a cl_mem of %zu bytes",
+                        needed);
+    return cla_call_place_bytes(call, CLA_WORKSPACE, workspace, needed, true, error);
+}
+
+/* The bytes of its buffer that an operand takes. */
+struct span {
+    int64_t first, end;
+};
+
+static struct span span_of(const struct cla_operand *operand)
+{
+    if (operand->whole)
+        return (struct span){0, INT64_MAX};
+    return (struct span){operand->layout.offset * operand->element_bytes, operand->end * operand->element_bytes};
+}
+
+static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b)
+{
+    const struct span in_a = span_of(a), in_b = span_of(b);
+    return a->end && b->end && a->buffer == b->buffer && in_a.first < in_b.end && in_b.first < in_a.end;
+}
+
+static clattn_status fail_overlap(const struct cla_call *call, int output, int other, struct cla_error *error)
+{
+    const struct span a = span_of(&call->operands[output]), b = span_of(&call->operands[other]);
+    if (call->operands[other].whole)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s (bytes %lld to %lld of its buffer) overlaps %s, which has the same buffer: an output needs "
+                        "a place of its own",
+                        cla_operand_names[output], (long long)a.first, (long long)(a.end - 1),
+                        cla_operand_names[other]);
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%s (bytes %lld to %lld of its buffer) overlaps %s (bytes %lld to %lld of the same buffer): an "
+                    "output needs a place of its own",
+                    cla_operand_names[output], (long long)a.first, (long long)(a.end - 1), cla_operand_names[other],
+                    (long long)b.first, (long long)(b.end - 1));
+}
+
+clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *error)
+{
+    if (call->source != CLA_BUFFERS)
+        return CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        for (int j = 0; j < i; j++) {
+            const struct cla_operand *later = &call->operands[i], *earlier = &call->operands[j];
+            if ((later->output || earlier->output) && share_bytes(later, earlier))
+                return later->output ? fail_overlap(call, i, j, error) : fail_overlap(call, j, i, error);
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_buffer(int which, const struct cla_operand *operand, struct cla_error *error)
+{
+    const char *name = cla_operand_names[which], *suffix = is_bare(which) ? "" : ".buffer";
+    struct cla_error cause;
+    size_t bytes = 0;
+    const clattn_status status = cla_cl_buffer_size(operand->buffer, &bytes, &cause);
+    if (status)
+        return cla_fail(error, status, "%s%s is not a usable cl_mem: %s", name, suffix, cause.text);
+    const uint64_t needed = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
+    if (operand->whole || bytes >= needed)
+        return CLATTN_SUCCESS;
+    if (which == CLA_WORKSPACE)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %llu", bytes,
+                        (unsigned long long)needed);
+    if (is_bare(which))
+        return cla_fail(error, CLATTN_BUFFER_TOO_SMALL, "%s has %zu bytes: this call needs %llu", name, bytes,
+                        (unsigned long long)needed);
+    return cla_fail(error, CLATTN_BUFFER_TOO_SMALL,
+                    "%s.buffer has %zu bytes: the tensor reaches to byte %llu (%lld elements of %d bytes)", name, bytes,
+                    (unsigned long long)needed, (long long)operand->end, operand->element_bytes);
+}
+
+clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && !status; i++)
+        if (call->operands[i].end)
+            status = check_buffer(i, &call->operands[i], error);
+    return status;
+}
