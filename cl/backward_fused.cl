@@ -36,19 +36,23 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
 {
     __local uint array[FUSED_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
     const matrix_address memory = matrix_address_of(array);
-    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
-    const int blocks = (p.n_kv + KEYS - 1) / KEYS, bh = group / blocks, first_key = (group - bh * blocks) * KEYS;
-    const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, share = p.heads / p.kv_heads, first_head = kv_head * share;
-    const clattn_view any = clattn_open(b, first_head, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const int lid = (int)get_local_id(0), share = p.heads / p.kv_heads;
     fused_gradients all;
     FUSED_ZERO(all);
-    if (first_key >= any.keys)
-        return;
-    fused_fill(matrix_open(k, p.k, b, kv_head, any.key_base, any.n_kv), first_key, KEYS, CLATTN_D, memory, lid);
-    fused_fill(matrix_open(v, p.v, b, kv_head, any.key_base, any.n_kv), first_key, KEYS, CLATTN_D_V, memory + KEYS_BYTES, lid);
-    ONE_AFTER_THE_OTHER for (int h = first_head; h < first_head + share; ++h)
     {
-        const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        const fused_block block = fused_block_of((int)get_group_id(0), &p);
+        const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        if (block.first_key >= any.keys)
+            return;
+        fused_fill(matrix_open(k, p.k, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D, memory, lid);
+        fused_fill(matrix_open(v, p.v, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D_V,
+                   memory + KEYS_BYTES, lid);
+    }
+    ONE_AFTER_THE_OTHER for (int n = 0; n < share; ++n)
+    {
+        const fused_block block = fused_block_of((int)fused_opaque((uint)get_group_id(0)), &p);
+        const int first_key = block.first_key;
+        const clattn_view view = clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const int last = min(first_key + KEYS, view.n_kv) - 1;
         const int end = last < first_key ? 0 : clattn_row_end(last, &view);
         const int row = fused_next(clattn_row_begin(first_key, &view) / ROWS * ROWS, end, first_key, &view);
@@ -60,11 +64,14 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     }
     matrix_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with K and V, whose places results take */
+    const int group = (int)fused_opaque((uint)get_group_id(0));
+    const fused_block block = fused_block_of(group, &p);
+    const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fused_leave(&all, memory, p.scale, lid))
         ((__global uint *)workspace)[p.flags + group] = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (d_v)
-        fused_write(memory, CLATTN_D_V, d_v, p.d_v, b, kv_head, any.key_base, first_key, any.keys, lid);
+        fused_write(memory, CLATTN_D_V, d_v, p.d_v, block.b, block.kv_head, any.key_base, block.first_key, any.keys, lid);
     if (d_k)
-        fused_write(memory + KEYS_BYTES, CLATTN_D, d_k, p.d_k, b, kv_head, any.key_base, first_key, any.keys, lid);
+        fused_write(memory + KEYS_BYTES, CLATTN_D, d_k, p.d_k, block.b, block.kv_head, any.key_base, block.first_key, any.keys, lid);
 }

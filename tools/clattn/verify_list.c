@@ -15,12 +15,15 @@ static const struct skeleton {
     bool slow_to_compile_on_cpu;
     bool declines;  /* what its matrix units do not serve */
     bool any_order; /* it serves only problems that let dQ be added up in any order */
-} skeletons[] = {
-    {"forward_simt", false, true, true, true, false, false},    {"forward_cpu", false, true, false, false, false, false},
-    {"forward_matrix", false, false, true, false, true, false}, {"forward_hopper", false, false, true, false, true, false},
-    {"backward_simt", true, true, true, true, false, false},    {"backward_cpu", true, true, false, false, false, false},
-    {"backward_matrix", true, false, true, false, true, false}, {"backward_hopper", true, false, true, false, true, false},
-    {"backward_fused", true, false, true, false, true, true}};
+} skeletons[] = {{"forward_simt", false, true, true, true, false, false},
+                 {"forward_cpu", false, true, false, false, false, false},
+                 {"forward_matrix", false, false, true, false, true, false},
+                 {"forward_hopper", false, false, true, false, true, false},
+                 {"backward_simt", true, true, true, true, false, false},
+                 {"backward_cpu", true, true, false, false, false, false},
+                 {"backward_matrix", true, false, true, false, true, false},
+                 {"backward_hopper", true, false, true, false, true, false},
+                 {"backward_fused", true, false, true, false, true, true}};
 
 /* Emulations of matrix units, which only --skeleton takes, are not in the table. */
 static bool declines(const char *name)
