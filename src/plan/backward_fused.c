@@ -240,6 +240,7 @@ const struct cla_skeleton cla_backward_fused = {
     .entries = entries,
     .forms = forms,
     .declines = true,
+    .any_order = true,
     .tile_element_bytes = 2,
     .sum_floats = sum_floats,
     .adds_to_zeros = true,

@@ -78,8 +78,9 @@ struct cla_skeleton {
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
-    bool declines; /* problems and devices that its matrix units do not serve; others serve whatever fits */
-    bool emulated; /* it stands in, on CPUs, for one whose matrix units no CPU has */
+    bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
+    bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
+    bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
      * holds for any program's. */

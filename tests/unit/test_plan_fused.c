@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Planning of backward_fused: what it takes and leaves to others, its two shapes, and where it stands among the backward
- * skeletons. */
+ * Planning of backward_fused: what it takes and leaves to others, its two shapes, and where it stands among the
+ * backward skeletons. */
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/nvidia.h"
@@ -31,8 +31,7 @@ static clattn_status plan(const struct clattn_capabilities *capabilities, struct
 
 static struct clattn_problem unordered(int d, int d_v)
 {
-    return (struct clattn_problem){
-        .pass = CLATTN_BACKWARD, .dtype = CLATTN_FP16, .d = d, .d_v = d_v, .unordered = 1};
+    return (struct clattn_problem){.pass = CLATTN_BACKWARD, .dtype = CLATTN_FP16, .d = d, .d_v = d_v, .unordered = 1};
 }
 
 /* K and V, of 128 keys; places for 64 rows of Q and dO with two floats each; dS twice, where keys are shared P too. */
@@ -165,10 +164,8 @@ static void local_memory_decides_the_shape(void **state)
     static const struct {
         uint64_t bytes;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{230912 + 128, "own_keys=0"},
-                {230912 + 127, "own_keys=1"},
-                {164864 + 128, "own_keys=1"},
-                {164864 + 127, NULL}};
+    } rows[] = {
+        {230912 + 128, "own_keys=0"}, {230912 + 127, "own_keys=1"}, {164864 + 128, "own_keys=1"}, {164864 + 127, NULL}};
     EACH (i, rows) {
         capabilities.static_local_memory_bytes = rows[i].bytes;
         assert_int_equal(plan(&capabilities, unordered(128, 128), &choice, &info), CLATTN_SUCCESS);
