@@ -22,8 +22,9 @@
  *
  * Baked constants (beside those of types.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
- *   CLATTN_SUMMED            1: backward_hopper.cl has gone before: dq takes sums from the workspace, dk_dv_again computes
- *                            the blocks of keys that are flagged there; both run carefully at once where something is NaN
+ *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the workspace,
+ *                            dk_dv_again computes the blocks of keys that are flagged there; both run carefully at once where
+ *                            something is NaN
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_R, CLATTN_B_C   rows that a group of dq keeps, keys that one of dk_dv keeps: multiples of 16 * sub-groups
  *                            (of d_bias: both the tile of its result; there keys pass)
@@ -44,7 +45,7 @@
 #error "CLATTN_KERNEL must be 0 (dq), 1 or 3 (dk_dv), or 2 (d_bias)"
 #endif
 #ifndef CLATTN_SUMMED
-#error "CLATTN_SUMMED must be 0, or 1 to end what backward_hopper.cl has begun"
+#error "CLATTN_SUMMED must be 0; 1 or 2 to end what backward_hopper.cl or backward_fused.cl has begun"
 #endif
 #if !defined(CLATTN_D) || !defined(CLATTN_D_V) || !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_D and CLATTN_D_V must be 1..256, CLATTN_B_R and CLATTN_B_C multiples of 16"
@@ -428,8 +429,10 @@ typedef clattn_storage clattn_sum;
 
 #if CLATTN_KERNEL == 0
 #if CLATTN_SUMMED
-/* A block of 64 rows (its counter is 0 where nothing has been added) lies in two parts of up to 64 columns each, or four, as the
- * warps of a warp group hold them, 4 floats a lane at a time. */
+/* A block of 64 rows lies in two parts of up to 64 columns each, or four, as the warps of a warp group hold them, 4 floats a lane at a
+ * time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 backward_fused.cl adds
+ * floats one by one: of such 4, all lanes' first come first. */
+#define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
 CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
 {
     const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
@@ -437,7 +440,13 @@ CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int 
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
         const int place = (2 * (c % part_pieces) + e / 4) * 128 + 32 * warp + lane;
-        const float4 x = sums[((long)block * parts + part) * (part_pieces * 256) + place];
+        __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
+#if MATRIX_SUMS_APART
+        __global const float *const apart = (__global const float *)(from - lane) + lane;
+        const float4 x = (float4)(apart[0], apart[32], apart[64], apart[96]);
+#else
+        const float4 x = *from;
+#endif
         out[r][c].x[e] = x.x;
         out[r][c].x[e + 1] = x.y;
         out[r][c].x[e + 2] = x.z;
@@ -463,7 +472,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     bool poisoned = false;
 #if CLATTN_SUMMED
     MATRIX_ZERO(out1, O1);
-    if (((__global const uint *)delta)[p.counters + (bh * blocks + fixed / FIXED)] != 0)
+    if (CLATTN_SUMMED == 2 || ((__global const uint *)delta)[p.counters + (bh * blocks + fixed / FIXED)] != 0)
         matrix_take_sums((__global const float4 *)(delta + p.sums), bh * blocks + fixed / FIXED, mine - fixed, lane, out1);
 #else
     MATRIX_ZERO(out1, O1);

@@ -43,6 +43,8 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
     sums->sums = at / WORD;
     if (!add_words(floats, &at) || (uint64_t)at > SIZE_MAX)
         return false;
+    if (plan->clears_sums)
+        sums->cleared.count = at / WORD - sums->tickets;
     sums->end_byte = (size_t)at;
     return true;
 }

@@ -207,7 +207,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     };
     for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
         cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
-    cla_backward_matrix_define(config, true, text);
+    cla_backward_matrix_define(config, CLA_SUMMED_BY_HOPPER, text);
 }
 
 static const char *const files[] = {"common/types.clh",

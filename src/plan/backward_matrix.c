@@ -360,9 +360,9 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[DK_DV].resident = 2;
 }
 
-void cla_backward_matrix_define(const struct cla_config *config, bool summed, struct cla_text *text)
+void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text)
 {
-    cla_text_printf(text, "#define CLATTN_SUMMED %d\n", summed);
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n", (int)summed);
     if (config->backward_matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->backward_matrix.compute_capability);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
@@ -380,7 +380,7 @@ void cla_backward_matrix_define(const struct cla_config *config, bool summed, st
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_backward_matrix_define(config, false, text);
+    cla_backward_matrix_define(config, CLA_NOT_SUMMED, text);
 }
 
 static bool unoptimised(const struct clattn_capabilities *capabilities)

@@ -35,7 +35,8 @@ struct cla_config {
         struct {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
-            int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels */
+            int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels; */
+            int own_keys;          /* and backward_fused, whose are, too */
         } backward_matrix;
     };
 };
@@ -59,7 +60,7 @@ enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_MOST_KERNELS };
 /* A kernel that is not as the others of its skeleton are. */
 struct cla_kernel_form {
     const char *const *files;
-    int work_group_size;
+    int work_group_size; /* 0: the configuration's */
     bool retargeted;
 };
 
@@ -77,8 +78,9 @@ struct cla_skeleton {
     const char *const *entries; /* the kernel functions, ended by NULL */
     int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
-    bool declines; /* problems and devices that its matrix units do not serve; others serve whatever fits */
-    bool emulated; /* it stands in, on CPUs, for one whose matrix units no CPU has */
+    bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
+    bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
+    bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
      * holds for any program's. */
@@ -93,6 +95,7 @@ struct cla_skeleton {
     /* Floats that the sums of dQ take in the workspace for each block of b_r rows, in a skeleton that adds them up
      * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
     int64_t (*sum_floats)(const struct clattn_problem *problem);
+    bool adds_to_zeros; /* these sums are to be 0 before it begins */
 
     /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
      * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */
@@ -142,13 +145,15 @@ extern const struct cla_skeleton cla_forward_hopper;
 extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
 extern const struct cla_skeleton cla_backward_hopper;
+extern const struct cla_skeleton cla_backward_fused;
 extern const struct cla_skeleton cla_backward_simt;
 extern const struct cla_skeleton cla_backward_matrix;
 extern const struct cla_skeleton cla_backward_matrix_emulated;
 
-/* backward_matrix's kernels and their constants; `summed`: they end what backward_hopper has begun. */
+/* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
+enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
 extern const char *const cla_backward_matrix_files[];
-void cla_backward_matrix_define(const struct cla_config *config, bool summed, struct cla_text *text);
+void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text);
 
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);

@@ -10,6 +10,7 @@ const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_hopper,
                                                     &cla_forward_simt,
                                                     &cla_forward_matrix_emulated,
                                                     &cla_backward_hopper,
+                                                    &cla_backward_fused,
                                                     &cla_backward_matrix,
                                                     &cla_backward_cpu,
                                                     &cla_backward_simt,
@@ -32,6 +33,11 @@ bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass p
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number)
 {
-    return skeleton->forms ? skeleton->forms[number]
-                           : (struct cla_kernel_form){skeleton->files, config->work_group_size, skeleton->retargeted};
+    struct cla_kernel_form form = {skeleton->files, config->work_group_size, skeleton->retargeted};
+    if (!skeleton->forms)
+        return form;
+    form = skeleton->forms[number];
+    if (!form.work_group_size)
+        form.work_group_size = config->work_group_size;
+    return form;
 }

@@ -40,6 +40,10 @@ KNOWN = (
     ("sm_90-backward_hopper-clattn_dk_dv-d256", 512,
      "a consumer's results, scores and part of dQ are 192 of its 232 registers; the producer as for d 64"),
     *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
+    *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64", 96,
+       "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
+      for sm in (80, 86, 89, 90)),
+    *((f"sm_{sm}-backward_fused-clattn_dk_dv-d128", 96, "as for d 64") for sm in (80, 90)),
     ("sm_90-forward_hopper-clattn_forward-d64", 144,
      "three consumers have 160 registers each; what is known of the next block of rows goes to memory"),
     ("sm_90-forward_hopper-clattn_forward-d256", 256, "scores, weights and outputs are 188 of a consumer's 232 registers"),

@@ -86,6 +86,19 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     return failed;
 }
 
+/* In both of its shapes, where local memory suffices for them. */
+static int write_fused(const char *directory, size_t n, struct clattn_problem problem)
+{
+    const uint32_t capability = devices[n].compute_capability;
+    problem.skeleton = "backward_fused";
+    problem.unordered = 1;
+    if (capability < 800 || (problem.d > 64 && capability != 800 && capability != 900))
+        return 0;
+    const int failed = write_problem(directory, n, problem);
+    problem.knobs = "own_keys=1";
+    return failed + (problem.d > 64 && capability == 900 ? write_problem(directory, n, problem) : 0);
+}
+
 int main(int argc, char **argv)
 {
     static const unsigned features[] = {CLATTN_SOFTCAP, CLATTN_ALIBI, CLATTN_BIAS, CLATTN_DROPOUT};
@@ -111,6 +124,7 @@ int main(int argc, char **argv)
             failed += hopper ? write_problem(argv[1], n, backward) : 0;
             backward.skeleton = "backward_matrix";
             failed += write_problem(argv[1], n, backward);
+            failed += write_fused(argv[1], n, backward);
             forward.skeleton = "forward_hopper";
             forward.knobs = "boxes=1";
             failed += hopper ? write_problem(argv[1], n, forward) : 0;

@@ -72,7 +72,8 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
     const struct clattn_problem common = {.dtype = CLATTN_FP16,
                                           .d = 64,
                                           .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
-                                          .skeleton = skeleton->name};
+                                          .skeleton = skeleton->name,
+                                          .unordered = skeleton->any_order};
     if (!is_for(skeleton) || !test_serves(device, &common)) {
         test_device_close(device);
         leave(SKIPPED, "skipped: the skeleton is not for this device");
@@ -119,7 +120,7 @@ const struct cla_skeleton *const *test_backward_skeletons(void)
 /* Whether the planner would choose the skeleton on the device, for some type of elements. */
 static bool is_chosen(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
 {
-    struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f};
+    struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f, .unordered = skeleton->any_order};
     bool chosen = false;
     problem.pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
     for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {

@@ -91,7 +91,7 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
 {
     char name[512];
     struct verify_case item = *listed;
-    item.unordered = tally->values->unordered && item.kind != VERIFY_BIT_EQUAL;
+    item.unordered = item.unordered || (tally->values->unordered && item.kind != VERIFY_BIT_EQUAL);
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
     const struct verify_result result = verify_check(tally->session, &item, case_seed(tally->values, index));

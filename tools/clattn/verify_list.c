@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_list.h"
 #include "random.h"
+#include "verify_score.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +13,17 @@ static const struct skeleton {
     bool backward;
     bool suits_cpu, suits_others;
     bool slow_to_compile_on_cpu;
-    bool declines; /* what its matrix units do not serve */
-} skeletons[] = {
-    {"forward_simt", false, true, true, true, false},    {"forward_cpu", false, true, false, false, false},
-    {"forward_matrix", false, false, true, false, true}, {"forward_hopper", false, false, true, false, true},
-    {"backward_simt", true, true, true, true, false},    {"backward_cpu", true, true, false, false, false},
-    {"backward_matrix", true, false, true, false, true}, {"backward_hopper", true, false, true, false, true}};
+    bool declines;  /* what its matrix units do not serve */
+    bool any_order; /* it serves only problems that let dQ be added up in any order */
+} skeletons[] = {{"forward_simt", false, true, true, true, false, false},
+                 {"forward_cpu", false, true, false, false, false, false},
+                 {"forward_matrix", false, false, true, false, true, false},
+                 {"forward_hopper", false, false, true, false, true, false},
+                 {"backward_simt", true, true, true, true, false, false},
+                 {"backward_cpu", true, true, false, false, false, false},
+                 {"backward_matrix", true, false, true, false, true, false},
+                 {"backward_hopper", true, false, true, false, true, false},
+                 {"backward_fused", true, false, true, false, true, true}};
 
 /* Emulations of matrix units, which only --skeleton takes, are not in the table. */
 static bool declines(const char *name)
@@ -28,14 +34,31 @@ static bool declines(const char *name)
     return true;
 }
 
+static bool any_order(const char *name)
+{
+    for (size_t i = 0; name && i < sizeof skeletons / sizeof skeletons[0]; i++)
+        if (!strcmp(skeletons[i].name, name))
+            return skeletons[i].any_order;
+    return false;
+}
+
 /* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
  * Its cases for these are left out: they would be skipped, as if something were wrong with the device. */
 static bool serves(const struct verify_list *list, const struct verify_case *item)
 {
+    const struct reference_score *score = &item->problem.score;
+    const bool blocks = score->features & CLATTN_BLOCK_MASK;
     struct clattn_problem problem = {.pass = verify_pass(item),
                                      .dtype = item->problem.dtype,
                                      .d = item->problem.d,
                                      .d_v = item->problem.d_v,
+                                     .features = score->features,
+                                     .block_q = blocks ? score->block_q : 0,
+                                     .block_kv = blocks ? score->block_kv : 0,
+                                     .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
+                                     .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
+                                     .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
+                                     .unordered = any_order(item->skeleton),
                                      .skeleton = item->skeleton};
     struct clattn_plan_info info;
     if (!item->skeleton)
@@ -90,6 +113,7 @@ static void add(struct verify_list *list, struct verify_case item)
     if (list->failed)
         return;
     const struct verify_case *last = list->count ? &list->items[list->count - 1] : NULL;
+    item.unordered = any_order(item.skeleton);
     item.kernel = !last ? 0 : last->kernel + !same_kernel(last, &item);
     list->items[list->count++] = item;
 }

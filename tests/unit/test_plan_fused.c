@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Planning of backward_fused: what it takes and leaves to others, its two shapes, and where it stands among the
+ * backward skeletons. */
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "support/nvidia.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <string.h>
+
+#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
+
+static struct cla_error error;
+
+/* An NVIDIA device of this compute capability, without products by warp groups. */
+static struct clattn_capabilities device(uint32_t compute_capability)
+{
+    struct clattn_capabilities capabilities = test_nvidia(compute_capability, 108);
+    capabilities.nv_wgmma = false;
+    return capabilities;
+}
+
+static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
+                          struct cla_choice *choice, struct clattn_plan_info *info)
+{
+    struct clattn_problem resolved;
+    const clattn_status status = cla_problem_resolve(&problem, &resolved, &error);
+    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+}
+
+static struct clattn_problem unordered(int d, int d_v)
+{
+    return (struct clattn_problem){.pass = CLATTN_BACKWARD, .dtype = CLATTN_FP16, .d = d, .d_v = d_v, .unordered = 1};
+}
+
+/* K and V, of 128 keys; places for 64 rows of Q and dO with two floats each; dS twice, where keys are shared P too. */
+static void shapes_take_what_the_kernel_declares(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t compute_capability;
+        int d, d_v;
+        int columns, stages, weights, items;
+        int sum_pieces; /* of 64 rows by 16 columns */
+        const char *knobs;
+    } rows[] = {
+        {800, 64, 64, 64, 2, 2, 128, 4, "own_keys=1"},    {806, 40, 64, 64, 2, 2, 128, 4, "own_keys=1"},
+        {900, 16, 1, 64, 2, 2, 128, 2, "own_keys=1"},     {900, 128, 128, 128, 3, 4, 256, 8, "own_keys=0"},
+        {900, 72, 40, 128, 3, 4, 256, 8, "own_keys=0"},   {900, 40, 111, 128, 3, 4, 256, 4, "own_keys=0"},
+        {800, 128, 128, 128, 2, 2, 256, 8, "own_keys=1"}, {800, 59, 96, 128, 2, 2, 256, 4, "own_keys=1"},
+    };
+    EACH (i, rows)
+        for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++) {
+            const struct clattn_capabilities capabilities = device(rows[i].compute_capability);
+            struct clattn_problem problem = unordered(rows[i].d, rows[i].d_v);
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            problem.dtype = (enum clattn_dtype)dtype;
+            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "backward_fused");
+            assert_string_equal(info.knobs, rows[i].knobs);
+            assert_int_equal(info.b_r, 64);
+            assert_int_equal(info.b_c, 128);
+            assert_true(info.sums);
+            const int row = 2 * rows[i].columns, stage = 64 * (2 * row + 8);
+            assert_int_equal(info.local_bytes,
+                             2 * 128 * row + rows[i].stages * stage + rows[i].weights * (64 * 128 * 2));
+            assert_int_equal(choice.skeleton->sum_floats(&problem), rows[i].sum_pieces * 64 * 16);
+            assert_true(choice.skeleton->adds_to_zeros);
+            assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size,
+                             rows[i].items);
+            assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).work_group_size, 128);
+            assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV_AGAIN).work_group_size, 256);
+        }
+}
+
+static void others_are_left_to_others(void **state)
+{
+    (void)state;
+    static const struct {
+        struct clattn_problem problem;
+        uint32_t compute_capability;
+        const char *says, *instead;
+    } rows[] = {
+        {{.dtype = CLATTN_FP16, .d = 64}, 800, "problem.unordered is 0", "backward_matrix"},
+        {{.dtype = CLATTN_FP32, .d = 64, .unordered = 1}, 800, "problem.dtype is fp32", "backward_simt"},
+        {{.dtype = CLATTN_FP16, .d = 192, .unordered = 1}, 900, "problem.d is 192", "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 64, .d_v = 136, .unordered = 1}, 900, "problem.d_v is 136", "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1}, 705, "7.5", "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 128, .unordered = 1}, 806, "local memory", "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .features = CLATTN_SOFTCAP},
+         800,
+         "problem.features is 2",
+         "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .features = CLATTN_DROPOUT | CLATTN_WINDOW},
+         800,
+         "neither softcap",
+         "backward_matrix"},
+        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .b_r = 128}, 800, "problem.b_r 128", "backward_matrix"},
+    };
+    EACH (i, rows) {
+        const struct clattn_capabilities capabilities = device(rows[i].compute_capability);
+        struct clattn_problem problem = rows[i].problem;
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        problem.pass = CLATTN_BACKWARD;
+        problem.skeleton = "backward_fused";
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(error.text, rows[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].says);
+        problem.skeleton = NULL;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].instead);
+    }
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    struct clattn_problem chunks = unordered(64, 64);
+    const struct clattn_capabilities capabilities = device(800);
+    chunks.pass = CLATTN_BACKWARD_ACCUMULATE;
+    assert_int_equal(plan(&capabilities, chunks, &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "backward_matrix");
+}
+
+/* What only hides pairs is served. */
+static void hidden_pairs_are_served(void **state)
+{
+    (void)state;
+    static const unsigned features[] = {CLATTN_WINDOW, CLATTN_MASK, CLATTN_KEY_LENGTHS, CLATTN_VARLEN, CLATTN_SINKS};
+    const struct clattn_capabilities capabilities = device(800);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    EACH (i, features) {
+        struct clattn_problem problem = unordered(128, 128);
+        problem.features = features[i];
+        problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "backward_fused");
+    }
+}
+
+/* Products by warp groups are faster still. */
+static void hopper_comes_first(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    assert_int_equal(plan(&capabilities, unordered(128, 128), &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "backward_hopper");
+    struct clattn_problem named = unordered(128, 128);
+    named.skeleton = "backward_fused";
+    assert_int_equal(plan(&capabilities, named, &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "backward_fused");
+}
+
+/* Less local memory is served by the shape that takes less, then not at all; so it is when the device refuses. */
+static void local_memory_decides_the_shape(void **state)
+{
+    (void)state;
+    struct clattn_capabilities capabilities = device(900);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    static const struct {
+        uint64_t bytes;
+        const char *knobs; /* NULL: nothing fits */
+    } rows[] = {
+        {230912 + 128, "own_keys=0"}, {230912 + 127, "own_keys=1"}, {164864 + 128, "own_keys=1"}, {164864 + 127, NULL}};
+    EACH (i, rows) {
+        capabilities.static_local_memory_bytes = rows[i].bytes;
+        assert_int_equal(plan(&capabilities, unordered(128, 128), &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].knobs ? "backward_fused" : "backward_matrix");
+        if (rows[i].knobs)
+            assert_string_equal(info.knobs, rows[i].knobs);
+    }
+    capabilities = device(900);
+    struct clattn_problem resolved;
+    const struct clattn_problem problem = unordered(128, 128);
+    assert_int_equal(cla_problem_resolve(&problem, &resolved, &error), CLATTN_SUCCESS);
+    assert_int_equal(cla_plan(&capabilities, &resolved, &choice, &info, &error), CLATTN_SUCCESS);
+    assert_int_equal(choice.config.backward_matrix.own_keys, 0);
+    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &error), CLATTN_SUCCESS);
+    assert_int_equal(choice.config.backward_matrix.own_keys, 1);
+    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &error),
+                     CLATTN_NOTHING_FITS);
+}
+
+/* 64 columns have one shape. */
+static void own_keys_is_a_knob(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = device(900);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    struct clattn_problem problem = unordered(128, 128);
+    problem.skeleton = "backward_fused";
+    problem.knobs = "own_keys=1";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_non_null(strstr(info.constants, "CLATTN_OWN_KEYS=1"));
+    problem.d = problem.d_v = 64;
+    problem.knobs = "own_keys=0";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(error.text, "own_keys=0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_take_what_the_kernel_declares),
+        cmocka_unit_test(others_are_left_to_others),
+        cmocka_unit_test(hidden_pairs_are_served),
+        cmocka_unit_test(hopper_comes_first),
+        cmocka_unit_test(local_memory_decides_the_shape),
+        cmocka_unit_test(own_keys_is_a_knob),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
