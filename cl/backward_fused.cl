@@ -50,7 +50,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     }
     ONE_AFTER_THE_OTHER for (int n = 0; n < share; ++n)
     {
-        const fused_block block = fused_block_of((int)fused_opaque((uint)get_group_id(0)), &p);
+        const fused_block block = fused_block_of((int)matrix_late((uint)get_group_id(0)), &p);
         const int first_key = block.first_key;
         const clattn_view view = clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const int last = min(first_key + KEYS, view.n_kv) - 1;
@@ -64,7 +64,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     }
     matrix_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with K and V, whose places results take */
-    const int group = (int)fused_opaque((uint)get_group_id(0));
+    const int group = (int)matrix_late((uint)get_group_id(0));
     const fused_block block = fused_block_of(group, &p);
     const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fused_leave(&all, memory, p.scale, lid))

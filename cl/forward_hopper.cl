@@ -174,9 +174,9 @@ CLATTN_INLINE bool hopper_has_nan(const matrix_accumulator out[1][VT])
 /* Where a block's results go, computed when it has come to that. */
 CLATTN_INLINE matrix_results hopper_results_of(hopper_outputs all, matrix_place *place, clattn_forward_params p, const clattn_view *view)
 {
-    place->row = hopper_late(place->row);
-    place->b = hopper_late(place->b);
-    place->h = hopper_late(place->h);
+    place->row = (int)matrix_late((uint)place->row);
+    place->b = (int)matrix_late((uint)place->b);
+    place->h = (int)matrix_late((uint)place->h);
     return matrix_results_of(all.o, all.lse, all.m, all.l, p, *place, view);
 }
 
@@ -258,16 +258,14 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
     if (CLATTN_TURNS && consumer == CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
 
-    hopper_await(memory + Q_FULL(0), 0);
-    int kind = hopper_read_note(memory + Q_NOTE(0), &work, lane, p CLATTN_SCORE_ARGUMENTS);
+    int kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
 #pragma unroll 1
     while (kind != HOPPER_NOTE_NONE) {
         if (kind == HOPPER_NOTE_EMPTY) {
             hopper_write_empty(all, row_in_block, lane, &work, p);
             hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
             q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-            hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
-            kind = hopper_read_note(memory + Q_NOTE(q_turn.stage), &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
             continue;
         }
         /* The first tile's scores alone; from then on the next tile's together with this one's values. */
@@ -293,8 +291,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 if (CLATTN_Q_STAGES == 1)
                     break;
                 next_q = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-                hopper_await(memory + Q_FULL(next_q.stage), next_q.parity);
-                kind = hopper_read_note(memory + Q_NOTE(next_q.stage), &next, lane, p CLATTN_SCORE_ARGUMENTS);
+                kind = hopper_await_note(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
                 if (kind != HOPPER_NOTE_ROWS)
                     break;
             }
@@ -345,8 +342,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
         work = next;
         if (CLATTN_Q_STAGES == 1) {
-            hopper_await(memory + Q_FULL(q_turn.stage), q_turn.parity);
-            kind = hopper_read_note(memory + Q_NOTE(q_turn.stage), &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
         }
     }
 #if MATRIX_MAY_REPAIR

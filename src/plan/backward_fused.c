@@ -4,7 +4,6 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
-#include "plan/traffic.h"
 #include <stddef.h>
 
 enum {
@@ -22,13 +21,6 @@ static const char name[] = "backward_fused";
 static int columns(const struct clattn_problem *problem)
 {
     return cla_widest(problem) > NARROW ? WIDE : NARROW;
-}
-
-/* For each block of rows, as clattn_dq takes them: in two parts of whole pieces. */
-static int64_t sum_floats(const struct clattn_problem *problem)
-{
-    const int pieces = cla_pieces(problem->d);
-    return (int64_t)(pieces > 4 ? 8 : (pieces + 1) / 2 * 2) * CLA_PIECE * ROWS;
 }
 
 /* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics; dS
@@ -181,25 +173,15 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 static const struct cla_knob knobs[] = {
     {"own_keys", offsetof(struct cla_config, backward_matrix.own_keys), 0, 1, {0, 1}, 2}, {NULL, 0, 0, 0, {0}, 0}};
 
-static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
-{
-    cla_streams_plain(config, streams);
-    streams[1].resident = 2;
-}
-
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    const struct {
-        const char *name;
-        int value;
-    } defines[] = {
+    const struct cla_define defines[] = {
         {"COLUMNS", columns(problem)},
         {"D_PIECES", cla_pieces(problem->d)},
         {"OWN_KEYS", config->backward_matrix.own_keys},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
-    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
-        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
     cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
 }
 
@@ -214,7 +196,6 @@ static const char *const files[] = {"common/types.clh",
                                     "common/fused_shared.clh",
                                     "backward_fused.cl",
                                     NULL};
-static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again", NULL};
 
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
@@ -237,13 +218,13 @@ const struct cla_skeleton cla_backward_fused = {
     .name = name,
     .backward = true,
     .files = files,
-    .entries = entries,
+    .entries = cla_backward_summed_entries,
     .forms = forms,
     .declines = true,
     .any_order = true,
     .trial = true,
     .tile_element_bytes = 2,
-    .sum_floats = sum_floats,
+    .sum_floats = cla_sum_floats,
     .adds_to_zeros = true,
     .prefers = prefers,
     .choose = choose,
@@ -252,6 +233,5 @@ const struct cla_skeleton cla_backward_fused = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .streams = streams,
     .define = define,
 };

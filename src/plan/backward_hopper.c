@@ -5,7 +5,6 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
-#include "plan/traffic.h"
 #include <stddef.h>
 
 enum {
@@ -15,37 +14,13 @@ enum {
     CONSUMER_KEYS = 64, /* of each, or shared by all */
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
-    ROWS = 64, /* that pass at a time */
-    PANEL_PIECES = CLA_PANEL / CLA_PIECE,
+    ROWS = 64,           /* that pass at a time */
     LARGEST_OWN_D = 128, /* beyond, dK and dV of a consumer's own keys do not fit its registers */
     ENDING_ITEMS = 128,  /* of a work-group of clattn_dq and clattn_d_bias, */
     AGAIN_ITEMS = 256    /* and of clattn_dk_dv_again */
 };
 
 static const char name[] = "backward_hopper";
-
-/* Pieces of 16 columns in each of the two parts of dQ. */
-static int part_pieces(const struct clattn_problem *problem)
-{
-    const int pieces = cla_pieces(problem->d);
-    return pieces > PANEL_PIECES ? PANEL_PIECES : (pieces + 1) / 2;
-}
-
-/* How many parts a consumer forms, one after the other. */
-static int passes(const struct clattn_problem *problem)
-{
-    return problem->d > LARGEST_OWN_D ? 2 : 1;
-}
-
-static int64_t part_floats(const struct clattn_problem *problem)
-{
-    return (int64_t)part_pieces(problem) * CLA_PIECE * ROWS;
-}
-
-static int64_t sum_floats(const struct clattn_problem *problem)
-{
-    return passes(problem) * CONSUMERS * part_floats(problem);
-}
 
 static bool shares_keys(const struct cla_config *config)
 {
@@ -63,14 +38,15 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t keys = config->backward_matrix.kv_stages * ((k + v) * key + 24);
     const int64_t rows = stages * (k * row + config->b_r * 8 + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
-    const int64_t summands = 4 * CONSUMERS * part_floats(problem), notes = (8 + 2) * 16 + 2 * 16;
+    const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
+                  notes = (8 + 2) * 16 + 2 * 16;
     return (uint64_t)(keys + rows + weights + summands + notes + 16 + 16);
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = cla_pieces(config->b_r);
-    const int results = shares_keys(config) ? (d > d_v ? d : d_v) + part_pieces(problem) : d + d_v;
+    const int results = shares_keys(config) ? (d > d_v ? d : d_v) + cla_sum_part_pieces(problem) : d + d_v;
     return 4 * (uint64_t)(8 * (results + (shares_keys(config) ? 1 : 2) * rows) + 32);
 }
 
@@ -181,32 +157,22 @@ static const struct cla_knob knobs[] = {
     {"stages", offsetof(struct cla_config, backward_matrix.stages), 2, 4, {2, 3}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
-static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
-{
-    cla_streams_plain(config, streams);
-    streams[1].resident = 2;
-}
-
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    const struct {
-        const char *name;
-        int value;
-    } defines[] = {
+    const struct cla_define defines[] = {
         {"BOXES", 1},
         {"CONSUMER_REGISTERS", CONSUMER_REGISTERS},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", FILLERS},
         {"KV_STAGES", config->backward_matrix.kv_stages},
-        {"PART_PIECES", part_pieces(problem)},
+        {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", PRODUCER_REGISTERS},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_matrix.stages},
         {"UNORDERED", problem->unordered},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
-    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
-        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
     cla_backward_matrix_define(config, CLA_SUMMED_BY_HOPPER, text);
 }
 
@@ -224,7 +190,6 @@ static const char *const files[] = {"common/types.clh",
                                     "common/hopper_shared_keys.clh",
                                     "backward_hopper.cl",
                                     NULL};
-static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again", NULL};
 
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
@@ -237,19 +202,18 @@ const struct cla_skeleton cla_backward_hopper = {
     .name = name,
     .backward = true,
     .files = files,
-    .entries = entries,
+    .entries = cla_backward_summed_entries,
     .forms = forms,
     .declines = true,
     .tile_element_bytes = 2,
     .retargeted = true,
     .stays = true,
-    .sum_floats = sum_floats,
+    .sum_floats = cla_sum_floats,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
     .adopt = adopt,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .streams = streams,
     .define = define,
 };

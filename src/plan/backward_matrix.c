@@ -404,6 +404,22 @@ static const char *const emulated_files[] = {"common/types.clh",
                                              NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
+const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",
+                                                   NULL};
+
+int cla_sum_part_pieces(const struct clattn_problem *problem)
+{
+    enum { MOST = 4 };
+    const int pieces = cla_pieces(problem->d);
+    return pieces > MOST ? MOST : (pieces + 1) / 2;
+}
+
+int64_t cla_sum_floats(const struct clattn_problem *problem)
+{
+    enum { ROWS = 64, TWO_PARTS_D = 128 };
+    return (int64_t)(problem->d > TWO_PARTS_D ? 4 : 2) * cla_sum_part_pieces(problem) * CLA_PIECE * ROWS;
+}
+
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
     .backward = true,

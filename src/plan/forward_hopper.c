@@ -298,10 +298,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    const struct {
-        const char *name;
-        int value;
-    } defines[] = {
+    const struct cla_define defines[] = {
         {"BOXES", config->hopper.boxes},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
@@ -315,8 +312,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"TURNS", config->hopper.turns},
         {"VALUE_PIECES", cla_pieces(problem->d_v)},
     };
-    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
-        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
 static const char *const files[] = {"common/types.clh",

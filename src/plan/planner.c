@@ -209,10 +209,7 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
 
 void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text)
 {
-    const struct {
-        const char *name;
-        int value;
-    } defines[] = {
+    const struct cla_define defines[] = {
         {"B_C", choice->config.b_c},
         {"B_R", choice->config.b_r},
         {"BLOCK_KV", problem->block_kv},
@@ -226,7 +223,6 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         {"STATE", cla_problem_accumulates(problem)},
         {"WORK_GROUP_SIZE", choice->config.work_group_size},
     };
-    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
-        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
     choice->skeleton->define(problem, &choice->config, text);
 }

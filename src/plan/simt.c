@@ -164,13 +164,9 @@ double cla_simt_mask_factor(const struct clattn_problem *problem, const struct c
 
 void cla_simt_define(const struct cla_config *config, struct cla_text *text)
 {
-    const struct {
-        const char *name;
-        int value;
-    } defines[] = {{"BUFFERS", config->simt.buffers},     {"D_SLICE", config->simt.d_slice},
-                   {"LANES_X", config->simt.lanes_x},     {"LANES_Y", config->simt.lanes_y},
-                   {"PREFETCH", config->simt.prefetch},   {"RESIDENT", config->simt.resident},
-                   {"ROW_SLICE", config->simt.row_slice}, {"TX", config->simt.tx}};
-    for (size_t i = 0; i < sizeof defines / sizeof *defines; i++)
-        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+    const struct cla_define defines[] = {{"BUFFERS", config->simt.buffers},     {"D_SLICE", config->simt.d_slice},
+                                         {"LANES_X", config->simt.lanes_x},     {"LANES_Y", config->simt.lanes_y},
+                                         {"PREFETCH", config->simt.prefetch},   {"RESIDENT", config->simt.resident},
+                                         {"ROW_SLICE", config->simt.row_slice}, {"TX", config->simt.tx}};
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }

@@ -81,7 +81,7 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
-    bool trial;     /* no device has certified it yet: it is planned, tuned and tested where it is named, and nowhere else */
+    bool trial;     /* no device has certified it yet: planned, tuned and tested only where it is named */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
      * holds for any program's. */
@@ -154,7 +154,13 @@ extern const struct cla_skeleton cla_backward_matrix_emulated;
 /* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
 enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
 extern const char *const cla_backward_matrix_files[];
+extern const char *const cla_backward_summed_entries[]; /* of a skeleton that they end */
 void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text);
+
+/* The sums of dQ as they take them, for each block of 64 rows: two parts, or four beyond d = 128, of so many pieces of
+ * 16 columns; and the floats of all. */
+int cla_sum_part_pieces(const struct clattn_problem *problem);
+int64_t cla_sum_floats(const struct clattn_problem *problem);
 
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);

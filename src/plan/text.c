@@ -47,6 +47,12 @@ void cla_text_printf(struct cla_text *text, const char *format, ...)
     text->length += (size_t)length;
 }
 
+void cla_text_define(struct cla_text *text, const struct cla_define *defines, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cla_text_printf(text, "#define CLATTN_%s %d\n", defines[i].name, defines[i].value);
+}
+
 void cla_text_free(struct cla_text *text)
 {
     free(text->data);

@@ -18,6 +18,13 @@ void cla_text_add(struct cla_text *text, const char *data, size_t length);
 /* Integers and strings only: floating-point output would depend on the locale. */
 __attribute__((format(printf, 2, 3))) void cla_text_printf(struct cla_text *text, const char *format, ...);
 
+/* A constant of a kernel's text: #define CLATTN_name value. */
+struct cla_define {
+    const char *name;
+    int value;
+};
+void cla_text_define(struct cla_text *text, const struct cla_define *defines, size_t count);
+
 void cla_text_free(struct cla_text *text);
 
 #endif

@@ -301,7 +301,9 @@ static int sweep(struct attempt attempt, int mode)
     }
     print_message("%s, %s, %s %d: %ld of %ld calls\n", attempt.scenario->name, cache_names[attempt.cache],
                   attempt.sticky ? "from call N on" : "call N alone", attempt.code, faults_met - met, all);
-    return failures;
+    if (faults_met == met)
+        print_error("%s: none of its calls was made to fail\n", attempt.scenario->name);
+    return failures + (faults_met == met);
 }
 
 void sweep_scenario(const char *name)

@@ -29,9 +29,9 @@ KNOWN = (
     ("sm_89-forward_matrix-clattn_forward-d128", 48, ALL_IN_USE),
     ("sm_90-forward_matrix-clattn_forward-d128", 96, ALL_IN_USE),
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 240,
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 96,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 192,
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 72,
      "three consumers have 160 registers each; the numbers that dropout draws wait for their turn"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 320,
      "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
@@ -44,10 +44,9 @@ KNOWN = (
        "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
       for sm in (80, 86, 89, 90)),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d128", 96, "as for d 64") for sm in (80, 90)),
-    ("sm_90-forward_hopper-clattn_forward-d64", 144,
-     "three consumers have 160 registers each; what is known of the next block of rows goes to memory"),
-    ("sm_90-forward_hopper-clattn_forward-d256", 256, "scores, weights and outputs are 188 of a consumer's 232 registers"),
-    ("sm_90-forward_hopper-clattn_forward-d128", 64, "what is known of the next block of rows goes to memory"),
+    ("sm_90-forward_hopper-clattn_forward-d64", 64, "three consumers have 160 registers each"),
+    ("sm_90-forward_hopper-clattn_forward-d256", 224, "scores, weights and outputs are 188 of a consumer's 232 registers"),
+    ("sm_90-forward_hopper-clattn_forward-d128", 48, "scores, weights and outputs are 160 of a consumer's 232 registers"),
 )
 
 

@@ -70,7 +70,8 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
-/* d = 128: Q twice, K and V twice, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes beside each Q. */
+/* d = 128: Q twice, K and V twice, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes beside
+ * each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
 {
     (void)state;
