@@ -222,7 +222,6 @@ const struct cla_skeleton cla_backward_fused = {
     .forms = forms,
     .declines = true,
     .any_order = true,
-    .trial = true,
     .tile_element_bytes = 2,
     .sum_floats = cla_sum_floats,
     .adds_to_zeros = true,

@@ -164,7 +164,7 @@ static int list_others(const struct clattn_capabilities *capabilities, const str
     int count = 0;
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton && !problem->skeleton; skeleton++)
         if (cla_skeleton_serves(*skeleton, problem->pass) && strcmp((*skeleton)->name, taken) != 0 &&
-            !(*skeleton)->trial && (*skeleton)->prefers(capabilities, problem) && count < MOST_OTHERS)
+            (*skeleton)->prefers(capabilities, problem) && count < MOST_OTHERS)
             others[count++] = *skeleton;
     return count;
 }

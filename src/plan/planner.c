@@ -46,8 +46,7 @@ static const struct cla_skeleton *preferred(const struct clattn_capabilities *ca
                                             const struct clattn_problem *problem)
 {
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        if (cla_skeleton_serves(*skeleton, problem->pass) && !(*skeleton)->trial &&
-            (*skeleton)->prefers(capabilities, problem))
+        if (cla_skeleton_serves(*skeleton, problem->pass) && (*skeleton)->prefers(capabilities, problem))
             return *skeleton;
     return NULL;
 }

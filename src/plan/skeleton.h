@@ -81,7 +81,6 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
-    bool trial;     /* no device has certified it yet: planned, tuned and tested only where it is named */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
      * holds for any program's. */

@@ -60,8 +60,6 @@ void test_device_open(struct test_device *device)
  * memory reserved for all that a GPU could run at a time. */
 static bool is_for(const struct cla_skeleton *skeleton)
 {
-    if (skeleton->trial)
-        return false;
     return is_cpu || (!skeleton->emulated && skeleton != &cla_forward_cpu && skeleton != &cla_backward_cpu);
 }
 

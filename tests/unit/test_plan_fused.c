@@ -141,21 +141,27 @@ static void hidden_pairs_are_served(void **state)
     }
 }
 
-/* Until a device has certified it, the planner goes by it. */
-static void it_is_taken_by_name(void **state)
+/* Behind the one for warp groups, before the one that keeps an order. */
+static void it_has_its_place_among_others(void **state)
 {
     (void)state;
-    static const uint32_t capabilities_of[] = {800, 900};
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    EACH (i, capabilities_of) {
-        const struct clattn_capabilities capabilities = device(capabilities_of[i]);
+    static const struct {
+        uint32_t compute_capability;
+        bool wgmma;
+        int unordered;
+        const char *skeleton;
+    } rows[] = {{900, true, 1, "backward_hopper"},  {900, false, 1, "backward_fused"},
+                {800, false, 1, "backward_fused"},  {900, false, 0, "backward_matrix"},
+                {800, false, 0, "backward_matrix"}, {705, false, 1, "backward_matrix"}};
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = device(rows[i].compute_capability);
         struct clattn_problem problem = unordered(128, 128);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        capabilities.nv_wgmma = rows[i].wgmma;
+        problem.unordered = rows[i].unordered;
         assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        assert_string_equal(info.skeleton, "backward_matrix");
-        problem.skeleton = "backward_fused";
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        assert_string_equal(info.skeleton, "backward_fused");
+        assert_string_equal(info.skeleton, rows[i].skeleton);
     }
 }
 
@@ -216,7 +222,7 @@ int main(void)
         cmocka_unit_test(shapes_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others),
         cmocka_unit_test(hidden_pairs_are_served),
-        cmocka_unit_test(it_is_taken_by_name),
+        cmocka_unit_test(it_has_its_place_among_others),
         cmocka_unit_test(local_memory_decides_the_shape),
         cmocka_unit_test(own_keys_is_a_knob),
     };

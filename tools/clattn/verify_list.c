@@ -7,8 +7,7 @@
 
 /* Which skeletons there are. The ones for CPUs have no parallelism within a work-group, so a GPU is not asked to run
  * them. A CPU can run the others, but its compiler takes seconds for each kernel of that shape, and half a minute for
- * gradients: a quick run has one of the former and none of the latter. One that no device has certified yet suits none,
- * but --skeleton takes it. */
+ * gradients: a quick run has one of the former and none of the latter. */
 static const struct skeleton {
     const char *name;
     bool backward;
@@ -24,7 +23,7 @@ static const struct skeleton {
                  {"backward_cpu", true, true, false, false, false, false},
                  {"backward_matrix", true, false, true, false, true, false},
                  {"backward_hopper", true, false, true, false, true, false},
-                 {"backward_fused", true, false, false, false, true, true}};
+                 {"backward_fused", true, false, true, false, true, true}};
 
 /* Emulations of matrix units, which only --skeleton takes, are not in the table. */
 static bool declines(const char *name)
