@@ -56,9 +56,7 @@ void test_device_open(struct test_device *device)
     fprintf(stderr, "device under test: %s\n", clattn_context_capabilities(device->clattn)->device_name);
 }
 
-/* A GPU's compiler takes minutes for an emulation; and a kernel of single work-items has a hundred gigabytes of private
- * memory reserved for all that a GPU could run at a time. */
-static bool is_for(const struct cla_skeleton *skeleton)
+bool test_is_for(const struct cla_skeleton *skeleton)
 {
     return is_cpu || (!skeleton->emulated && skeleton != &cla_forward_cpu && skeleton != &cla_backward_cpu);
 }
@@ -74,7 +72,7 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
                                           .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
                                           .skeleton = skeleton->name,
                                           .unordered = skeleton->any_order};
-    if (!is_for(skeleton) || !test_serves(device, &common)) {
+    if (!test_is_for(skeleton) || !test_serves(device, &common)) {
         test_device_close(device);
         leave(SKIPPED, "skipped: the skeleton is not for this device");
     }
@@ -98,7 +96,7 @@ static const struct cla_skeleton *const *list_skeletons(bool backward, const str
     if (wanted && !named)
         leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
     for (const struct cla_skeleton *const *next = cla_skeletons; *next && count < MOST - 1; next++)
-        if ((*next)->backward == backward && (named == *next || is_for(*next)) &&
+        if ((*next)->backward == backward && (named == *next || test_is_for(*next)) &&
             (!named || named == *next || named->backward != backward))
             list[count++] = *next;
     list[count] = NULL;
