@@ -24,7 +24,7 @@
  *   CLATTN_COLUMNS           of the tiles: 64; or 128 where a head dimension is larger
  *   CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(D / 16), ceil(D_V / 16)
  *   CLATTN_OWN_KEYS          1: the shape of fused_own.clh; 0 (128 columns only): that of fused_shared.clh
- *   CLATTN_WORK_GROUP_SIZE   128; 256 with 128 columns
+ *   CLATTN_WORK_GROUP_SIZE   4 warps; 8 with 128 columns
  *
  * Local memory: FUSED_LOCAL_BYTES.
  */
@@ -34,8 +34,8 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
              __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
-    __local uint array[FUSED_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
-    const matrix_address memory = matrix_address_of(array);
+    __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
+    const matrix_address memory = fused_memory(array);
     const int lid = (int)get_local_id(0), share = p.heads / p.kv_heads;
     fused_gradients all;
     FUSED_ZERO(all);

@@ -439,11 +439,12 @@ CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int 
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
-        const int place = (2 * (c % part_pieces) + e / 4) * 128 + 32 * warp + lane;
+        const int quad = MATRIX_ELEMENTS / 4 * (c % part_pieces) + e / 4;
+        const int place = quad * (4 * MATRIX_LANES) + MATRIX_LANES * warp + lane;
         __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
 #if MATRIX_SUMS_APART
         __global const float *const apart = (__global const float *)(from - lane) + lane;
-        const float4 x = (float4)(apart[0], apart[32], apart[64], apart[96]);
+        const float4 x = (float4)(apart[0], apart[MATRIX_LANES], apart[2 * MATRIX_LANES], apart[3 * MATRIX_LANES]);
 #else
         const float4 x = *from;
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The planner's side of cl/backward_fused.cl, and of those kernels of cl/backward_matrix.cl that end its work. */
+ * The planner's side of cl/backward_fused.cl, over NVIDIA's tensor cores and over the emulation, and of those kernels
+ * of cl/backward_matrix.cl that end its work. */
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -11,12 +12,23 @@ enum {
     WIDE = 128,  /* and where a head dimension is larger */
     ROWS = 64,   /* that pass at a time */
     KEYS = 128,
-    CAPABILITY = 80,    /* the first with what the kernel takes, times 10 */
-    ENDING_ITEMS = 128, /* of a work-group of clattn_dq, */
-    AGAIN_ITEMS = 256   /* and of clattn_dk_dv_again */
+    CAPABILITY = 80,     /* the first with what the kernel takes, times 10 */
+    ENDING_GROUPS = 4,   /* sub-groups of a work-group of clattn_dq, */
+    AGAIN_GROUPS = 8,    /* and of clattn_dk_dv_again */
+    ALIGNING_BYTES = 256 /* the emulation's, to align its tiles by itself (FUSED_SPARE) */
 };
 
-static const char name[] = "backward_fused";
+static const char fused_name[] = "backward_fused", emulated_name[] = "backward_fused_emulated";
+
+static const char *name_of(const struct cla_config *config)
+{
+    return config->backward_matrix.compute_capability ? fused_name : emulated_name;
+}
+
+static int sub_groups(const struct cla_config *config)
+{
+    return config->work_group_size / config->backward_matrix.lanes;
+}
 
 static int columns(const struct clattn_problem *problem)
 {
@@ -30,29 +42,32 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t row = 2 * (int64_t)columns(problem), stage = config->b_r * (2 * row + 8);
     const int64_t weights = 2 * (int64_t)config->b_r * config->b_c;
     return (uint64_t)(2 * config->b_c * row +
-                      (config->backward_matrix.own_keys ? 2 * stage + 2 * weights : 3 * stage + 4 * weights));
+                      (config->backward_matrix.own_keys ? 2 * stage + 2 * weights : 3 * stage + 4 * weights) +
+                      (config->backward_matrix.compute_capability ? 0 : ALIGNING_BYTES));
 }
 
 /* Gradients, scores and dP, addresses. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
-    const int keys = config->b_c / (config->work_group_size / CLA_NVIDIA_LANES) / CLA_PIECE;
+    const int keys = config->b_c / sub_groups(config) / CLA_PIECE;
     const int gradients = config->backward_matrix.own_keys ? keys * (d + d_v) : 16;
-    return 4 * (uint64_t)(8 * (gradients + 8) + 48);
+    return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes * (gradients + 8) + 48);
 }
 
-/* Sizes that were timed on an H200. */
-static struct cla_config config_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+/* Sizes that were timed on an H200. A compute capability of 0 is the emulation's. */
+static struct cla_config config_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   int compute_capability)
 {
     const bool wide = columns(problem) == WIDE;
+    const int lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
     struct cla_config config = {
         .b_r = ROWS,
         .b_c = KEYS,
-        .work_group_size = wide ? 256 : 128,
+        .work_group_size = (wide ? 8 : 4) * lanes,
         .backward_matrix = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
-                            .lanes = CLA_NVIDIA_LANES,
-                            .compute_capability = cla_matrix_capability(capabilities),
+                            .lanes = lanes,
+                            .compute_capability = compute_capability,
                             .own_keys = !wide},
     };
     if (wide && local_bytes(problem, &config) > cla_matrix_limits_of(capabilities).local_bytes)
@@ -66,7 +81,8 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
-           (config->backward_matrix.own_keys || columns(problem) == WIDE) && limits.items >= AGAIN_ITEMS &&
+           (config->backward_matrix.own_keys || columns(problem) == WIDE) &&
+           limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes &&
            local_bytes(problem, config) <= limits.local_bytes;
 }
 
@@ -83,10 +99,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     info->estimate = estimate(problem, config);
     cla_plan_step(
         info, "sub-groups", config->b_r, config->b_c,
-        "%d warps %s, whose dK and dV they hold while %d rows of Q and dO pass at a time; dQ is added to sums "
+        "%d sub-groups %s, whose dK and dV they hold while %d rows of Q and dO pass at a time; dQ is added to sums "
         "in device memory, in any order",
-        config->work_group_size / CLA_NVIDIA_LANES,
-        config->backward_matrix.own_keys ? "have keys of their own" : "share all keys", config->b_r);
+        sub_groups(config), config->backward_matrix.own_keys ? "have keys of their own" : "share all keys",
+        config->b_r);
     cla_plan_step(
         info, "local memory", config->b_r, config->b_c, "K and V once, Q and dO in %d places, %s: %llu of %llu bytes",
         config->backward_matrix.own_keys ? 2 : 3, config->backward_matrix.own_keys ? "dS in 2" : "P and dS in 2",
@@ -95,7 +111,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
 }
 
 /* What changes scores, or their gradients, by more than hiding pairs would need registers that there are not. */
-static clattn_status check_problem(const struct clattn_problem *problem, struct cla_error *error)
+static clattn_status check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
     const unsigned declined = CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_DROPOUT;
     if (cla_problem_accumulates(problem))
@@ -117,19 +133,19 @@ static clattn_status check_problem(const struct clattn_problem *problem, struct 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                           struct cla_error *error)
+static clattn_status check_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                  struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check_problem(problem, name, error);
+    clattn_status status = cla_matrix_check_problem(problem, fused_name, error);
     if (!status)
-        status = cla_matrix_check_nvidia(capabilities, problem, name, error);
+        status = cla_matrix_check_nvidia(capabilities, problem, fused_name, error);
     if (!status)
-        status = check_problem(problem, error);
+        status = check_problem(problem, fused_name, error);
     if (!status && cla_matrix_capability(capabilities) < CAPABILITY)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.skeleton is \"%s\": it runs on NVIDIA devices from 8.0 on, and the device %s has "
                         "compute capability %d.%d: take backward_matrix",
-                        name, capabilities->device_name, cla_matrix_capability(capabilities) / 10,
+                        fused_name, capabilities->device_name, cla_matrix_capability(capabilities) / 10,
                         cla_matrix_capability(capabilities) % 10);
     return status;
 }
@@ -143,31 +159,47 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d, work_group_size %d, own_keys 1 up to %d "
                         "columns, and tiles of %llu bytes have to fit %llu of local memory",
                         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "",
-                        name, problem->d, problem->d_v, config->b_r, config->b_c, config->work_group_size, NARROW,
-                        (unsigned long long)local_bytes(problem, config),
+                        name_of(config), problem->d, problem->d_v, config->b_r, config->b_c, config->work_group_size,
+                        NARROW, (unsigned long long)local_bytes(problem, config),
                         (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = check(capabilities, problem, error);
-    *config = (struct cla_config){0};
-    if (status)
-        return status;
-    *config = config_of(capabilities, problem);
-    return adopt(capabilities, problem, config, info, error);
+    const clattn_status status = check_nvidia(capabilities, problem, error);
+    *config = config_of(capabilities, problem, cla_matrix_capability(capabilities));
+    return status ? status : adopt(capabilities, problem, config, info, error);
 }
 
-static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (check(capabilities, problem, &unused))
+    if (check_nvidia(capabilities, problem, &unused))
         return false;
-    const struct cla_config config = config_of(capabilities, problem);
+    const struct cla_config config = config_of(capabilities, problem, cla_matrix_capability(capabilities));
     return suits(capabilities, problem, &config);
+}
+
+static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, struct cla_config *config,
+                                     struct clattn_plan_info *info, struct cla_error *error)
+{
+    clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
+    if (!status)
+        status = check_problem(problem, emulated_name, error);
+    *config = config_of(capabilities, problem, 0);
+    return status ? status : adopt(capabilities, problem, config, info, error);
+}
+
+/* It is for tests alone. */
+static bool prefers_emulated(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return false;
 }
 
 static const struct cla_knob knobs[] = {
@@ -185,24 +217,28 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/score.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_fused.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/fused_tiles.clh",
-                                    "common/fused_own.clh",
-                                    "common/fused_shared.clh",
-                                    "backward_fused.cl",
-                                    NULL};
+#define FILES(header, fused_header)                                                                                    \
+    {                                                                                                                  \
+        "common/types.clh", "common/score.clh", "common/philox.clh", header, fused_header, "common/matrix_tiles.clh",  \
+            "common/fused_tiles.clh", "common/fused_own.clh", "common/fused_shared.clh", "backward_fused.cl", NULL     \
+    }
+static const char *const files[] = FILES("matrix/nvidia_mma.clh", "matrix/nvidia_fused.clh");
+static const char *const emulated_files[] = FILES("matrix/emulated.clh", "matrix/emulated_fused.clh");
 
-static const struct cla_kernel_form forms[] = {
-    [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
-    [CLA_DK_DV] = {files, 0, false},
-    [CLA_D_BIAS] = {cla_backward_matrix_files, ENDING_ITEMS, false},
-    [CLA_DK_DV_AGAIN] = {cla_backward_matrix_files, AGAIN_ITEMS, false},
-};
+#define FORMS(files, ending_files, lanes)                                                                              \
+    {                                                                                                                  \
+        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false}, [CLA_DK_DV] = {files, 0, false},                    \
+        [CLA_D_BIAS] = {ending_files, ENDING_GROUPS * (lanes), false},                                                 \
+        [CLA_DK_DV_AGAIN] = {ending_files, AGAIN_GROUPS * (lanes), false},                                             \
+    }
+static const struct cla_kernel_form forms[] = FORMS(files, cla_backward_matrix_files, CLA_NVIDIA_LANES);
+static const struct cla_kernel_form emulated_forms[] =
+    FORMS(emulated_files, cla_backward_matrix_emulated_files, CLA_EMULATED_LANES);
+
+static bool unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU;
+}
 
 /* The device refused: the shape that takes less local memory. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -215,7 +251,7 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 }
 
 const struct cla_skeleton cla_backward_fused = {
-    .name = name,
+    .name = fused_name,
     .backward = true,
     .files = files,
     .entries = cla_backward_summed_entries,
@@ -225,12 +261,35 @@ const struct cla_skeleton cla_backward_fused = {
     .tile_element_bytes = 2,
     .sum_floats = cla_sum_floats,
     .adds_to_zeros = true,
-    .prefers = prefers,
-    .choose = choose,
+    .prefers = prefers_nvidia,
+    .choose = choose_nvidia,
     .knobs = knobs,
     .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .define = define,
+};
+
+const struct cla_skeleton cla_backward_fused_emulated = {
+    .name = emulated_name,
+    .backward = true,
+    .files = emulated_files,
+    .entries = cla_backward_summed_entries,
+    .forms = emulated_forms,
+    .declines = true,
+    .any_order = true,
+    .emulated = true,
+    .tile_element_bytes = 2,
+    .sum_floats = cla_sum_floats,
+    .adds_to_zeros = true,
+    .prefers = prefers_emulated,
+    .choose = choose_emulated,
+    .knobs = knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .unoptimised = unoptimised,
     .define = define,
 };

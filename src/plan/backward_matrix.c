@@ -395,13 +395,13 @@ const char *const cla_backward_matrix_files[] = {"common/types.clh",
                                                  "common/matrix_tiles.clh",
                                                  "backward_matrix.cl",
                                                  NULL};
-static const char *const emulated_files[] = {"common/types.clh",
-                                             "common/score.clh",
-                                             "common/philox.clh",
-                                             "matrix/emulated.clh",
-                                             "common/matrix_tiles.clh",
-                                             "backward_matrix.cl",
-                                             NULL};
+const char *const cla_backward_matrix_emulated_files[] = {"common/types.clh",
+                                                          "common/score.clh",
+                                                          "common/philox.clh",
+                                                          "matrix/emulated.clh",
+                                                          "common/matrix_tiles.clh",
+                                                          "backward_matrix.cl",
+                                                          NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
 const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",
@@ -441,7 +441,7 @@ const struct cla_skeleton cla_backward_matrix = {
 const struct cla_skeleton cla_backward_matrix_emulated = {
     .name = emulated_name,
     .backward = true,
-    .files = emulated_files,
+    .files = cla_backward_matrix_emulated_files,
     .entries = entries,
     .declines = true,
     .emulated = true,

@@ -146,6 +146,7 @@ extern const struct cla_skeleton cla_forward_matrix;
 extern const struct cla_skeleton cla_forward_matrix_emulated;
 extern const struct cla_skeleton cla_backward_hopper;
 extern const struct cla_skeleton cla_backward_fused;
+extern const struct cla_skeleton cla_backward_fused_emulated;
 extern const struct cla_skeleton cla_backward_simt;
 extern const struct cla_skeleton cla_backward_matrix;
 extern const struct cla_skeleton cla_backward_matrix_emulated;
@@ -153,6 +154,7 @@ extern const struct cla_skeleton cla_backward_matrix_emulated;
 /* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
 enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
 extern const char *const cla_backward_matrix_files[];
+extern const char *const cla_backward_matrix_emulated_files[];
 extern const char *const cla_backward_summed_entries[]; /* of a skeleton that they end */
 void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text);
 

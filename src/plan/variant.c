@@ -4,11 +4,19 @@
 
 /* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them.
  */
-const struct cla_skeleton *const cla_skeletons[] = {
-    &cla_forward_hopper, &cla_forward_matrix,           &cla_forward_cpu,
-    &cla_forward_simt,   &cla_forward_matrix_emulated,  &cla_backward_hopper,
-    &cla_backward_fused, &cla_backward_matrix,          &cla_backward_cpu,
-    &cla_backward_simt,  &cla_backward_matrix_emulated, NULL};
+const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_hopper,
+                                                    &cla_forward_matrix,
+                                                    &cla_forward_cpu,
+                                                    &cla_forward_simt,
+                                                    &cla_forward_matrix_emulated,
+                                                    &cla_backward_hopper,
+                                                    &cla_backward_fused,
+                                                    &cla_backward_matrix,
+                                                    &cla_backward_cpu,
+                                                    &cla_backward_simt,
+                                                    &cla_backward_matrix_emulated,
+                                                    &cla_backward_fused_emulated,
+                                                    NULL};
 
 const struct cla_skeleton *cla_skeleton_find(const char *name)
 {

@@ -17,7 +17,8 @@ import tempfile
 SKIPPED = 77
 RUNTIMES = ('/usr/lib/oclgrind/liboclgrind-rt-icd.so', '/usr/lib/*/oclgrind/liboclgrind-rt-icd.so',
             '/usr/local/lib/liboclgrind-rt-icd.so', '/usr/lib/*/liboclgrind-rt-icd.so')
-LIMIT_SECONDS = 1000 if os.environ.get('CLATTN_TEST_FULL') == '1' else 300
+FULL = os.environ.get('CLATTN_TEST_FULL') == '1'
+LIMIT_SECONDS = 1000 if FULL else 300
 
 
 def find_runtime():
@@ -38,7 +39,7 @@ def run(program, runtime, directory, local_kb, group, *options):
                        OCLGRIND_CHECK_API='1', OCLGRIND_LOG=log, OCLGRIND_MAX_ERRORS='20',
                        OCLGRIND_LOCAL_MEM_SIZE=str(local_kb * 1024), OCLGRIND_MAX_WGSIZE=str(group),
                        CLATTN_CACHE_DIR='')
-    if 'matrix' in options:
+    if 'matrix' in options or 'sums' in options:
         environment['OCLGRIND_BUILD_OPTIONS'] = UNOPTIMISED
     environment.pop('OPENCL_LAYERS', None)
     environment.pop('CLATTN_TEST_DEVICE', None)
@@ -71,7 +72,9 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        programs = [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')]
+        programs = [(arguments.passes, 128, 256, 'backward', 'sums')]
+        programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('state', 'backward', 'features')
+                     if name != 'state' or FULL]
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
                      for name in ('backward', 'state', 'features', 'splits')]
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))

@@ -69,7 +69,10 @@ static void units_follow_the_skeleton(void **state)
     (void)state;
     assert_int_equal(bench_unit_of("forward_simt"), UNIT_FMA);
     assert_int_equal(bench_unit_of("backward_matrix"), UNIT_MATRIX);
+    assert_int_equal(bench_unit_of("backward_hopper"), UNIT_MATRIX);
+    assert_int_equal(bench_unit_of("backward_fused"), UNIT_MATRIX);
     assert_int_equal(bench_unit_of("forward_matrix_emulated"), UNIT_MATRIX_EMULATED);
+    assert_int_equal(bench_unit_of("backward_fused_emulated"), UNIT_MATRIX_EMULATED);
 }
 
 static void a_peak_that_failed_gives_no_share(void **state)

@@ -198,6 +198,49 @@ static void local_memory_decides_the_shape(void **state)
                      CLATTN_NOTHING_FITS);
 }
 
+/* The emulation plans what the real one would, with sub-groups of one item: by name alone, on any device. */
+static void the_emulation_has_the_same_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        int d, items;
+        const char *knobs; /* NULL: nothing fits */
+    } rows[] = {{99328 + 256 + 128, 64, 4, "own_keys=1"},   {99328 + 256 + 127, 64, 0, NULL},
+                {230912 + 256 + 128, 128, 8, "own_keys=0"}, {230912 + 256 + 127, 128, 8, "own_keys=1"},
+                {164864 + 256 + 128, 65, 8, "own_keys=1"},  {164864 + 256 + 127, 65, 0, NULL}};
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = device(700);
+        struct clattn_problem problem = unordered(rows[i].d, rows[i].d);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        capabilities.static_local_memory_bytes = rows[i].bytes;
+        capabilities.max_work_group_size = capabilities.max_work_item_size = 8;
+        problem.skeleton = "backward_fused_emulated";
+        assert_int_equal(plan(&capabilities, problem, &choice, &info),
+                         rows[i].knobs ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!rows[i].knobs) {
+            assert_non_null(strstr(error.text, "backward_fused_emulated"));
+            continue;
+        }
+        assert_string_equal(info.skeleton, "backward_fused_emulated");
+        assert_string_equal(info.knobs, rows[i].knobs);
+        assert_int_equal(choice.config.work_group_size, rows[i].items);
+        assert_null(strstr(info.constants, "COMPUTE_CAPABILITY"));
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, rows[i].items);
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).work_group_size, 4);
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV_AGAIN).work_group_size, 8);
+        problem.unordered = 0;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        assert_non_null(strstr(error.text, "backward_fused_emulated adds up dQ in any order"));
+        problem.unordered = 1;
+        capabilities.max_work_group_size = 7;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    }
+    assert_false(cla_backward_fused_emulated.prefers(&(struct clattn_capabilities){.type = CLATTN_DEVICE_CPU},
+                                                     &(struct clattn_problem){.unordered = 1}));
+}
+
 /* 64 columns have one shape. */
 static void own_keys_is_a_knob(void **state)
 {
@@ -224,6 +267,7 @@ int main(void)
         cmocka_unit_test(hidden_pairs_are_served),
         cmocka_unit_test(it_has_its_place_among_others),
         cmocka_unit_test(local_memory_decides_the_shape),
+        cmocka_unit_test(the_emulation_has_the_same_shapes),
         cmocka_unit_test(own_keys_is_a_knob),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

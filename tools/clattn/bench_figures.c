@@ -99,8 +99,11 @@ const char *bench_share_problem(const struct bench_row *row)
 static const struct {
     const char *part;
     enum bench_unit unit;
-} skeletons[] = {
-    {"_matrix_emulated", UNIT_MATRIX_EMULATED}, {"_matrix", UNIT_MATRIX}, {"_hopper", UNIT_MATRIX}, {"", UNIT_FMA}};
+} skeletons[] = {{"_emulated", UNIT_MATRIX_EMULATED},
+                 {"_matrix", UNIT_MATRIX},
+                 {"_hopper", UNIT_MATRIX},
+                 {"_fused", UNIT_MATRIX},
+                 {"", UNIT_FMA}};
 
 enum bench_unit bench_unit_of(const char *skeleton)
 {

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Skeletons that add up dQ in any order, in each of their shapes, against the float64 reference: several blocks of keys
+ * add to the dQ of each row, heads share keys, whole tiles are skipped, pairs are hidden, and what is hidden holds NaN.
+ */
+#include "support/backward.h"
+#include "support/cases.h"
+#include "support/unit.h"
+#include <math.h>
+
+static struct test_device device;
+
+/* Tiles of up to 64 columns; of 128 as planned; and these by the knob, which some skeletons lack. Each is a kernel that
+ * a CPU's compiler takes seconds for. */
+static const struct {
+    enum clattn_dtype dtype;
+    enum clattn_causal causal;
+    int d, d_v;
+    unsigned features;
+    const char *knobs;
+} kernels[] = {
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 40, 64, CLATTN_WINDOW, NULL},
+    {CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 128, 0, NULL},
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 111, 72, CLATTN_MASK | CLATTN_SINKS, NULL},
+    {CLATTN_FP16, CLATTN_FULL, 96, 128, CLATTN_VARLEN, "own_keys=1"},
+};
+
+static struct forward_case case_of(size_t kernel, const struct cla_skeleton *skeleton, int64_t n_q, int64_t n_kv)
+{
+    struct forward_case forward = {.problem = {.pass = CLATTN_BACKWARD,
+                                               .dtype = kernels[kernel].dtype,
+                                               .causal = kernels[kernel].causal,
+                                               .d = kernels[kernel].d,
+                                               .d_v = kernels[kernel].d_v,
+                                               .unordered = 1,
+                                               .skeleton = skeleton->name,
+                                               .knobs = kernels[kernel].knobs},
+                                   .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = n_q, .n_kv = n_kv},
+                                   .score = score_typical(),
+                                   .seed = kernel + 1};
+    case_set_features(&forward, kernels[kernel].features);
+    return forward;
+}
+
+static bool right(const struct forward_case *forward)
+{
+    return backward_check(&device, forward, BACKWARD_ALL);
+}
+
+static void set(float *tensor, int64_t heads, int64_t n, int64_t width, int64_t first, int64_t end, float value)
+{
+    for (int64_t head = 0; head < heads; head++)
+        for (int64_t i = (head * n + first) * width; i < (head * n + end) * width; i++)
+            tensor[i] = value;
+}
+
+/* Keys that no row sees, or rows that see no key, hold NaN. */
+static bool right_beside_nan(const struct forward_case *forward)
+{
+    const struct clattn_problem *problem = &forward->problem;
+    const int64_t n_q = forward->shape.n_q, n_kv = forward->shape.n_kv, heads = forward->shape.heads;
+    struct backward_arrays arrays;
+    if (!backward_arrays_make(forward, &arrays))
+        return false;
+    if (problem->causal == CLATTN_CAUSAL_TOP_LEFT && n_kv > n_q) {
+        set(arrays.forward.k, forward->shape.kv_heads, n_kv, problem->d, n_q, n_kv, NAN);
+        set(arrays.forward.v, forward->shape.kv_heads, n_kv, problem->d_v, n_q, n_kv, NAN);
+    } else if (problem->causal == CLATTN_CAUSAL_BOTTOM_RIGHT && n_q > n_kv) {
+        set(arrays.forward.q, heads, n_q, problem->d, 0, n_q - n_kv, NAN);
+        set(arrays.d_o, heads, n_q, problem->d_v, 0, n_q - n_kv, NAN);
+    }
+    const bool holds = backward_arrays_refresh(forward, &arrays) &&
+                       backward_run(&device, NULL, forward, BACKWARD_ALL, &arrays) &&
+                       backward_judge(forward, BACKWARD_ALL, &arrays);
+    backward_arrays_free(&arrays);
+    return holds;
+}
+
+static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
+{
+    const bool top_left = kernels[kernel].causal == CLATTN_CAUSAL_TOP_LEFT;
+    const struct forward_case plain = case_of(kernel, skeleton, 203, 301);
+    const struct forward_case spoilt = case_of(kernel, skeleton, top_left ? 64 : 203, top_left ? 301 : 70);
+    int failures = 0;
+    if (!test_serves(&device, &plain.problem))
+        return 0;
+    failures += !right(&plain);
+    if (kernels[kernel].causal != CLATTN_FULL)
+        failures += !right_beside_nan(&spoilt);
+    if (failures)
+        print_error("fails: %s, kernel %zu\n", skeleton->name, kernel);
+    return failures;
+}
+
+static void every_shape(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+            if ((*skeleton)->any_order)
+                failures += failures_of(i, *skeleton);
+    assert_int_equal(failures, 0);
+}
+
+/* Where it is emulated nothing but local memory can be in the way, of which CPUs have enough. */
+static void emulations_serve_every_shape(void **state)
+{
+    (void)state;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+            if ((*skeleton)->any_order && (*skeleton)->emulated) {
+                const struct forward_case forward = case_of(i, *skeleton, 1, 1);
+                assert_true(test_serves(&device, &forward.problem));
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(emulations_serve_every_shape), cmocka_unit_test(every_shape)};
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}
