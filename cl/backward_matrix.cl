@@ -180,7 +180,8 @@ CLATTN_INLINE void matrix_weigh(matrix_accumulator s[RT][ST], matrix_accumulator
 #endif
         gradient = weight * (gradient - delta) * slope;
         if (check || CLATTN_ZEROES) {
-            const bool hidden = check && clattn_hidden(i, j, view);
+            /* a row that is not there has no weight, whatever a key holds */
+            const bool hidden = check && (clattn_hidden(i, j, view) || (careful && !ROWS_FIXED && i >= view->n_q));
             if (careful && !hidden && stats[2 * MOVING + in_tile] != 0.0f) {
                 kept = gradient = NAN;
             } else if (hidden || weight == 0.0f) {
