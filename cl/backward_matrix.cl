@@ -180,8 +180,8 @@ CLATTN_INLINE void matrix_weigh(matrix_accumulator s[RT][ST], matrix_accumulator
 #endif
         gradient = weight * (gradient - delta) * slope;
         if (check || CLATTN_ZEROES) {
-            /* a row that is not there has no weight, whatever a key holds */
-            const bool hidden = check && (clattn_hidden(i, j, view) || (careful && !ROWS_FIXED && i >= view->n_q));
+            /* with an lse of INFINITY a row is not there, or sees no key: it has no weight, whatever a key holds */
+            const bool hidden = check && (clattn_hidden(i, j, view) || (careful && !ROWS_FIXED && lse == INFINITY));
             if (careful && !hidden && stats[2 * MOVING + in_tile] != 0.0f) {
                 kept = gradient = NAN;
             } else if (hidden || weight == 0.0f) {
