@@ -15,7 +15,7 @@
  *               S += Q K^T,  dP += dO V^T,  dK^T += Q^T dS,  dV^T += dO^T P
  *     kernel 2  as kernel 1, but a single tile of B_R x B_C; dS itself is the result
  *
- * Baked constants, besides those of types.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
+ * Baked constants, besides those of types.clh, view.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
  *   CLATTN_KERNEL    0 clattn_dq; 1 clattn_dk_dv, which loops over the query heads of its key/value head;
  *                    2 clattn_d_bias, which loops over the batch elements and heads that share a bias: those along
  *                    which d_bias has stride 0.

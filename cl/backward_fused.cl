@@ -18,7 +18,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads * ceil(n_kv / B_C) groups. Flags and sums begin at 0.
  *
- * Baked constants (beside those of types.clh, score.clh and nvidia_mma.clh)
+ * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..128
  *   CLATTN_B_R, CLATTN_B_C   64 rows that pass at a time, 128 keys
  *   CLATTN_COLUMNS           of the tiles: 64; or 128 where a head dimension is larger

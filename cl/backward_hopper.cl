@@ -24,7 +24,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums may hold anything.
  *
- * Baked constants (beside those of types.clh, score.clh and nvidia_mma.clh)
+ * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_C               128; 64: consumers share them, as they must beyond 128 columns
  *   CLATTN_B_R               64: rows that pass at a time

@@ -3,7 +3,7 @@
  * Forward attention for a CPU: one work-item per query block, explicit vectors, no barriers. The query rows of a block
  * are stationary, keys and values stream (common/cpu_tiles.clh), so that a row's maximum and sum are lane-wise.
  *
- * Baked constants, besides those of types.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
+ * Baked constants, besides those of types.clh, view.clh, lanes.clh, score.clh and cpu_tiles.clh (all required)
  *   CLATTN_B_R   a multiple of VECTOR_WIDTH * ROW_VECTORS: query rows of the block. K and V are read and converted once
  *                per block.
  *   CLATTN_B_C   a multiple of MICRO, at least VECTOR_WIDTH: keys of a tile.

@@ -25,7 +25,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
- * Baked constants (beside those of types.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
+ * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
  *   CLATTN_B_R               64 * consumers
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16

@@ -26,7 +26,7 @@
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups, with CLATTN_SPLIT as
  * many for each split.
  *
- * Baked constants (beside those of types.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
+ * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
  * CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items

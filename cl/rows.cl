@@ -3,7 +3,7 @@
  * What the backward pass needs beside its matrix products: delta = rowsum(dO * O), which the softmax's derivative takes
  * from every element of a row, and the gradient of the sinks. Sums have a fixed order.
  *
- * Baked constants, besides those of types.clh and score.clh (all required)
+ * Baked constants, besides those of types.clh, view.clh and score.clh (all required)
  *   CLATTN_D_V              1..512: the head dimension of O.
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024. With 1, the choice for a CPU, an item takes whole rows, in
  *                           vectors of 16; else CLATTN_ROW_ITEMS neighbours share a row and read it together.

@@ -2,7 +2,7 @@
  *
  * The middle step of standard attention: rows of scores become rows of probabilities, in place.
  *
- * Baked constants, besides those of types.clh (CLATTN_DTYPE is not used) and score.clh (all required)
+ * Baked constants, besides those of types.clh (CLATTN_DTYPE is not used), view.clh and score.clh (all required)
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024: work-items that share a row. With 1, the choice for a CPU,
  *                           rows are worked in vectors of 16; else scores are taken one by one, neighbours together.
  *

@@ -4,7 +4,7 @@
  * m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads. Several states of the same rows, over
  * disjoint keys (the splits of common/splits.clh), lie one after the other: their rows are numbered on.
  *
- * Baked constants, besides those of types.clh and score.clh (all required; of CLATTN_FEATURES only variable lengths,
+ * Baked constants, besides those of types.clh, view.clh and score.clh (all required; of CLATTN_FEATURES only variable lengths,
  * sinks and dropout matter here)
  *   CLATTN_D_V              1..512: the head dimension of O.
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024; CLATTN_ROW_ITEMS neighbours share a row.

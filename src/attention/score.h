@@ -8,7 +8,7 @@
 /* The score modifications of a call: struct clattn_score_args, checked, becomes what the kernels get. Asks OpenCL
  * nothing. */
 
-/* The most arguments that CLATTN_SCORE_PARAMETERS of cl/common/score.clh can be. */
+/* The most arguments that CLATTN_SCORE_PARAMETERS of cl/common/view.clh can be. */
 #define CLA_SCORE_ARGUMENTS 11
 
 /* Checks all that is no tensor against the call's features and shape, and fills these fields of call->score. */

@@ -177,6 +177,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 }
 
 static const char *const files[] = {"common/types.clh",
+                                    "common/view.clh",
                                     "common/score.clh",
                                     "common/philox.clh",
                                     "matrix/nvidia_mma.clh",

@@ -31,7 +31,7 @@ struct cla_backward_params {
 
 _Static_assert(sizeof(struct cla_backward_params) == 9 * 40 + 5 * 8 + 32, "the kernels expect this size");
 
-/* That of the score modifications: cl/common/score.clh. */
+/* That of the score modifications: cl/common/view.clh. */
 struct cla_score_params {
     struct clattn_layout bias, mask, block_mask;
     int64_t alibi_offset, alibi_batch, alibi_head;

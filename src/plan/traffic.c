@@ -18,7 +18,7 @@ void cla_streams_plain(const struct cla_config *config, struct clattn_plan_strea
 /* Beyond so many blocks, that many of them are looked at, evenly spread. */
 enum { MOST_BLOCKS = 1 << 15 };
 
-/* Which keys a row sees, and which rows a key, as cl/common/score.clh has it. */
+/* Which keys a row sees, and which rows a key, as cl/common/view.clh has it. */
 struct view {
     double n_q, n_kv, shift, left, right; /* INFINITY: unlimited */
 };
