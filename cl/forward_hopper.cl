@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
- * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh).
+ * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh, matrix_weights.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
  * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can (common/hopper_boxes.clh). Where all of

@@ -11,7 +11,7 @@
  * Tiles arrive in local memory while the ones before are used. Tiles that no row of the group sees are not loaded, and a
  * sub-group passes over the keys that none of its rows sees.
  *
- * What becomes of the scores is common/matrix_scores.clh and matrix_rows.clh, which stand above too.
+ * What becomes of the scores is common/matrix_scores.clh, matrix_weights.clh and matrix_rows.clh, which stand above too.
  *
  * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V would carry 0 * NaN
  * into a row that does not see it. So if an output is NaN after all, the work-group runs once more, carefully: those
