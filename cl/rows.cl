@@ -6,7 +6,8 @@
  * Baked constants, besides those of types.clh, view.clh and score.clh (all required)
  *   CLATTN_D_V              1..512: the head dimension of O.
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024. With 1, the choice for a CPU, an item takes whole rows, in
- *                           vectors of 16; else CLATTN_ROW_ITEMS neighbours share a row and read it together.
+ *                           vectors of CLATTN_VECTOR_WIDTH floats, 4, 8 or 16; else CLATTN_ROW_ITEMS neighbours share a row and
+ *                           read it together.
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
  *   CLATTN_B_R              rows of a work-group of clattn_delta; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
  *                           multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
@@ -28,10 +29,18 @@
 #endif
 
 #if CLATTN_WORK_GROUP_SIZE == 1
-CLATTN_INLINE float sum_of(float16 x)
+typedef CLATTN_CONCAT(float, CLATTN_VECTOR_WIDTH) vec;
+#define load_vec CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)
+CLATTN_INLINE float sum_of(vec x)
 {
+#if CLATTN_VECTOR_WIDTH == 16
     const float8 a = x.lo + x.hi;
     const float4 b = a.lo + a.hi;
+#elif CLATTN_VECTOR_WIDTH == 8
+    const float4 b = x.lo + x.hi;
+#else
+    const float4 b = x;
+#endif
     return b.x + b.y + b.z + b.w;
 }
 #endif
@@ -45,10 +54,10 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     int x = lane;
 #if CLATTN_WORK_GROUP_SIZE == 1
     if (a_step == 1 && c_step == 1) {
-        float16 sums = (float16)(0.0f);
-        for (; x + 16 <= CLATTN_D_V; x += 16) {
-            const float16 factor = clattn_load16(a + x);
-            sums += select(factor * clattn_load16(c + x), (float16)(0.0f), factor == (float16)(0.0f));
+        vec sums = (vec)(0.0f);
+        for (; x + CLATTN_VECTOR_WIDTH <= CLATTN_D_V; x += CLATTN_VECTOR_WIDTH) {
+            const vec factor = load_vec(a + x);
+            sums += select(factor * load_vec(c + x), (vec)(0.0f), factor == (vec)(0.0f));
         }
         sum = sum_of(sums);
     }

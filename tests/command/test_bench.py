@@ -67,7 +67,7 @@ class Bench(CommandTest):
             self.assertEqual(row["standard_peak_bytes"], row["peak_bytes"] - row["extra_bytes"] + row["standard_bytes"])
             self.assertIn("not asked for", row["standard_problem"])
         for row in rows[3:]:
-            self.assertEqual(row["limited_by"], "copy")
+            self.assertLess(row["intensity"], 2.1)  # four heads share each key that is read, 4 bytes a float
             self.assert_ceilings(row)
 
     def test_what_does_not_fit(self):

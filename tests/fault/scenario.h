@@ -16,7 +16,7 @@ struct scene {
     float *output;  /* what the host level writes to */
     size_t outputs; /* its elements */
     const struct scenario *scenario;
-    struct pass_scene *pass; /* of passes.c */
+    struct pass_scene *pass; /* of pass_scene.h */
     cl_mem results;          /* the buffer that the device level writes to; one of those above, or of `pass` */
     cl_mem workspace;
     cl_event event;

@@ -89,14 +89,14 @@ static void the_h200_dump_plans_tensor_cores(void **state)
     struct clinfo_devices devices = read_dump("nvidia-h200.json");
     assert_int_equal(devices.count, 2);
     struct clattn_capabilities *gpu = &devices.items[1].capabilities;
-    struct clattn_problem problem = {.d = 128, .dtype = CLATTN_BF16};
+    struct clattn_problem problem = {.d = 128, .dtype = CLATTN_BF16, .expected_n_q = 1000, .expected_n_kv = 1000};
     struct clattn_plan_info info;
     clattn_capabilities_apply_known(gpu);
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_hopper");
     assert_true(info.b_r == 128 && info.b_c == 128 && info.work_group_size == 384);
     assert_non_null(strstr(info.constants, "CLATTN_COMPUTE_CAPABILITY=90 "));
-    problem.dtype = CLATTN_FP16; /* measured */
+    problem.expected_n_q = problem.expected_n_kv = 0; /* long: measured */
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_hopper");
     assert_int_equal(info.source, CLATTN_PLAN_BUILT_IN);
