@@ -4,7 +4,7 @@
  *
  * Baked constants, besides that of types.clh (all required)
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items that share a row. With 1, the choice for a CPU, dense rows are copied in
- *                           vectors of 16.
+ *                           vectors of CLATTN_VECTOR_WIDTH elements, 4, 8 or 16.
  *
  * The floats are [batch, heads, rows, columns] from float_offset on, each row float_row after the one before.
  *
@@ -30,8 +30,8 @@ clattn_pack(__global const clattn_storage *tensor, __global float *floats, const
     __global float *const out = floats + float_offset + (long)get_group_id(0) * float_row;
     int x = (int)get_local_id(0);
 #if CLATTN_WORK_GROUP_SIZE == 1
-    for (; layout.column == 1 && x + 16 <= columns; x += 16)
-        vstore16(clattn_load16(in + x), 0, out + x);
+    for (; layout.column == 1 && x + CLATTN_VECTOR_WIDTH <= columns; x += CLATTN_VECTOR_WIDTH)
+        CLATTN_CONCAT(vstore, CLATTN_VECTOR_WIDTH)(CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)(in + x), 0, out + x);
 #endif
     for (; x < columns; x += CLATTN_WORK_GROUP_SIZE)
         out[x] = clattn_load(in + x * layout.column);
@@ -46,8 +46,8 @@ clattn_unpack(__global clattn_storage *tensor, __global const float *floats, con
     __global const float *const in = floats + float_offset + (long)get_group_id(0) * float_row;
     int x = (int)get_local_id(0);
 #if CLATTN_WORK_GROUP_SIZE == 1
-    for (; floats && layout.column == 1 && x + 16 <= columns; x += 16)
-        clattn_store16(vload16(0, in + x), out + x);
+    for (; floats && layout.column == 1 && x + CLATTN_VECTOR_WIDTH <= columns; x += CLATTN_VECTOR_WIDTH)
+        CLATTN_CONCAT(clattn_store, CLATTN_VECTOR_WIDTH)(CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, in + x), out + x);
 #endif
     for (; x < columns; x += CLATTN_WORK_GROUP_SIZE)
         clattn_store(floats ? in[x] : 0.0f, out + x * layout.column);

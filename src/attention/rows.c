@@ -4,7 +4,6 @@
 #include "attention/small_program.h"
 #include "device/clcall.h"
 #include "plan/checked.h"
-#include "plan/cpu_tiles.h"
 
 /* Rows of a work-group, where that many fit; and the most items that share one. Local memory then stays below 4 KB. Of
  * splits there may be many and rows few: a row then has an item for each column. */
@@ -14,7 +13,6 @@ static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities
 {
     const int most = splits ? MOST_SPLIT_ROW_ITEMS : MOST_ROW_ITEMS, least = splits ? SPLIT_ROWS : ROWS;
     rows->work_group_size = cla_small_work_group(capabilities);
-    rows->vector_width = rows->work_group_size == 1 ? cla_cpu_vector_width(capabilities) : 4;
     rows->row_items = 1;
     while (rows->row_items < d_v && rows->row_items < most && rows->row_items < rows->work_group_size)
         rows->row_items *= 2;
@@ -35,9 +33,8 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
     cla_text_printf(&defines,
                     "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
                     "#define CLATTN_FEATURES %u\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
-                    "#define CLATTN_VECTOR_WIDTH %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
-                    rows->b_r, (int)problem->dtype, problem->d_v, features, rows->row_items, rows->vector_width,
-                    rows->work_group_size);
+                    "#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    rows->b_r, (int)problem->dtype, problem->d_v, features, rows->row_items, rows->work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 

@@ -9,7 +9,7 @@
  * begins, merges and finishes a state, and what expands a block mask. */
 struct cla_rows {
     struct cla_kernel delta, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
-    int work_group_size, vector_width;
+    int work_group_size;
     int row_items; /* work-items that share a row */
     int b_r;       /* rows of a work-group */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/small_program.h"
 #include "device/source.h"
+#include "plan/cpu_tiles.h"
 
 clattn_status cla_small_program(struct clattn_context *context, const char *name, struct cla_text *defines,
                                 const char *const *files, cl_program *program, struct cla_error *error)
@@ -8,6 +9,7 @@ clattn_status cla_small_program(struct clattn_context *context, const char *name
     struct cla_text text = {0};
     char key[CLA_HASH_HEX];
     clattn_status status;
+    cla_text_printf(defines, "#define CLATTN_VECTOR_WIDTH %d\n", cla_cpu_vector_width(&context->capabilities));
     if (defines->failed)
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the program text of %s", name);
     else

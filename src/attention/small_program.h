@@ -7,7 +7,8 @@
 
 /* Programs of the kernels that no planner chooses: those that go over rows, copy, or expand. */
 
-/* Builds `files`, ended by NULL, under the #define lines of `defines`, which it frees. */
+/* Builds `files`, ended by NULL, under the #define lines of `defines`, which it frees, and the width of the device's
+ * vectors. */
 clattn_status cla_small_program(struct clattn_context *context, const char *name, struct cla_text *defines,
                                 const char *const *files, cl_program *program, struct cla_error *error);
 

@@ -73,8 +73,8 @@ def main():
     failures = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         programs = [(arguments.passes, 128, 256, 'backward', 'sums')]
-        programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('state', 'backward', 'features')
-                     if name != 'state' or FULL]
+        programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')
+                     if name == 'backward' or FULL]
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
                      for name in ('backward', 'state', 'features', 'splits')]
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))
