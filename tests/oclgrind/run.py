@@ -72,7 +72,7 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        programs = [(arguments.passes, 128, 256, 'backward', 'sums')]
+        programs = [(arguments.passes, 128, 256, 'backward', 'sums')] if FULL else []
         programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')
                      if name == 'backward' or FULL]
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
