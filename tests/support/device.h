@@ -29,8 +29,8 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
 const struct cla_skeleton *const *test_skeletons(void);
 const struct cla_skeleton *const *test_backward_skeletons(void);
 
-/* Whether a skeleton is for this kind of device. A GPU's compiler takes minutes for an emulation; and a kernel of single
- * work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
+/* Whether a skeleton is for this kind of device. A GPU's compiler takes minutes for an emulation; and a kernel of
+ * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
 bool test_is_for(const struct cla_skeleton *skeleton);
 
 /* Whether to take variant number `variant` of a skeleton: all of them where the planner would choose the skeleton for
