@@ -95,13 +95,13 @@ CLATTN_INLINE void hopper_round(matrix_operand weights[KT], matrix_accumulator s
                                 const clattn_view *view)
 {
 #if CLATTN_DROPOUT
-    matrix_random random;
+    matrix_random random[1];
 #endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_round(&weights[c], &s[0][c]);
 #if CLATTN_DROPOUT
-        matrix_drop_piece(&weights[c], &random, c, row, tile, lane, view);
+        matrix_drop_piece(&weights[c], random, c, row, tile, lane, view);
 #endif
     }
 }

@@ -163,7 +163,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
                                  const clattn_view *view)
 {
 #if CLATTN_DROPOUT
-    matrix_random random;
+    matrix_random random[RT];
 #endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
@@ -171,7 +171,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
         matrix_weigh(s, c, form, raw, offset, rows, p, view);
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &s[r][c]);
 #if CLATTN_DROPOUT
-        matrix_drop_piece(a, &random, c, row, key, lane, view);
+        matrix_drop_piece(a, random, c, row, key, lane, view);
 #endif
         UNROLL for (int x = 0; x < VT; ++x)
         {

@@ -21,10 +21,15 @@ uint32_t cla_dropout_threshold(float p)
     return rounded < 32767 ? rounded : 32767;
 }
 
-/* The 8 pairs that one call of Philox serves: clattn_dropout_group and _slot of cl/common/philox.clh. */
+/* What shares a call of Philox: clattn_dropout_group, _line and _slot of cl/common/philox.clh. */
 static uint32_t group_of(int64_t j)
 {
     return (uint32_t)((j >> 5) * 4 + ((j >> 1) & 3));
+}
+
+static uint32_t line_of(uint32_t i)
+{
+    return (i >> 4) * 8 + (i & 7);
 }
 
 static int slot_of(int64_t j)
@@ -32,16 +37,25 @@ static int slot_of(int64_t j)
     return (int)((j >> 3) & 3) * 2 + (int)(j & 1);
 }
 
-/* The numbers of 32 keys that start at a multiple of 32: four groups. */
+/* A call's words as row i has them. */
+static void turn(uint32_t words[4], uint32_t i)
+{
+    if (i & 8)
+        for (int n = 0; n < 4; n++)
+            words[n] = words[n] << 8 | words[n] >> 24;
+}
+
+/* Row i's numbers of 32 keys that start at a multiple of 32: four groups. */
 static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i, int64_t first_key,
                  uint32_t words[4][4])
 {
     for (uint32_t g = 0; g < 4; g++) {
         words[g][0] = group_of(first_key) + g;
-        words[g][1] = i;
+        words[g][1] = line_of(i);
         words[g][2] = head_number;
         words[g][3] = offset;
         cla_philox(words[g], (uint32_t)seed, (uint32_t)(seed >> 32));
+        turn(words[g], i);
     }
 }
 

@@ -131,8 +131,13 @@ int main(int argc, char **argv)
             forward.skeleton = forward.knobs = NULL;
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_FULL;
-                forward.features = features[i];
+                forward.features = backward.features = features[i];
                 failed += write_problem(argv[1], n, forward);
+                backward.causal = CLATTN_FULL;
+                for (size_t skeleton = 0; skeleton < 2 && !(features[i] & (CLATTN_ALIBI | CLATTN_BIAS)); skeleton++) {
+                    backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
+                    failed += write_problem(argv[1], n, backward);
+                }
             }
         }
     return failed != 0;

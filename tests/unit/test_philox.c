@@ -76,6 +76,31 @@ static void share_is_p(void **state)
         assert_int_equal(mask[i], 1);
 }
 
+/* Pairs that share a byte of random numbers, or a call, are both dropped about as often as others are: p^2 times. */
+static void neighbours_are_strangers(void **state)
+{
+    (void)state;
+    enum { rows = 256, keys = 1024 };
+    static uint8_t mask[rows * keys];
+    static const struct {
+        int rows, keys;
+    } apart[] = {{0, 1}, {0, 2}, {0, 8}, {1, 0}, {8, 0}, {8, 1}, {8, 8}};
+    for (int p = 1; p < 10; p++) {
+        get((float)p / 10, 5, 0, 0, 0, 0, rows, 0, keys, mask);
+        for (size_t n = 0; n < sizeof apart / sizeof *apart; n++) {
+            const int last_row = rows - apart[n].rows, last_key = keys - apart[n].keys;
+            int both = 0;
+            for (int i = 0; i < last_row; i++)
+                for (int j = 0; j < last_key; j++)
+                    both += !mask[i * keys + j] && !mask[(i + apart[n].rows) * keys + j + apart[n].keys];
+            const double share = (double)both / last_row / last_key, expected = p * p / 100.0;
+            if (fabs(share - expected) > 1.0 / 512 + 0.003)
+                fail_msg("p %.1f, %d rows and %d keys apart: both dropped with %g, not %g", p / 10.0, apart[n].rows,
+                         apart[n].keys, share, expected);
+        }
+    }
+}
+
 /* Seed, offset, batch element and head each change the numbers. */
 static void everything_counts(void **state)
 {
@@ -120,8 +145,13 @@ static void errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(thresholds),        cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(share_is_p),    cmocka_unit_test(everything_counts), cmocka_unit_test(errors),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(thresholds),
+        cmocka_unit_test(parts_are_the_whole),
+        cmocka_unit_test(share_is_p),
+        cmocka_unit_test(neighbours_are_strangers),
+        cmocka_unit_test(everything_counts),
+        cmocka_unit_test(errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,18 +27,22 @@ static uint32_t threshold(double p)
     return (uint32_t)fmin(32767, round(32768.0 * p));
 }
 
-/* The counter says which 8 keys share a call: of 32 keys that begin at a multiple of 32, those whose places in a group
- * of 8 are 2 g and 2 g + 1. They are numbered by eighths first, then by which of the two. */
+/* The counter says which pairs share a call: of 32 keys that begin at a multiple of 32, those whose places in a group
+ * of 8 are 2 g and 2 g + 1, with two rows that are 8 apart within 16. Keys are numbered by eighths first, then by which
+ * of the two; to the second row the bytes of each word, from the lowest on, begin with the fourth. */
 bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const struct reference_score *score = &problem->score;
     const uint32_t block = (uint32_t)(j / 32), in_block = (uint32_t)(j % 32), eighth = in_block / 8, at = in_block % 8;
-    const uint32_t counter[4] = {block * 4 + at / 2, (uint32_t)i, (uint32_t)(b * problem->shape.heads + h),
+    const uint32_t line = (uint32_t)(i / 16 * 8 + i % 8);
+    const uint32_t counter[4] = {block * 4 + at / 2, line, (uint32_t)(b * problem->shape.heads + h),
                                  score->dropout_offset};
     const uint32_t key[2] = {(uint32_t)score->dropout_seed, (uint32_t)(score->dropout_seed >> 32)};
-    uint32_t words[4];
+    uint32_t words[4], bytes[4];
     reference_philox(counter, key, words);
-    const uint32_t number = at % 2 ? words[eighth] >> 16 & 0x7fffu : words[eighth] & 0x7fffu;
+    for (uint32_t n = 0; n < 4; n++)
+        bytes[n] = words[eighth] >> (8 * ((n + (i % 16 >= 8 ? 3 : 0)) % 4)) & 0xff;
+    const uint32_t number = (bytes[at % 2 * 2 + 1] & 0x7f) << 8 | bytes[at % 2 * 2];
     return number >= threshold(score->dropout_p);
 }
 
