@@ -92,9 +92,9 @@ struct clattn_score_args {
 
     /* CLATTN_DROPOUT: P is dropped where a random number of 15 bits is below round(32768 p) (at most 32767), and
      * divided by the share that is kept, so that its mean stays. l and LSE are those without dropout. The numbers
-     * depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. They are those of Philox 4x32-7 (Salmon et al.,
-     * SC 2011); pairs 8 rows apart may share 8 bits, so that both are dropped with a probability within 1/512 of p^2.
-     * 0 <= p < 1. */
+     * depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. They are those of Philox 4x32-7 (Salmon et
+     * al., SC 2011); pairs 8 rows apart may share 8 bits, so that both are dropped with a probability within 1/512 of
+     * p^2. 0 <= p < 1. */
     float dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;

@@ -388,16 +388,28 @@ static bool unoptimised(const struct clattn_capabilities *capabilities)
     return capabilities->type == CLATTN_DEVICE_CPU;
 }
 
-const char *const cla_backward_matrix_files[] = {"common/types.clh",          "common/view.clh",
-                                                 "common/score.clh",          "common/philox.clh",
-                                                 "matrix/nvidia_mma.clh",     "common/matrix_tiles.clh",
-                                                 "common/matrix_dropout.clh", "common/matrix_gradients.clh",
-                                                 "backward_matrix.cl",        NULL};
-const char *const cla_backward_matrix_emulated_files[] = {"common/types.clh",          "common/view.clh",
-                                                          "common/score.clh",          "common/philox.clh",
-                                                          "matrix/emulated.clh",       "common/matrix_tiles.clh",
-                                                          "common/matrix_dropout.clh", "common/matrix_gradients.clh",
-                                                          "backward_matrix.cl",        NULL};
+const char *const cla_backward_matrix_files[] = {"common/types.clh",
+                                                 "common/view.clh",
+                                                 "common/score.clh",
+                                                 "common/philox.clh",
+                                                 "matrix/nvidia_mma.clh",
+                                                 "common/matrix_tiles.clh",
+                                                 "common/matrix_dropout.clh",
+                                                 "common/matrix_softcap.clh",
+                                                 "common/matrix_gradients.clh",
+                                                 "backward_matrix.cl",
+                                                 NULL};
+const char *const cla_backward_matrix_emulated_files[] = {"common/types.clh",
+                                                          "common/view.clh",
+                                                          "common/score.clh",
+                                                          "common/philox.clh",
+                                                          "matrix/emulated.clh",
+                                                          "common/matrix_tiles.clh",
+                                                          "common/matrix_dropout.clh",
+                                                          "common/matrix_softcap.clh",
+                                                          "common/matrix_gradients.clh",
+                                                          "backward_matrix.cl",
+                                                          NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
 const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",
