@@ -81,7 +81,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
         return failed + (problem.features ? 0 : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
     }
     for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
-        if (i != CLA_D_BIAS || (problem.features & CLATTN_BIAS))
+        if (problem.features ? i == CLA_DK_DV : i != CLA_D_BIAS)
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
     return failed;
 }
