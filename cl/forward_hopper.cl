@@ -17,8 +17,8 @@
  * place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block begins
  * anew.
  *
- * With ALiBi and CLATTN_RAMP, S begins with the part of the penalties that goes evenly from key to key, a product of one
- * step more (common/hopper_ramp.clh).
+ * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
+ * key (common/hopper_ramp.clh).
  *
  * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
  * (common/matrix_repair.clh).
@@ -43,7 +43,7 @@
  * The producer's side is in common/hopper_forward_work.clh.
  */
 
-/* S = Q K^T begins, or with ALiBi's ramp S = ramp + Q K^T. */
+/* S = Q K^T begins; with ALiBi's ramp, S = Q K^T + ramp. */
 #if CLATTN_RAMP
 #define HOPPER_RAMP_PARAMETERS , ulong ramp_left, ulong ramp_right
 #define HOPPER_RAMP_ARGUMENTS(work, q_turn)                                                                            \
@@ -56,18 +56,16 @@
 CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile HOPPER_RAMP_PARAMETERS)
 {
     const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
-#if CLATTN_RAMP
-    HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], ramp_left, ramp_right);
-    HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
-#else
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
-#endif
     UNROLL for (int x = 1; x < DT; ++x)
     {
         const ulong more = (ulong)(x % 4 * 32 / 16);
         HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + (ulong)(x / 4 * Q_PANEL / 16) + more,
                        right + (ulong)(x / 4 * KV_PANEL / 16) + more);
     }
+#if CLATTN_RAMP
+    HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], ramp_left, ramp_right);
+#endif
     hopper_commit();
 }
 
