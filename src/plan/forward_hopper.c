@@ -42,8 +42,8 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     return bytes_with(problem, config, config->hopper.ramp);
 }
 
-/* ALiBi alone, where the tiles leave room for the panel: scores that a cap, a bias or the user's function changes beside
- * it have to be worked on all the same. Beyond these dimensions consumers have no registers to spare. */
+/* ALiBi alone, where the tiles leave room for the panel: scores that a cap, a bias or the user's function changes
+ * beside it have to be worked on all the same. Beyond these dimensions consumers have no registers to spare. */
 static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
                        const struct cla_config *config)
 {
@@ -242,10 +242,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
                       (unsigned)capabilities->compute_units);
-    cla_plan_step(info, "local memory", config->b_r, config->b_c, "Q in %d place%s, K and V in %d%s: %llu of %llu bytes",
-                  config->hopper.q_stages, config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
-                  config->hopper.ramp ? ", and ALiBi's ramp" : "",
-                  (unsigned long long)local_bytes(problem, config),
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "Q in %d place%s, K and V in %d%s: %llu of %llu bytes", config->hopper.q_stages,
+                  config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
+                  config->hopper.ramp ? ", and ALiBi's ramp" : "", (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
@@ -338,24 +338,15 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/view.clh",
-                                    "common/score.clh",
-                                    "common/splits.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh",
-                                    "common/hopper_ramp.clh",
-                                    "common/matrix_scores.clh",
-                                    "common/matrix_weights.clh",
-                                    "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",
-                                    "common/hopper_forward_work.clh",
-                                    "forward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"common/types.clh",          "common/view.clh",
+                                    "common/score.clh",          "common/splits.clh",
+                                    "common/philox.clh",         "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh",   "common/matrix_tiles.clh",
+                                    "common/hopper_tiles.clh",   "common/hopper_boxes.clh",
+                                    "common/hopper_ramp.clh",    "common/matrix_scores.clh",
+                                    "common/matrix_weights.clh", "common/matrix_rows.clh",
+                                    "common/matrix_repair.clh",  "common/hopper_forward_work.clh",
+                                    "forward_hopper.cl",         NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {
