@@ -17,6 +17,9 @@
  * place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block begins
  * anew.
  *
+ * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
+ * key (common/hopper_ramp.clh).
+ *
  * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
  * (common/matrix_repair.clh).
  *
@@ -34,13 +37,23 @@
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
+ *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  *
  * The producer's side is in common/hopper_forward_work.clh.
  */
 
-/* S = Q K^T begins. */
-CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile)
+/* S = Q K^T begins; with ALiBi's ramp, S = Q K^T + ramp. */
+#if CLATTN_RAMP
+#define HOPPER_RAMP_PARAMETERS , ulong ramp_left, ulong ramp_right
+#define HOPPER_RAMP_ARGUMENTS(work, q_turn)                                                                            \
+    , hopper_ramp_left(memory + RAMP_TILE, (q_turn).stage),                                                            \
+        hopper_ramp_right(memory + RAMP_TILE, matrix_ramp_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
+#else
+#define HOPPER_RAMP_PARAMETERS
+#define HOPPER_RAMP_ARGUMENTS(work, q_turn)
+#endif
+CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile HOPPER_RAMP_PARAMETERS)
 {
     const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
@@ -50,6 +63,9 @@ CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_
         HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + (ulong)(x / 4 * Q_PANEL / 16) + more,
                        right + (ulong)(x / 4 * KV_PANEL / 16) + more);
     }
+#if CLATTN_RAMP
+    HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], ramp_left, ramp_right);
+#endif
     hopper_commit();
 }
 
@@ -273,7 +289,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
         hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage));
+        hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         hopper_bound bound = hopper_find_bound(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
@@ -301,7 +317,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (CLATTN_TURNS)
                 HOPPER_SYNC(HOPPER_TURN(consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage));
+            hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
@@ -385,6 +401,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         }
         hopper_publish();
     }
+#if CLATTN_RAMP
+    if (lid >= HOPPER_ITEMS)
+        hopper_fill_ramp(memory + RAMP_TILE, lid, HOPPER_ITEMS);
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {
 #if CLATTN_PRODUCER_REGISTERS

@@ -26,12 +26,30 @@ static int consumers(const struct cla_config *config)
     return config->b_r / WARP_GROUP_ROWS;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES). */
-static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. */
+static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
-    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32));
+    const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
+    const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
+    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32) +
+                      ramp_bytes);
+}
+
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return bytes_with(problem, config, config->hopper.ramp);
+}
+
+/* ALiBi alone, where the tiles leave room for the panel: scores that a cap, a bias or the user's function changes
+ * beside it have to be worked on all the same. Beyond these dimensions consumers have no registers to spare. */
+static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                       const struct cla_config *config)
+{
+    const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
+    return alone == CLATTN_ALIBI && !problem->score_mod && problem->d <= 128 && problem->d_v <= 128 &&
+           bytes_with(problem, config, true) <= limits->local_bytes;
 }
 
 /* Registers of a consumer's item: scores, weights at half their size, outputs. */
@@ -105,13 +123,15 @@ static bool take_forced(const struct clattn_problem *problem, struct cla_config 
 }
 
 /* What follows from the rest. */
-static void complete(struct cla_config *config)
+static void complete(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                     struct cla_config *config)
 {
     const int count = consumers(config);
     config->work_group_size = WARP_GROUP * (count + 1);
     config->hopper.turns = config->hopper.turns && count > 1;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
+    config->hopper.ramp = takes_ramp(limits, problem, config);
 }
 
 static bool is_possible(const struct cla_config *config)
@@ -123,7 +143,7 @@ static bool is_possible(const struct cla_config *config)
 static bool has_room(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
                      const struct cla_config *config)
 {
-    return local_bytes(problem, config) <= limits->local_bytes &&
+    return bytes_with(problem, config, false) <= limits->local_bytes &&
            tile_registers(problem, config) <= registers[consumers(config)].tiles;
 }
 
@@ -183,9 +203,10 @@ static void suit_grid(const struct clattn_capabilities *capabilities, const stru
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
         return;
     struct cla_config smaller = *config;
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     if (!drop_consumer(problem, &smaller))
         return;
-    complete(&smaller);
+    complete(&limits, problem, &smaller);
     if (expected_time(capabilities, problem, &smaller) < 0.95 * expected_time(capabilities, problem, config))
         *config = smaller;
 }
@@ -204,7 +225,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     while (!has_room(&limits, problem, config))
         if (!shrink(problem, config))
             return false;
-    complete(config);
+    complete(&limits, problem, config);
     suit_grid(capabilities, problem, config);
     return true;
 }
@@ -221,9 +242,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
                       (unsigned)capabilities->compute_units);
-    cla_plan_step(info, "local memory", config->b_r, config->b_c, "Q in %d place%s, K and V in %d: %llu of %llu bytes",
-                  config->hopper.q_stages, config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
-                  (unsigned long long)local_bytes(problem, config),
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "Q in %d place%s, K and V in %d%s: %llu of %llu bytes", config->hopper.q_stages,
+                  config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
+                  config->hopper.ramp ? ", and ALiBi's ramp" : "", (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
@@ -280,7 +302,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     if (!is_possible(config) || !has_items(&limits, config) || !has_room(&limits, problem, config))
         return nothing_fits(problem, error);
-    complete(config);
+    complete(&limits, problem, config);
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
@@ -307,6 +329,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"KEY_PIECES", cla_pieces(config->b_c)},
         {"PRODUCER_REGISTERS", config->hopper.producer_registers},
         {"Q_STAGES", config->hopper.q_stages},
+        {"RAMP", config->hopper.ramp},
         {"ROW_TILES", 1},
         {"STAGES", config->hopper.stages},
         {"TURNS", config->hopper.turns},
@@ -315,25 +338,16 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/view.clh",
-                                    "common/score.clh",
-                                    "common/splits.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh",
-                                    "common/matrix_scores.clh",
-                                    "common/matrix_weights.clh",
-                                    "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",
-                                    "common/hopper_forward_work.clh",
-                                    "forward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"common/types.clh",          "common/view.clh",
+                                    "common/score.clh",          "common/splits.clh",
+                                    "common/philox.clh",         "matrix/nvidia_mma.clh",
+                                    "matrix/nvidia_wgmma.clh",   "common/matrix_tiles.clh",
+                                    "common/matrix_dropout.clh", "common/matrix_softcap.clh",
+                                    "common/hopper_tiles.clh",   "common/hopper_boxes.clh",
+                                    "common/hopper_ramp.clh",    "common/matrix_scores.clh",
+                                    "common/matrix_weights.clh", "common/matrix_rows.clh",
+                                    "common/matrix_repair.clh",  "common/hopper_forward_work.clh",
+                                    "forward_hopper.cl",         NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {

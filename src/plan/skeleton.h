@@ -31,6 +31,7 @@ struct cla_config {
         struct {
             int stages, q_stages, turns, boxes;
             int producer_registers, consumer_registers; /* 0: as compiled */
+            int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
         } hopper;
         struct {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */

@@ -48,10 +48,11 @@ static int write_entry(const char *directory, const char *device, const struct c
     const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
     struct cla_choice own = *choice;
     own.config.work_group_size = form.work_group_size;
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s", device, choice->skeleton->name,
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
              problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "",
-             problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
+             problem->dtype == CLATTN_BF16 ? "-bf16" : "", problem->knobs ? "-" : "",
+             problem->knobs ? problem->knobs : "");
     cla_plan_defines(problem, &own, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
     int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
@@ -72,7 +73,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     struct clattn_plan_info info;
     struct cla_choice choice;
     struct cla_error error;
-    problem.dtype = CLATTN_FP16;
+    problem.dtype = problem.dtype ? problem.dtype : CLATTN_FP16;
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
         return complain(devices[n].name, &error);
     int failed = 0;
@@ -139,6 +140,11 @@ int main(int argc, char **argv)
                     failed += write_problem(argv[1], n, backward);
                 }
             }
+            forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+            forward.features = CLATTN_ALIBI; /* whose pairs beyond the diagonal are a case of their own */
+            failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            forward.dtype = CLATTN_BF16;
+            failed += hopper ? write_problem(argv[1], n, forward) : 0;
         }
     return failed != 0;
 }

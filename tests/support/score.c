@@ -135,8 +135,8 @@ bool score_arrays_make(const struct clattn_problem *problem, const struct clattn
     lay_out(problem, shape, score, arrays);
     if (has(problem, CLATTN_ALIBI)) {
         made = (arrays->alibi = floats(&random, count_of(arrays->row_sizes), 0.1, CLATTN_FP32)) && made;
-        /* Kernels may treat slopes of an ordinary size in another way than none, tiny ones and negative ones. */
-        static const float sizes[] = {1, -1, 1, 0, 1, 1e-5f, 1, -1e-5f};
+        /* Kernels may treat slopes of an ordinary size in another way than none, tiny ones, steep and negative ones. */
+        static const float sizes[] = {1, -1, 50, 0, 1, 1e-5f, -50, -1e-5f};
         for (size_t i = 0; made && i < count_of(arrays->row_sizes); i++)
             arrays->alibi[i] = fabsf(arrays->alibi[i]) * sizes[i % (sizeof sizes / sizeof *sizes)];
     }

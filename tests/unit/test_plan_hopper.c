@@ -83,6 +83,55 @@ static void tiles_take_what_the_kernel_declares(void **state)
     assert_int_equal(info.local_bytes, (2 * 128 + 4 * 128) * 256 + 2 * (2 * 8 + 16) + 2 * 4 * 8);
 }
 
+static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = hopper();
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "forward_hopper");
+    *ramp = choice.config.hopper.ramp;
+    return info.local_bytes;
+}
+
+/* Beside ALiBi alone, a panel of as many rows as a tile or the places of Q have; block sizes stay what they are. */
+static void alibi_has_a_panel_where_there_is_room(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, d_v, b_r, b_c;
+        const char *knobs;
+        unsigned features;
+        int rows;
+    } rows[] = {
+        {64, 64, 0, 0, NULL, CLATTN_ALIBI, 128},
+        {128, 128, 0, 0, NULL, CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_DROPOUT, 128},
+        {128, 128, 192, 80, "stages=3 q_stages=1", CLATTN_ALIBI, 80},
+        {64, 64, 64, 16, NULL, CLATTN_ALIBI, 128},
+        {128, 128, 128, 176, "stages=2 q_stages=1", CLATTN_ALIBI, 0}, /* no room */
+        {192, 128, 0, 0, NULL, CLATTN_ALIBI, 0},
+        {128, 192, 0, 0, NULL, CLATTN_ALIBI, 0},
+        {64, 64, 0, 0, NULL, CLATTN_ALIBI | CLATTN_SOFTCAP, 0},
+        {64, 64, 0, 0, NULL, CLATTN_ALIBI | CLATTN_BIAS, 0},
+        {64, 64, 0, 0, NULL, CLATTN_SINKS, 0},
+    };
+    EACH (i, rows) {
+        int ramp;
+        struct clattn_problem problem = {.dtype = CLATTN_BF16,
+                                         .d = rows[i].d,
+                                         .d_v = rows[i].d_v,
+                                         .b_r = rows[i].b_r,
+                                         .b_c = rows[i].b_c,
+                                         .knobs = rows[i].knobs,
+                                         .skeleton = "forward_hopper"};
+        const uint64_t without = bytes_of(problem, &ramp);
+        assert_int_equal(ramp, 0);
+        problem.features = rows[i].features;
+        assert_int_equal(bytes_of(problem, &ramp), without + 128 * (uint64_t)rows[i].rows);
+        assert_int_equal(ramp, rows[i].rows != 0);
+    }
+}
+
 /* What it has for boxes follows from the knob, whose absence is what it is planned as. */
 static void boxes_are_a_knob(void **state)
 {
@@ -345,11 +394,17 @@ static void backward_leaves_others_to_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(backward_has_one_tile),     cmocka_unit_test(backward_leaves_others_to_others),
-        cmocka_unit_test(the_fastest_are_taken),     cmocka_unit_test(tiles_take_what_the_kernel_declares),
-        cmocka_unit_test(others_are_left_to_others), cmocka_unit_test(what_it_cannot_is_refused),
-        cmocka_unit_test(forced_sizes_are_honoured), cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
-        cmocka_unit_test(boxes_are_a_knob),          cmocka_unit_test(maps_lie_behind_states),
+        cmocka_unit_test(backward_has_one_tile),
+        cmocka_unit_test(backward_leaves_others_to_others),
+        cmocka_unit_test(the_fastest_are_taken),
+        cmocka_unit_test(tiles_take_what_the_kernel_declares),
+        cmocka_unit_test(others_are_left_to_others),
+        cmocka_unit_test(what_it_cannot_is_refused),
+        cmocka_unit_test(forced_sizes_are_honoured),
+        cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
+        cmocka_unit_test(boxes_are_a_knob),
+        cmocka_unit_test(maps_lie_behind_states),
+        cmocka_unit_test(alibi_has_a_panel_where_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,6 +277,9 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
     }
     for (int i = 0; i < FEATURES; i++)
         add_modified(list, skeleton, kind, 1u << i, i);
+    /* ALiBi, which is another matter before the diagonal, across it and beyond it, with each mask and type. */
+    for (int i = 0; kind == VERIFY_RULE && i < 9; i++)
+        add_modified(list, skeleton, kind, CLATTN_ALIBI, i);
     for (int count = 2; count <= 3; count++)
         for (int i = 0; i < 12; i++)
             add_modified(list, skeleton, kind, choose(&random, count), i + count);
