@@ -152,7 +152,7 @@ CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoi
         operands.k_column = p.k.column;
         operands.v_row = p.v.row;
         operands.v_column = p.v.column;
-        matrix_repair(operands, to, row, work.tile, work.key_end, lane, p, &work.view);
+        matrix_repair(operands, to, row, HOPPER_FROM_DIAGONAL ? hopper_first_key(&work) : work.tile, work.key_end, lane, p, &work.view);
     }
 }
 #endif
