@@ -96,20 +96,60 @@ CLATTN_INLINE hopper_bound hopper_find_bound(matrix_accumulator s[1][KT], int ro
     return bound;
 }
 
-/* Scores to weights, in place. */
-CLATTN_INLINE void hopper_weigh(matrix_accumulator s[1][KT], hopper_bound *bound, clattn_forward_params p, const clattn_view *view,
-                                matrix_softmax *rows)
+#if CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0
+/* Exponentials, which come from few units, and the rounds of Philox, which leave these idle, side by side: the assembler would
+ * have one after the other. So each waits for a bit of the other that is known to be 0, though not to the assembler. */
+CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound,
+                                        const bool raw, int row, int tile, int lane, clattn_forward_params p,
+                                        const clattn_view *view, matrix_softmax *rows)
 {
-    if (bound->form.raw)
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, true, bound->offset, rows, p, view);
-    else
-        UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, false, bound->offset, rows, p, view);
+    const uint zero = view->threshold >> 15;
+    const matrix_threshold threshold = matrix_threshold_of(view->threshold);
+    uint offset[MATRIX_SLOTS], seen = 0;
+    UNROLL for (int i = 0; i < MATRIX_SLOTS; ++i) offset[i] = as_uint(bound->offset[0][i]);
+    UNROLL for (int pair = 0; pair < KT; pair += 2)
+    {
+        matrix_random random;
+        uint *const words = random.words[0][0];
+        clattn_philox_begin(clattn_dropout_group(tile + 16 * pair + matrix_column(lane, 0)),
+                            clattn_dropout_line(row + matrix_row(lane, 0)), view, words);
+        words[0] ^= seen & zero;
+        UNROLL for (int step = 0; step < 4; ++step)
+        {
+            const int c = pair + step / 2;
+            UNROLL for (int n = 0; n < 4; ++n)
+            {
+                const int e = step % 2 * 4 + n, i = MATRIX_SLOT(e);
+                s[0][c].x[e] = matrix_weight(s[0][c].x[e], &bound->form, raw, as_float(offset[i]), p, view);
+                rows->sum[0][i] += s[0][c].x[e];
+            }
+            if (step == 0)
+                seen = as_uint(s[0][c].x[0]);
+            clattn_philox_round(2 * step, view, words);
+            if (step < 3)
+                clattn_philox_round(2 * step + 1, view, words);
+            UNROLL for (int i = 0; i < MATRIX_SLOTS; ++i) offset[i] ^= words[0] & zero;
+        }
+        matrix_flip(words, view);
+        UNROLL for (int c = 0; c < 2; ++c)
+        {
+            const matrix_numbers numbers = matrix_numbers_of(&random, c != 0, lane);
+            matrix_round(&weights[pair + c], &s[0][pair + c]);
+            matrix_drop(&weights[pair + c], &numbers, threshold);
+        }
+    }
 }
+#endif
 
-/* Weights as the operands of P V. */
-CLATTN_INLINE void hopper_round(matrix_operand weights[KT], matrix_accumulator s[1][KT], int row, int tile, int lane,
-                                const clattn_view *view)
+/* Scores to weights, as the operands of P V. raw, a constant at each call: what the form says. */
+CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, const bool raw,
+                                     int row, int tile, int lane, clattn_forward_params p, const clattn_view *view,
+                                     matrix_softmax *rows)
 {
+#if CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0
+    hopper_weigh_drawing(weights, s, bound, raw, row, tile, lane, p, view, rows);
+#else
+    UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, raw, bound->offset, rows, p, view);
 #if CLATTN_DROPOUT
     matrix_random random[1];
 #endif
@@ -117,9 +157,19 @@ CLATTN_INLINE void hopper_round(matrix_operand weights[KT], matrix_accumulator s
     {
         matrix_round(&weights[c], &s[0][c]);
 #if CLATTN_DROPOUT
-        matrix_drop_piece(&weights[c], random, c, row, tile, lane, view);
+        matrix_draw_piece(random, c, row, tile, lane, view);
+        matrix_drop_piece(&weights[c], random, c, tile, lane, view);
 #endif
     }
+#endif
+}
+CLATTN_INLINE void hopper_weigh(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, int row, int tile,
+                                int lane, clattn_forward_params p, const clattn_view *view, matrix_softmax *rows)
+{
+    if (bound->form.raw)
+        hopper_weigh_form(weights, s, bound, true, row, tile, lane, p, view, rows);
+    else
+        hopper_weigh_form(weights, s, bound, false, row, tile, lane, p, view, rows);
 }
 
 #define HOPPER_TURN(consumer) (2 + (consumer))
@@ -293,8 +343,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         hopper_bound bound = hopper_find_bound(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
-        hopper_weigh(s, &bound, p, &work.view, &rows);
-        hopper_round(weights, s, work.place.row + row_in_block, work.tile, lane, &work.view);
+        hopper_weigh(weights, s, &bound, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows);
 
         hopper_work next;
 #pragma unroll 1
@@ -333,8 +382,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            hopper_weigh(s, &bound, p, &next.view, &rows);
-            hopper_round(weights, s, next.place.row + row_in_block, next.tile, lane, &next.view);
+            hopper_weigh(weights, s, &bound, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows);
             if (last) {
                 hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
                 hopper_release(memory + Q_EMPTY(q_turn.stage), lane);

@@ -171,7 +171,8 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
         matrix_weigh(s, c, form, raw, offset, rows, p, view);
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &s[r][c]);
 #if CLATTN_DROPOUT
-        matrix_drop_piece(a, random, c, row, key, lane, view);
+        matrix_draw_piece(random, c, row, key, lane, view);
+        matrix_drop_piece(a, random, c, key, lane, view);
 #endif
         UNROLL for (int x = 0; x < VT; ++x)
         {
