@@ -96,9 +96,13 @@ CLATTN_INLINE hopper_bound hopper_find_bound(matrix_accumulator s[1][KT], int ro
     return bound;
 }
 
-#if CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0
-/* Exponentials, which come from few units, and the rounds of Philox, which leave these idle, side by side: the assembler would
- * have one after the other. So each waits for a bit of the other that is known to be 0, though not to the assembler. */
+/* Whether exponentials, which come from few units, and the rounds of Philox, which leave these idle, go side by side in each warp. With
+ * three consumers warps do that for each other, and the order costs more than it gives. */
+#define HOPPER_DRAWS_BESIDE (CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0 && CONSUMERS == 2)
+#if HOPPER_DRAWS_BESIDE
+CLATTN_ASSERT(CLATTN_PHILOX_ROUNDS == 7);
+
+/* The assembler would have one after the other: so each waits for a bit of the other that is always 0, which it does not know. */
 CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound,
                                         const bool raw, int row, int tile, int lane, clattn_forward_params p,
                                         const clattn_view *view, matrix_softmax *rows)
@@ -146,7 +150,7 @@ CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumula
                                      int row, int tile, int lane, clattn_forward_params p, const clattn_view *view,
                                      matrix_softmax *rows)
 {
-#if CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0
+#if HOPPER_DRAWS_BESIDE
     hopper_weigh_drawing(weights, s, bound, raw, row, tile, lane, p, view, rows);
 #else
     UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, raw, bound->offset, rows, p, view);
