@@ -19,9 +19,11 @@ def dropout(p, seed, offset, heads):
     threshold = round(32768 * p)
 
     def factor(b, h, i, j):
-        group, slot = (j >> 5) * 4 + (j >> 1 & 3), (j >> 3 & 3) * 2 + (j & 1)
-        words = philox((group, i, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
-        bits = words[slot // 2] >> 16 * (slot % 2) & 0x7fff
+        group, line, slot = (j >> 5) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), (j >> 3 & 3) * 2 + (j & 1)
+        word = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))[slot // 2]
+        if i & 8:
+            word = (word << 8 | word >> 24) & 0xffffffff
+        bits = word >> 16 * (slot % 2) & 0x7fff
         return 0.0 if bits < threshold else 32768.0 / (32768 - threshold)
     return factor
 

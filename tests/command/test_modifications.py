@@ -62,7 +62,7 @@ class Modifications(ModificationsTest):
         self.check(["--sink", file, "--causal"], shape=(2, 4, 2, 9, 5), sinks=sinks, causal="bottom-right")
 
     def test_dropout(self):
-        shape = (2, 4, 2, 5, 70)
+        shape = (2, 4, 2, 19, 70)
         for offset in (None, 9):
             words = ["--dropout", "0.25", "--seed", "123456789012345"] + (["--dropout-offset", offset] if offset else [])
             self.check(words, shape=shape, factor=dropout(0.25, 123456789012345, offset or 0, 4))

@@ -116,7 +116,7 @@ static int failures_of(unsigned features, enum clattn_causal causal, uint64_t se
         failures += compare(&trial, "d_bias", trial.arrays.bias, d_bias, reference_d_bias_count(&trial.reference));
     if (features & CLATTN_SINKS)
         failures += compare(&trial, "d_sinks", trial.arrays.sinks, d_sinks, HEADS);
-    failures += !(floor.d_q < 1e-4 && floor.d_k < 1e-4 && floor.d_v < 1e-4 && floor.d_bias < 1e-3);
+    failures += !(floor.d_q < 2e-4 && floor.d_k < 2e-4 && floor.d_v < 2e-4 && floor.d_bias < 1e-3);
     if (failures)
         print_error("features %u, causal %d, seed %llu; floors %g %g %g %g\n", features, (int)causal,
                     (unsigned long long)seed, floor.d_q, floor.d_k, floor.d_v, floor.d_bias);
@@ -211,7 +211,7 @@ static void what_is_hidden_is_not_read(void **state)
     assert_memory_equal(a[0], b[0], reference_q_count(&clean.reference) * sizeof a[0][0]);
     assert_memory_equal(a[1], b[1], reference_k_count(&clean.reference) * sizeof a[0][0]);
     assert_memory_equal(a[2], b[2], reference_v_count(&clean.reference) * sizeof a[0][0]);
-    assert_true(floor.d_q < 1e-4 && floor.d_k < 1e-4 && floor.d_v < 1e-4);
+    assert_true(floor.d_q < 2e-4 && floor.d_k < 2e-4 && floor.d_v < 2e-4);
     score_arrays_free(&clean.arrays);
 }
 
