@@ -140,9 +140,12 @@ int main(int argc, char **argv)
                     failed += write_problem(argv[1], n, backward);
                 }
             }
-            forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
-            forward.features = CLATTN_ALIBI; /* whose pairs beyond the diagonal are a case of their own */
-            failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
+                forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+                forward.features = features[i];
+                failed += write_problem(argv[1], n, forward);
+            }
+            forward.features = CLATTN_ALIBI;
             forward.dtype = CLATTN_BF16;
             failed += hopper ? write_problem(argv[1], n, forward) : 0;
         }
