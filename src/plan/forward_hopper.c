@@ -89,7 +89,9 @@ static const struct {
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int64_t most = problem->causal == CLATTN_FULL ? SHORT_SEQUENCE : SHORT_CAUSAL;
-    const bool is_short = problem->expected_n_q && problem->expected_n_q <= most;
+    /* Hidden pairs and what modifies the others leave three consumers too few registers. */
+    const bool is_full = problem->causal != CLATTN_FULL && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT));
+    const bool is_short = is_full || (problem->expected_n_q && problem->expected_n_q <= most);
     size_t i = 0;
     while (timed[i].most_d_v < problem->d_v || (timed[i].short_only && !is_short))
         i++;
