@@ -30,6 +30,8 @@ KNOWN = (
     ("sm_90-forward_matrix-clattn_forward-d128", 96, ALL_IN_USE),
     ("sm_90-backward_matrix-clattn_dk_dv-d64-128x128-f512", 64, "dropout's numbers of a slice are kept from dP to the weights"),
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
+    ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f2", 72, "hidden pairs are told apart on each of the ways that scores are capped"),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 112, "as without hidden pairs"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 96,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 72,
