@@ -76,10 +76,11 @@ static int maps(const struct cla_config *config)
     return config->hopper.boxes ? 3 : 0;
 }
 
-/* The fastest of those timed on an H200, by d_v and the expected length: the first row that applies. */
+/* The fastest of those timed on an H200, by d_v, and by whether two consumers suffice (or three lack registers): the
+ * first row that applies. */
 static const struct {
     int most_d_v;
-    bool short_only;
+    bool for_two;
     int b_r, b_c, stages, q_stages;
 } timed[] = {
     {64, true, 128, 128, 2, 2},  {64, false, 192, 128, 2, 2}, {128, false, 128, 128, 2, 2},
@@ -88,12 +89,12 @@ static const struct {
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int64_t most = problem->causal == CLATTN_FULL ? SHORT_SEQUENCE : SHORT_CAUSAL;
+    const bool is_causal = problem->causal != CLATTN_FULL;
+    const bool is_short = problem->expected_n_q && problem->expected_n_q <= (is_causal ? SHORT_CAUSAL : SHORT_SEQUENCE);
     /* Hidden pairs and what modifies the others leave three consumers too few registers. */
-    const bool is_full = problem->causal != CLATTN_FULL && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT));
-    const bool is_short = is_full || (problem->expected_n_q && problem->expected_n_q <= most);
+    const bool is_crowded = is_causal && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT));
     size_t i = 0;
-    while (timed[i].most_d_v < problem->d_v || (timed[i].short_only && !is_short))
+    while (timed[i].most_d_v < problem->d_v || (timed[i].for_two && !is_short && !is_crowded))
         i++;
     config->b_r = timed[i].b_r;
     config->b_c = timed[i].b_c;

@@ -36,18 +36,21 @@ static void the_fastest_are_taken(void **state)
         int b_r, b_c, work_group_size;
         const char *knobs;
         enum clattn_causal causal;
+        unsigned features;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT},
-        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL},
+        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -59,6 +62,7 @@ static void the_fastest_are_taken(void **state)
                                                           .d = rows[i].d,
                                                           .d_v = rows[i].d_v,
                                                           .causal = rows[i].causal,
+                                                          .features = rows[i].features,
                                                           .expected_n_q = rows[i].n_q},
                                   &choice, &info),
                              CLATTN_SUCCESS);
