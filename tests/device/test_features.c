@@ -95,7 +95,7 @@ static struct forward_case plain_case(unsigned features)
 static void caps_of_all_sizes(void **state)
 {
     (void)state;
-    static const float caps[] = {1000, 120, 30, 8, 0.1f, 1e7f};
+    static const float caps[] = {1000, 120, 40, 30, 8, 0.1f, 1e7f};
     struct forward_case forward = plain_case(CLATTN_SOFTCAP);
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
         forward.score.softcap = caps[i];
