@@ -82,18 +82,15 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
 typedef struct {
     matrix_form form;
     float offset[1][MATRIX_SLOTS];
-    bool moved; /* so that O must shrink */
 } hopper_bound;
 
-CLATTN_INLINE hopper_bound hopper_find_bound(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
-                                             const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
+/* The scores of a tile as those of the warp's rows, from `row` on. far: see matrix_modify. */
+CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
+                                        const bool far, const clattn_view *view)
 {
-    hopper_bound bound;
     int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
-    bound.form = matrix_modify(s, row, tile, lane, p, kind, view);
-    bound.moved = matrix_bound(s, &bound.form, bound.offset, rows, shrink, false, p, view);
-    return bound;
+    return matrix_modify(s, row, tile, lane, p, kind, far, view);
 }
 
 /* Whether exponentials, which come from few units, and the rounds of Philox, which leave these idle, go side by side in each warp. With
@@ -105,7 +102,7 @@ CLATTN_ASSERT(CLATTN_PHILOX_ROUNDS == 7);
 /* The assembler would have one after the other: so each waits for a bit of the other that is always 0, which it does not know. */
 CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound,
                                         const bool raw, int row, int tile, int lane, clattn_forward_params p,
-                                        const clattn_view *view, matrix_softmax *rows)
+                                        const clattn_view *view, float sum[1][MATRIX_SLOTS])
 {
     const uint zero = view->threshold >> 15;
     const matrix_threshold threshold = matrix_threshold_of(view->threshold);
@@ -114,21 +111,22 @@ CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accum
     UNROLL for (int pair = 0; pair < KT; pair += 2)
     {
         matrix_random random;
+        matrix_accumulator drawn[2];
         uint *const words = random.words[0][0];
         clattn_philox_begin(clattn_dropout_group(tile + 16 * pair + matrix_column(lane, 0)),
                             clattn_dropout_line(row + matrix_row(lane, 0)), view, words);
         words[0] ^= seen & zero;
         UNROLL for (int step = 0; step < 4; ++step)
         {
-            const int c = pair + step / 2;
+            matrix_accumulator *const to = &drawn[step / 2];
             UNROLL for (int n = 0; n < 4; ++n)
             {
                 const int e = step % 2 * 4 + n, i = MATRIX_SLOT(e);
-                s[0][c].x[e] = matrix_weight(s[0][c].x[e], &bound->form, raw, as_float(offset[i]), p, view);
-                rows->sum[0][i] += s[0][c].x[e];
+                to->x[e] = matrix_weight(s[0][pair + step / 2].x[e], &bound->form, raw, as_float(offset[i]), p, view);
+                sum[0][i] += to->x[e];
             }
             if (step == 0)
-                seen = as_uint(s[0][c].x[0]);
+                seen = as_uint(to->x[0]);
             clattn_philox_round(2 * step, view, words);
             if (step < 3)
                 clattn_philox_round(2 * step + 1, view, words);
@@ -138,28 +136,29 @@ CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accum
         UNROLL for (int c = 0; c < 2; ++c)
         {
             const matrix_numbers numbers = matrix_numbers_of(&random, c != 0, lane);
-            matrix_round(&weights[pair + c], &s[0][pair + c]);
+            matrix_round(&weights[pair + c], &drawn[c]);
             matrix_drop(&weights[pair + c], &numbers, threshold);
         }
     }
 }
 #endif
 
-/* Scores to weights, as the operands of P V. raw, a constant at each call: what the form says. */
+/* Scores to weights, as the operands of P V, added to `sum`. raw, a constant at each call: what the form says. */
 CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, const bool raw,
                                      int row, int tile, int lane, clattn_forward_params p, const clattn_view *view,
-                                     matrix_softmax *rows)
+                                     float sum[1][MATRIX_SLOTS])
 {
 #if HOPPER_DRAWS_BESIDE
-    hopper_weigh_drawing(weights, s, bound, raw, row, tile, lane, p, view, rows);
+    hopper_weigh_drawing(weights, s, bound, raw, row, tile, lane, p, view, sum);
 #else
-    UNROLL for (int c = 0; c < KT; ++c) matrix_weigh(s, c, &bound->form, raw, bound->offset, rows, p, view);
 #if CLATTN_DROPOUT
     matrix_random random[1];
 #endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
-        matrix_round(&weights[c], &s[0][c]);
+        matrix_accumulator here[1];
+        matrix_weigh(here, s, c, &bound->form, raw, bound->offset, sum, p, view);
+        matrix_round(&weights[c], &here[0]);
 #if CLATTN_DROPOUT
         matrix_draw_piece(random, c, row, tile, lane, view);
         matrix_drop_piece(&weights[c], random, c, tile, lane, view);
@@ -167,13 +166,41 @@ CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumula
     }
 #endif
 }
-CLATTN_INLINE void hopper_weigh(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, int row, int tile,
-                                int lane, clattn_forward_params p, const clattn_view *view, matrix_softmax *rows)
+
+/* The weights of a tile by the bounds that are there. False: they do not hold; the scores are as `form` says, and nothing has been added
+ * to the rows' sums. */
+CLATTN_INLINE bool hopper_weigh_steady(matrix_operand weights[KT], matrix_accumulator s[1][KT], const matrix_form *form, int row, int tile,
+                                       int lane, clattn_forward_params p, const clattn_view *view, matrix_softmax *rows)
 {
-    if (bound->form.raw)
-        hopper_weigh_form(weights, s, bound, true, row, tile, lane, p, view, rows);
+    hopper_bound bound;
+    float sum[1][MATRIX_SLOTS];
+    bool exceeded = false;
+    bound.form = *form;
+    FOR_ROWS
+    {
+        bound.offset[r][i] = matrix_level(rows->bound[r][i], r, i, form) * form->unit;
+        sum[r][i] = 0.0f;
+    }
+    hopper_weigh_form(weights, s, &bound, MATRIX_CAPS_LATE, row, tile, lane, p, view, sum);
+    FOR_ROWS exceeded = exceeded || !(sum[r][i] <= matrix_most(bound.offset[r][i], form, view));
+    if (matrix_any(exceeded))
+        return false;
+    FOR_ROWS rows->sum[r][i] += sum[r][i];
+    return true;
+}
+
+/* The same by bounds that are looked for first. True: they have moved, and what has been summed up is to be multiplied by `shrink`. */
+CLATTN_INLINE bool hopper_weigh(matrix_operand weights[KT], matrix_accumulator s[1][KT], matrix_form *form, int row, int tile, int lane,
+                                clattn_forward_params p, const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
+{
+    hopper_bound bound;
+    bound.form = *form;
+    const bool moved = matrix_bound(s, &bound.form, bound.offset, rows, shrink, false, p, view);
+    if (bound.form.raw)
+        hopper_weigh_form(weights, s, &bound, true, row, tile, lane, p, view, rows->sum);
     else
-        hopper_weigh_form(weights, s, bound, false, row, tile, lane, p, view, rows);
+        hopper_weigh_form(weights, s, &bound, false, row, tile, lane, p, view, rows->sum);
+    return moved;
 }
 
 #define HOPPER_TURN(consumer) (2 + (consumer))
@@ -346,8 +373,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
-        hopper_bound bound = hopper_find_bound(s, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
-        hopper_weigh(weights, s, &bound, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows);
+        matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
+        hopper_weigh(weights, s, &form, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
+        bool steady = matrix_is_steady(&rows, p, &work.view);
 
         hopper_work next;
 #pragma unroll 1
@@ -379,20 +407,34 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + K_EMPTY(next_turn.stage), lane);
-            matrix_softmax done = rows;
-            if (last)
-                matrix_begin_rows(&rows);
-            bound = hopper_find_bound(s, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows, shrink);
-            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
+            /* That V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            hopper_weigh(weights, s, &bound, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows);
-            if (last) {
-                hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
-                hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
-                FOR_OUTPUTS out[r][c].x[e] = 0.0f;
-            } else if (bound.moved) {
-                FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+            const int row = next.place.row + row_in_block;
+            bool weighed = false;
+            if (!MATRIX_CAPS_LATE)
+                form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
+            if (steady && !last) {
+                if (MATRIX_CAPS_LATE)
+                    form = hopper_modify(s, row, next.tile, lane, p, true, &next.view);
+                weighed = hopper_weigh_steady(weights, s, &form, row, next.tile, lane, p, &next.view, &rows);
+            }
+            if (!weighed) {
+                MATRIX_SELDOM;
+                matrix_softmax done = rows;
+                if (last)
+                    matrix_begin_rows(&rows);
+                if (MATRIX_CAPS_LATE)
+                    form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
+                const bool moved = hopper_weigh(weights, s, &form, row, next.tile, lane, p, &next.view, &rows, shrink);
+                steady = matrix_is_steady(&rows, p, &next.view);
+                if (last) {
+                    hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
+                    hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
+                    FOR_OUTPUTS out[r][c].x[e] = 0.0f;
+                } else if (moved) {
+                    FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+                }
             }
             work = next;
             turn = next_turn;

@@ -168,8 +168,9 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_operand a[RT];
-        matrix_weigh(s, c, form, raw, offset, rows, p, view);
-        UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &s[r][c]);
+        matrix_accumulator weights[RT];
+        matrix_weigh(weights, s, c, form, raw, offset, rows->sum, p, view);
+        UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
 #if CLATTN_DROPOUT
         matrix_draw_piece(random, c, row, key, lane, view);
         matrix_drop_piece(a, random, c, key, lane, view);
@@ -247,7 +248,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             matrix_accumulator s[RT][KT];
             float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
-            matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, view);
+            matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
             if (matrix_bound(s, &form, offset, rows, shrink, careful, p, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
             if (form.raw)

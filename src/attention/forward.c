@@ -93,7 +93,8 @@ static struct cla_forward_params params_of(const struct cla_call *call)
                                        .n_q = (int32_t)shape->n_q,
                                        .n_kv = (int32_t)call->key_count,
                                        .scale = call->problem->scale,
-                                       .scale_log2e = call->problem->scale * 1.44269504088896341f};
+                                       .scale_log2e = call->problem->scale * 1.44269504088896341f,
+                                       .exact_m = operands[CLA_M].buffer || operands[CLA_L].buffer};
 }
 
 static cl_uint arguments_of(const struct clattn_plan *plan, const struct cla_call *call,
@@ -140,6 +141,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
     cla_point_into_states(&parts, CLA_WORKSPACE, places);
     struct cla_forward_params params = params_of(&parts);
     params.splits = places->states;
+    params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     const cl_uint count = arguments_of(plan, &parts, &params, arguments);
     cla_chain_start(&chain, queue, wait_count, wait_list);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);

@@ -15,10 +15,12 @@ struct cla_forward_params {
     int64_t maps;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
-    int32_t splits; /* of the keys: as many states; 0 where a kernel is not one of splits */
+    int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
+    int32_t exact_m; /* whether m, or l, is wanted: m is then a row's largest score, else it may be less */
+    int32_t reserved;
 };
 
-_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 32, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernels expect this size");
 
 /* That of the backward kernels. */
 struct cla_backward_params {
