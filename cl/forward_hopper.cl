@@ -143,6 +143,16 @@ CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accum
 }
 #endif
 
+/* With three consumers registers are few: so that the assembler does not form all of a tile's weights before it rounds the first, each so
+ * many pieces wait for the one before, by a bit that is always 0, which it does not know. */
+#if CONSUMERS == 3 && CLATTN_DROPOUT
+#define HOPPER_PACED 1
+#elif CONSUMERS == 3 && CLATTN_SOFTCAP
+#define HOPPER_PACED 2
+#else
+#define HOPPER_PACED 0
+#endif
+
 /* Scores to weights, as the operands of P V, added to `sum`. raw, a constant at each call: what the form says. */
 CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, const bool raw,
                                      int row, int tile, int lane, clattn_forward_params p, const clattn_view *view,
@@ -154,10 +164,16 @@ CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumula
 #if CLATTN_DROPOUT
     matrix_random random[1];
 #endif
+    float offset[1][MATRIX_SLOTS];
+    FOR_ROWS offset[r][i] = bound->offset[r][i];
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_accumulator here[1];
-        matrix_weigh(here, s, c, &bound->form, raw, bound->offset, sum, p, view);
+#if HOPPER_PACED
+        if (c > 0 && c % HOPPER_PACED == 0)
+            FOR_ROWS offset[r][i] = as_float(as_uint(offset[r][i]) ^ (weights[c - 1].x[2 + i] & (uint)p.reserved));
+#endif
+        matrix_weigh(here, s, c, &bound->form, raw, offset, sum, p, view);
         matrix_round(&weights[c], &here[0]);
 #if CLATTN_DROPOUT
         matrix_draw_piece(random, c, row, tile, lane, view);
