@@ -78,12 +78,6 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
     hopper_commit();
 }
 
-/* How scores become weights: in what form they are, and what each row's exponents are counted from. */
-typedef struct {
-    matrix_form form;
-    float offset[1][MATRIX_SLOTS];
-} hopper_bound;
-
 /* The scores of a tile as those of the warp's rows, from `row` on. far: see matrix_modify. */
 CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
                                         const bool far, const clattn_view *view)
@@ -91,132 +85,6 @@ CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], int row, in
     int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
     return matrix_modify(s, row, tile, lane, p, kind, far, view);
-}
-
-/* Whether exponentials, which come from few units, and the rounds of Philox, which leave these idle, go side by side in each warp. With
- * three consumers warps do that for each other, and the order costs more than it gives. */
-#define HOPPER_DRAWS_BESIDE (CLATTN_DROPOUT && CLATTN_KEYS % 32 == 0 && CONSUMERS == 2)
-#if HOPPER_DRAWS_BESIDE
-CLATTN_ASSERT(CLATTN_PHILOX_ROUNDS == 7);
-
-/* The assembler would have one after the other: so each waits for a bit of the other that is always 0, which it does not know. */
-CLATTN_INLINE void hopper_weigh_drawing(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound,
-                                        const bool raw, int row, int tile, int lane, clattn_forward_params p,
-                                        const clattn_view *view, float sum[1][MATRIX_SLOTS])
-{
-    const uint zero = view->threshold >> 15;
-    const matrix_threshold threshold = matrix_threshold_of(view->threshold);
-    uint offset[MATRIX_SLOTS], seen = 0;
-    UNROLL for (int i = 0; i < MATRIX_SLOTS; ++i) offset[i] = as_uint(bound->offset[0][i]);
-    UNROLL for (int pair = 0; pair < KT; pair += 2)
-    {
-        matrix_random random;
-        matrix_accumulator drawn[2];
-        uint *const words = random.words[0][0];
-        clattn_philox_begin(clattn_dropout_group(tile + 16 * pair + matrix_column(lane, 0)),
-                            clattn_dropout_line(row + matrix_row(lane, 0)), view, words);
-        words[0] ^= seen & zero;
-        UNROLL for (int step = 0; step < 4; ++step)
-        {
-            matrix_accumulator *const to = &drawn[step / 2];
-            UNROLL for (int n = 0; n < 4; ++n)
-            {
-                const int e = step % 2 * 4 + n, i = MATRIX_SLOT(e);
-                to->x[e] = matrix_weight(s[0][pair + step / 2].x[e], &bound->form, raw, as_float(offset[i]), p, view);
-                sum[0][i] += to->x[e];
-            }
-            if (step == 0)
-                seen = as_uint(to->x[0]);
-            clattn_philox_round(2 * step, view, words);
-            if (step < 3)
-                clattn_philox_round(2 * step + 1, view, words);
-            UNROLL for (int i = 0; i < MATRIX_SLOTS; ++i) offset[i] ^= words[0] & zero;
-        }
-        matrix_flip(words, view);
-        UNROLL for (int c = 0; c < 2; ++c)
-        {
-            const matrix_numbers numbers = matrix_numbers_of(&random, c != 0, lane);
-            matrix_round(&weights[pair + c], &drawn[c]);
-            matrix_drop(&weights[pair + c], &numbers, threshold);
-        }
-    }
-}
-#endif
-
-/* With three consumers registers are few: so that the assembler does not form all of a tile's weights before it rounds the first, each so
- * many pieces wait for the one before, by a bit that is always 0, which it does not know. */
-#if CONSUMERS == 3 && CLATTN_DROPOUT
-#define HOPPER_PACED 1
-#elif CONSUMERS == 3 && CLATTN_SOFTCAP
-#define HOPPER_PACED 2
-#else
-#define HOPPER_PACED 0
-#endif
-
-/* Scores to weights, as the operands of P V, added to `sum`. raw, a constant at each call: what the form says. */
-CLATTN_INLINE void hopper_weigh_form(matrix_operand weights[KT], matrix_accumulator s[1][KT], const hopper_bound *bound, const bool raw,
-                                     int row, int tile, int lane, clattn_forward_params p, const clattn_view *view,
-                                     float sum[1][MATRIX_SLOTS])
-{
-#if HOPPER_DRAWS_BESIDE
-    hopper_weigh_drawing(weights, s, bound, raw, row, tile, lane, p, view, sum);
-#else
-#if CLATTN_DROPOUT
-    matrix_random random[1];
-#endif
-    float offset[1][MATRIX_SLOTS];
-    FOR_ROWS offset[r][i] = bound->offset[r][i];
-    UNROLL for (int c = 0; c < KT; ++c)
-    {
-        matrix_accumulator here[1];
-#if HOPPER_PACED
-        if (c > 0 && c % HOPPER_PACED == 0)
-            FOR_ROWS offset[r][i] = as_float(as_uint(offset[r][i]) ^ (weights[c - 1].x[2 + i] & (uint)p.reserved));
-#endif
-        matrix_weigh(here, s, c, &bound->form, raw, offset, sum, p, view);
-        matrix_round(&weights[c], &here[0]);
-#if CLATTN_DROPOUT
-        matrix_draw_piece(random, c, row, tile, lane, view);
-        matrix_drop_piece(&weights[c], random, c, tile, lane, view);
-#endif
-    }
-#endif
-}
-
-/* The weights of a tile by the bounds that are there. False: they do not hold; the scores are as `form` says, and nothing has been added
- * to the rows' sums. */
-CLATTN_INLINE bool hopper_weigh_steady(matrix_operand weights[KT], matrix_accumulator s[1][KT], const matrix_form *form, int row, int tile,
-                                       int lane, clattn_forward_params p, const clattn_view *view, matrix_softmax *rows)
-{
-    hopper_bound bound;
-    float sum[1][MATRIX_SLOTS];
-    bool exceeded = false;
-    bound.form = *form;
-    FOR_ROWS
-    {
-        bound.offset[r][i] = matrix_level(rows->bound[r][i], r, i, form) * form->unit;
-        sum[r][i] = 0.0f;
-    }
-    hopper_weigh_form(weights, s, &bound, MATRIX_CAPS_LATE, row, tile, lane, p, view, sum);
-    FOR_ROWS exceeded = exceeded || !(sum[r][i] <= matrix_most(bound.offset[r][i], form, view));
-    if (matrix_any(exceeded))
-        return false;
-    FOR_ROWS rows->sum[r][i] += sum[r][i];
-    return true;
-}
-
-/* The same by bounds that are looked for first. True: they have moved, and what has been summed up is to be multiplied by `shrink`. */
-CLATTN_INLINE bool hopper_weigh(matrix_operand weights[KT], matrix_accumulator s[1][KT], matrix_form *form, int row, int tile, int lane,
-                                clattn_forward_params p, const clattn_view *view, matrix_softmax *rows, float shrink[1][MATRIX_SLOTS])
-{
-    hopper_bound bound;
-    bound.form = *form;
-    const bool moved = matrix_bound(s, &bound.form, bound.offset, rows, shrink, false, p, view);
-    if (bound.form.raw)
-        hopper_weigh_form(weights, s, &bound, true, row, tile, lane, p, view, rows->sum);
-    else
-        hopper_weigh_form(weights, s, &bound, false, row, tile, lane, p, view, rows->sum);
-    return moved;
 }
 
 #define HOPPER_TURN(consumer) (2 + (consumer))
@@ -363,7 +231,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
     hopper_work work;
     matrix_accumulator s[1][KT], out[1][VT];
-    matrix_operand weights[KT];
+    matrix_operand weights[1][KT];
     matrix_softmax rows;
     float shrink[1][MATRIX_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
@@ -390,7 +258,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
-        hopper_weigh(weights, s, &form, work.place.row + row_in_block, work.tile, lane, p, &work.view, &rows, shrink);
+        matrix_weigh_bounded(weights, s, &form, work.place.row + row_in_block, work.tile, lane, false, p, &work.view, &rows, shrink);
         bool steady = matrix_is_steady(&rows, p, &work.view);
 
         hopper_work next;
@@ -418,7 +286,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_values(out, weights, memory + V_TILE(turn.stage));
+            hopper_values(out, weights[0], memory + V_TILE(turn.stage));
             if (CLATTN_TURNS)
                 HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
@@ -433,7 +301,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (steady && !last) {
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, true, &next.view);
-                weighed = hopper_weigh_steady(weights, s, &form, row, next.tile, lane, p, &next.view, &rows);
+                weighed = matrix_weigh_steady(weights, s, &form, row, next.tile, lane, p, &next.view, &rows);
             }
             if (!weighed) {
                 MATRIX_SELDOM;
@@ -442,7 +310,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                     matrix_begin_rows(&rows);
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
-                const bool moved = hopper_weigh(weights, s, &form, row, next.tile, lane, p, &next.view, &rows, shrink);
+                const bool moved = matrix_weigh_bounded(weights, s, &form, row, next.tile, lane, false, p, &next.view, &rows, shrink);
                 steady = matrix_is_steady(&rows, p, &next.view);
                 if (last) {
                     hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
@@ -459,7 +327,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_await(memory + V_FULL(turn.stage), turn.parity);
         hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_values(out, weights, memory + V_TILE(turn.stage));
+        hopper_values(out, weights[0], memory + V_TILE(turn.stage));
         HOPPER_WAIT(0, CLATTN_VALUE_PIECES, out[0]);
         hopper_release(memory + V_EMPTY(turn.stage), lane);
         hopper_write(all, &spoilt, out, &rows, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);

@@ -356,7 +356,7 @@ static const char *const files[] = {"common/types.clh",          "common/view.cl
                                     "common/hopper_ramp.clh",    "common/matrix_scores.clh",
                                     "common/matrix_weights.clh", "common/matrix_rows.clh",
                                     "common/matrix_repair.clh",  "common/hopper_forward_work.clh",
-                                    "forward_hopper.cl",         NULL};
+                                    "common/matrix_tile_weights.clh", "forward_hopper.cl", NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {
