@@ -37,6 +37,7 @@
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
+ *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  *
@@ -259,7 +260,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
         matrix_weigh_bounded(weights, s, &form, work.place.row + row_in_block, work.tile, lane, false, p, &work.view, &rows, shrink);
+#if CLATTN_STEADY
         bool steady = matrix_is_steady(&rows, p, &work.view);
+#endif
 
         hopper_work next;
 #pragma unroll 1
@@ -291,6 +294,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + K_EMPTY(next_turn.stage), lane);
+#if CLATTN_STEADY
             /* That V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
@@ -320,6 +324,25 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                     FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
                 }
             }
+#else
+            matrix_softmax done = rows;
+            matrix_bounds bounds;
+            if (last)
+                matrix_begin_rows(&rows);
+            bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
+            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, p, &next.view);
+            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
+            HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
+            hopper_release(memory + V_EMPTY(turn.stage), lane);
+            matrix_weigh_found(weights, s, &bounds, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows);
+            if (last) {
+                hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
+                hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
+                FOR_OUTPUTS out[r][c].x[e] = 0.0f;
+            } else if (moved) {
+                FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+            }
+#endif
             work = next;
             turn = next_turn;
             q_turn = next_q;

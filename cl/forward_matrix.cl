@@ -29,12 +29,16 @@
  * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
  * CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
+ *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are looked for
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
  */
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
+#endif
+#ifndef CLATTN_STEADY
+#error "CLATTN_STEADY must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
 #error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (16 * CLATTN_ROW_TILES) * MATRIX_LANES"
@@ -156,6 +160,18 @@ CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_oper
     }
 }
 
+#if CLATTN_STEADY
+/* P V is added to O. */
+CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matrix_address my_v, matrix_accumulator out[RT][VT])
+{
+    UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
+    {
+        matrix_operand y;
+        matrix_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
+        UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&out[r][x], &weights[r][c], &y);
+    }
+}
+#else
 /* P, rounded, times V is added to O, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const bool raw,
                                  const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
@@ -183,6 +199,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
         }
     }
 }
+#endif
 
 /* Attention of the sub-group's rows to all keys. `careful`, a constant at each call, keeps what is infinite or NaN in
  * V from rows that do not see it. */
@@ -216,6 +233,9 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
         matrix_load_a(&query[r][x], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
 #endif
 
+#if CLATTN_STEADY
+    bool steady = false; /* bounds are tried first before they are looked for (common/matrix_tile_weights.clh) */
+#endif
     int stage = 0; /* where this tile's K starts, in bytes from the first */
 #pragma unroll 1
     while (tile < key_end) {
@@ -246,8 +266,30 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
             matrix_accumulator s[RT][KT];
-            float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
+            float shrink[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
+#if CLATTN_STEADY
+            matrix_operand weights[RT][KT];
+            matrix_form form;
+            bool weighed = false;
+            if (!MATRIX_CAPS_LATE)
+                form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
+            if (steady) {
+                if (MATRIX_CAPS_LATE)
+                    form = matrix_modify(s, row, tile + key, lane, p, kind, true, view);
+                weighed = matrix_weigh_steady(weights, s, &form, row, tile + key, lane, p, view, rows);
+            }
+            if (!weighed) {
+                MATRIX_SELDOM;
+                if (MATRIX_CAPS_LATE)
+                    form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
+                if (matrix_weigh_bounded(weights, s, &form, row, tile + key, lane, careful, p, view, rows, shrink))
+                    FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+                steady = matrix_is_steady(rows, p, view);
+            }
+            matrix_add_values(weights, my_v + key * V_PITCH, out);
+#else
+            float offset[RT][MATRIX_SLOTS];
             matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
             if (matrix_bound(s, &form, offset, rows, shrink, careful, p, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
@@ -255,6 +297,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
                 matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
             else
                 matrix_values(s, &form, false, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
+#endif
         }
         tile = next;
     }

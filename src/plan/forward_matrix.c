@@ -266,6 +266,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 static const struct cla_knob knobs[] = {
     {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},
     {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},
+    {"steady", offsetof(struct cla_config, matrix.steady), 0, 1, {0, 1}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -339,8 +340,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     (void)problem;
     if (config->matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->matrix.compute_capability);
-    cla_text_printf(text, "#define CLATTN_KEYS %d\n#define CLATTN_Q_REGISTERS %d\n#define CLATTN_ROW_TILES %d\n",
-                    config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles);
+    cla_text_printf(text,
+                    "#define CLATTN_KEYS %d\n#define CLATTN_Q_REGISTERS %d\n#define CLATTN_ROW_TILES %d\n"
+                    "#define CLATTN_STEADY %d\n",
+                    config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles, config->matrix.steady);
 }
 
 static const char *const nvidia_files[] = {"common/types.clh",          "common/view.clh",
@@ -349,14 +352,16 @@ static const char *const nvidia_files[] = {"common/types.clh",          "common/
                                            "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
                                            "common/matrix_softcap.clh", "common/matrix_scores.clh",
                                            "common/matrix_weights.clh", "common/matrix_rows.clh",
-                                           "forward_matrix.cl",         NULL};
+                                           "common/matrix_tile_weights.clh", "forward_matrix.cl",
+                                           NULL};
 static const char *const emulated_files[] = {"common/types.clh",          "common/view.clh",
                                              "common/score.clh",          "common/splits.clh",
                                              "common/philox.clh",         "matrix/emulated.clh",
                                              "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
                                              "common/matrix_softcap.clh", "common/matrix_scores.clh",
                                              "common/matrix_weights.clh", "common/matrix_rows.clh",
-                                             "forward_matrix.cl",         NULL};
+                                             "common/matrix_tile_weights.clh", "forward_matrix.cl",
+                                             NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -25,12 +25,14 @@ struct cla_config {
         } cpu;          /* forward_cpu and backward_cpu */
         struct {
             int row_tiles, keys, q_registers;
+            int steady;             /* tries bounds before it looks for them */
             int lanes;              /* items of a sub-group */
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
         struct {
             int stages, q_stages, turns, boxes;
             int producer_registers, consumer_registers; /* 0: as compiled */
+            int steady;                                 /* tries bounds before it looks for them */
             int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
         } hopper;
         struct {
