@@ -35,7 +35,7 @@ static void spoil_nothing(const struct forward_case *forward, struct forward_arr
     (void)forward, (void)arrays, (void)d_o;
 }
 
-static bool forward_holds(const struct forward_case *forward, spoil_function spoil, bool in_chunks)
+static bool spoilt_holds(const struct forward_case *forward, spoil_function spoil, bool in_chunks)
 {
     struct forward_arrays arrays;
     if (!forward_arrays_make(forward, &arrays))
@@ -43,9 +43,8 @@ static bool forward_holds(const struct forward_case *forward, spoil_function spo
     spoil(forward, &arrays, NULL);
     const bool packed = forward->problem.features & CLATTN_VARLEN;
     const int64_t keys = packed ? arrays.score.total_kv : forward->shape.n_kv, ends[] = {keys / 3, keys / 2, keys};
-    const bool right =
-        (in_chunks ? state_run(&device, forward, ends, 3, &arrays) : forward_run(&device, NULL, forward, &arrays)) &&
-        compare_outputs(forward, &arrays);
+    const bool right = in_chunks ? state_run(&device, forward, ends, 3, &arrays) && compare_outputs(forward, &arrays)
+                                 : forward_holds(&device, forward, &arrays);
     forward_arrays_free(&arrays);
     return right;
 }
@@ -85,14 +84,16 @@ static int failures_of_direction(struct forward_case forward, spoil_function spo
         forward.problem.unordered = skeleton[n]->any_order;
         forward.problem.pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
         forward.problem.dtype = (enum clattn_dtype)(variant % 3);
+        forward.problem.knobs = backward ? NULL : test_knobs(skeleton[n], variant);
         if (!test_takes(&device, skeleton[n], variant, 13) || !test_serves(&device, &forward.problem))
             continue;
         if (backward) {
             failures += count_failure(&forward, "backward", backward_holds(&forward, spoil));
         } else {
-            failures += count_failure(&forward, "forward", forward_holds(&forward, spoil, false));
+            failures += count_failure(&forward, "forward", spoilt_holds(&forward, spoil, false));
+            forward.problem.knobs = NULL;
             failures += state_serves(&device, forward.problem) &&
-                        count_failure(&forward, "state", forward_holds(&forward, spoil, true));
+                        count_failure(&forward, "state", spoilt_holds(&forward, spoil, true));
         }
     }
     return failures;

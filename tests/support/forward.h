@@ -30,6 +30,7 @@ struct forward_case {
 /* Its tensors, dense and widened to float. */
 struct forward_arrays {
     float *q, *k, *v, *o, *lse, *m, *l;
+    bool without_m; /* m and l are not asked for, on PATH_DEVICE: kernels may then take another way */
     struct score_arrays score;
 };
 
@@ -51,6 +52,9 @@ void forward_arrays_free(struct forward_arrays *arrays);
  * PATH_DEVICE; NULL: one is made. */
 bool forward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
                  struct forward_arrays *arrays);
+
+/* The same, and compares with the reference; on PATH_DEVICE also without m and l. */
+bool forward_holds(const struct test_device *device, const struct forward_case *forward, struct forward_arrays *arrays);
 
 /* All of it: generates, runs, and compares with the reference. Says which case failed. */
 bool forward_check(const struct test_device *device, const struct forward_case *forward);

@@ -24,6 +24,7 @@ struct bench_shape {
 
 struct bench_options {
     const char *skeleton; /* NULL: planned */
+    const char *knobs;    /* of that skeleton; NULL: planned */
     int splits;           /* of the keys, in a forward pass; 0: planned */
     bool standard;        /* measure the baseline too */
     bool unordered;       /* problem.unordered */

@@ -150,7 +150,8 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .expected_heads = shape->sizes.batch * shape->sizes.heads,
                                              .splits = options->splits,
                                              .unordered = options->unordered,
-                                             .skeleton = options->skeleton};
+                                             .skeleton = options->skeleton,
+                                             .knobs = options->knobs};
     bench_score_problem(shape, &bench->problem);
     const double start = now_ms();
     clattn_status code = clattn_plan_create(&bench->plan, bench->session->clattn, &bench->problem);
@@ -204,7 +205,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     size_t bytes = 0;
     problem.pass = CLATTN_FORWARD;
     problem.splits = 1;
-    problem.skeleton = NULL;
+    problem.skeleton = problem.knobs = NULL;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
     if (!code)
         code = clattn_plan_workspace_bytes(plan, &bench->shape->sizes, &bytes);

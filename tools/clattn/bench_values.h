@@ -15,7 +15,7 @@ struct values {
     struct option_list grids, n, d, dtype;
     int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, splits;
     struct option_device device;
-    const char *skeleton, *json, *csv;
+    const char *skeleton, *knobs, *json, *csv;
     const char *from, *compare, *plot;
     struct option_list features, window, block_size;
     double block_density; /* below 0: no block mask */

@@ -13,7 +13,7 @@ struct values {
     bool quick, full, unordered, quiet, json;
     int64_t seed, only;
     struct option_device device;
-    const char *skeleton, *part;
+    const char *skeleton, *knobs, *part;
 };
 
 static const struct option_spec options[] = {
@@ -24,6 +24,7 @@ static const struct option_spec options[] = {
     TEXT("part", "K/N", part, "the Kth of N parts that share no kernel: for processes that divide the cases"),
     DEVICE("which to certify (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
+    TEXT("knobs", "NAME=N...", knobs, "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
@@ -34,7 +35,7 @@ const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
     .synopsis = "clattn verify [--quick | --full] [--seed N] [--part K/N] [--device P:D] [--skeleton NAME]\n"
-                "              [--unordered] [--json]",
+                "              [--knobs NAME=N...] [--unordered] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
         "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
@@ -67,10 +68,11 @@ static uint64_t case_seed(const struct values *values, int index)
 
 static void reproducer(const struct tally *tally, int index, char *text, size_t size)
 {
-    const char *skeleton = tally->values->skeleton;
-    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s --only %d",
+    const char *skeleton = tally->values->skeleton, *knobs = tally->values->knobs;
+    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s%s%s%s --only %d",
              tally->values->full ? "full" : "quick", tally->values->seed, tally->session->platform,
              tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "",
+             knobs ? " --knobs '" : "", knobs ? knobs : "", knobs ? "'" : "",
              tally->values->unordered ? " --unordered" : "", index);
 }
 
@@ -91,6 +93,7 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
 {
     char name[512];
     struct verify_case item = *listed;
+    item.knobs = tally->values->knobs;
     item.unordered = item.unordered || (tally->values->unordered && item.kind != VERIFY_BIT_EQUAL);
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
@@ -200,6 +203,8 @@ int verify_main(int argc, char **argv, struct failure *failure)
         return status;
     if (values.quick && values.full)
         return fail(failure, STATUS_USAGE, "--quick and --full: one of them");
+    if (values.knobs && !values.skeleton)
+        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named", values.knobs);
     if (values.seed < 0)
         values.seed = (int64_t)time(NULL);
     struct session session;

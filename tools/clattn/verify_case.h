@@ -85,6 +85,7 @@ struct verify_data {
     struct verify_csr csr; /* its arrays are not owned */
     float *q, *k, *v, *d_o;
     float *o, *lse, *m, *l; /* what the device answered */
+    bool without_m;         /* a forward pass is not asked for m and l: kernels may then take another way */
     float *d_q, *d_k, *d_v, *d_bias, *d_sinks;
 };
 

@@ -3,17 +3,18 @@
 
 /* A forward pass in guarded buffers. */
 
-static bool launch(const struct session *session, const clattn_plan *plan, const struct stage *stage,
+static bool launch(const struct session *session, const clattn_plan *plan, const struct stage *stage, bool without_m,
                    struct verify_result *result)
 {
+    const struct clattn_tensor none = {0};
     struct clattn_forward_args args = {.shape = stage->problem->shape,
                                        .q = stage_tensor(stage, STAGE_Q),
                                        .k = stage_tensor(stage, STAGE_K),
                                        .v = stage_tensor(stage, STAGE_V),
                                        .o = stage_tensor(stage, STAGE_O),
                                        .lse = stage_tensor(stage, STAGE_LSE),
-                                       .m = stage_tensor(stage, STAGE_M),
-                                       .l = stage_tensor(stage, STAGE_L),
+                                       .m = without_m ? none : stage_tensor(stage, STAGE_M),
+                                       .l = without_m ? none : stage_tensor(stage, STAGE_L),
                                        .score = stage_score(stage)};
     cl_int code = verify_workspace(session, plan, &args.shape, &args.workspace, &args.workspace_bytes);
     if (!code)
@@ -31,7 +32,7 @@ bool verify_forward(const struct session *session, const clattn_plan *plan, cons
 {
     struct stage stage;
     const bool good = stage_open(session, item, problem, CLATTN_FORWARD, data, &stage, result) &&
-                      launch(session, plan, &stage, result) && stage_collect(session, &stage, result);
+                      launch(session, plan, &stage, data->without_m, result) && stage_collect(session, &stage, result);
     stage_close(&stage);
     return good;
 }

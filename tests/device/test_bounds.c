@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a forward kernel takes its exponents from while it goes through the keys: scores that rise and fall from tile to tile, slowly
+ * and all at once, beyond what a type holds, up to a cap and far beyond it; with m and l and without, as kernels may try the bounds of
+ * the tile before only where nobody asks for a row's largest score. The argument names the skeleton. */
+#include "support/cases.h"
+#include "support/compare.h"
+#include "support/unit.h"
+#include <math.h>
+#include <stdio.h>
+
+static struct test_device device;
+static const struct cla_skeleton *skeleton;
+
+enum { D = 32, N_Q = 70, N_KV = 700, HEADS = 2 };
+
+/* What the keys are multiplied by, first to last. */
+typedef double (*course)(double share);
+
+static double even(double share)
+{
+    (void)share;
+    return 1.0;
+}
+
+static double rising(double share)
+{
+    return 0.05 + 12.0 * share;
+}
+
+static double falling(double share)
+{
+    return 12.0 - 11.5 * share;
+}
+
+/* Small for long; then all at once large enough for weights by the old bounds to leave fp16, and float. */
+static double jumping(double share)
+{
+    return share < 0.5 ? 0.1 : share < 0.8 ? 8.0 : 60.0;
+}
+
+static double peaked(double share)
+{
+    return share > 0.70 && share < 0.71 ? 400.0 : 0.5;
+}
+
+static void shape_keys(const struct forward_case *forward, struct forward_arrays *arrays, course factor)
+{
+    for (int64_t i = 0; i < HEADS * N_KV; i++)
+        for (int c = 0; c < D; c++) {
+            float *const x = &arrays->k[i * D + c];
+            *x = reference_round(forward->problem.dtype, *x * (float)factor((double)(i % N_KV) / N_KV));
+        }
+}
+
+static struct forward_case bounded_case(unsigned features, double spread)
+{
+    struct forward_case forward = {
+        .problem = {.d = D, .d_v = D, .skeleton = skeleton->name},
+        .shape = {.batch = 1, .heads = HEADS, .n_q = N_Q, .n_kv = N_KV},
+        .spread = spread,
+        .score = score_typical(),
+        .seed = 8,
+    };
+    case_set_features(&forward, features);
+    return forward;
+}
+
+/* With each way to bounds that the skeleton has. */
+static int failures_of(struct forward_case forward, course factor)
+{
+    int failures = 0;
+    char text[512];
+    for (int n = 0; n < (test_knobs(skeleton, 1) ? 2 : 1); n++) {
+        struct forward_arrays arrays;
+        forward.problem.knobs = test_knobs(skeleton, n);
+        assert_true(forward_arrays_make(&forward, &arrays));
+        shape_keys(&forward, &arrays, factor);
+        const bool right = forward_holds(&device, &forward, &arrays);
+        forward_arrays_free(&arrays);
+        if (!right) {
+            forward_describe(&forward, text, sizeof text);
+            print_error("fails: %s\n", text);
+        }
+        failures += !right;
+    }
+    return failures;
+}
+
+static const course courses[] = {even, rising, falling, jumping, peaked};
+enum { COURSES = sizeof courses / sizeof *courses };
+
+static void scores_of_all_courses(void **state)
+{
+    (void)state;
+    static const double spreads[] = {0.3, 3.0, 30.0};
+    int failures = 0;
+    for (int i = 0; i < COURSES; i++)
+        for (size_t n = 0; n < sizeof spreads / sizeof *spreads; n++) {
+            struct forward_case forward = bounded_case(0, spreads[n]);
+            forward.problem.dtype = CLATTN_FP16;
+            failures += failures_of(forward, courses[i]);
+        }
+    assert_int_equal(failures, 0);
+}
+
+static void hidden_pairs(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (int i = 0; i < COURSES; i++) {
+        struct forward_case forward = bounded_case(CLATTN_WINDOW, 3.0);
+        forward.problem.dtype = CLATTN_BF16;
+        forward.problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+        forward.score.window_left = 400;
+        failures += failures_of(forward, courses[i]);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* Far below the cap, and then up to it and beyond, on either side. */
+static void caps(void **state)
+{
+    (void)state;
+    static const float caps[] = {1000.0f, 50.0f, 25.0f, 5.0f};
+    int failures = 0;
+    for (size_t n = 0; n < sizeof caps / sizeof *caps; n++)
+        for (int i = 0; i < COURSES; i++) {
+            struct forward_case forward = bounded_case(CLATTN_SOFTCAP, 1.0);
+            forward.problem.dtype = CLATTN_FP16;
+            forward.score.softcap = caps[n];
+            failures += failures_of(forward, courses[i]);
+        }
+    assert_int_equal(failures, 0);
+}
+
+static void penalties_and_dropout(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (int i = 0; i < COURSES; i++) {
+        struct forward_case forward = bounded_case(CLATTN_ALIBI | CLATTN_DROPOUT, 3.0);
+        forward.problem.dtype = CLATTN_FP16;
+        failures += failures_of(forward, courses[i]);
+    }
+    assert_int_equal(failures, 0);
+}
+
+enum { SPOILT = 500 }; /* a key, and the first row that sees it */
+
+/* Rows that see a key of NaN have nothing else for results, and those before are what they would be without it. */
+static void check_spoilt(const struct forward_case *forward, bool without_m)
+{
+    struct forward_arrays clean, spoilt;
+    assert_true(forward_arrays_make(forward, &clean) && forward_arrays_make(forward, &spoilt));
+    for (int c = 0; c < D; c++)
+        spoilt.k[SPOILT * D + c] = NAN;
+    clean.without_m = spoilt.without_m = without_m;
+    assert_true(forward_run(&device, NULL, forward, &clean) && forward_run(&device, NULL, forward, &spoilt));
+    assert_true(compare_close("o", spoilt.o, clean.o, (size_t)SPOILT * D, 0.02));
+    assert_true(compare_close("lse", spoilt.lse, clean.lse, SPOILT, 1e-4));
+    for (int64_t i = SPOILT; i < N_KV; i++)
+        assert_true(isnan(spoilt.lse[i]) && isnan(spoilt.o[i * D]));
+    forward_arrays_free(&clean);
+    forward_arrays_free(&spoilt);
+}
+
+static void late_nan(void **state)
+{
+    (void)state;
+    for (int n = 0; n < (test_knobs(skeleton, 1) ? 2 : 1); n++) {
+        struct forward_case forward = bounded_case(0, 1.0);
+        forward.problem.dtype = CLATTN_BF16;
+        forward.problem.causal = CLATTN_CAUSAL_TOP_LEFT;
+        forward.shape.n_q = N_KV;
+        forward.shape.heads = 1;
+        forward.problem.knobs = test_knobs(skeleton, n);
+        check_spoilt(&forward, false);
+        check_spoilt(&forward, true);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_of_all_courses), cmocka_unit_test(hidden_pairs),    cmocka_unit_test(caps),
+        cmocka_unit_test(penalties_and_dropout), cmocka_unit_test(late_nan),
+    };
+    skeleton = test_device_open_for(&device, argc, argv);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}
