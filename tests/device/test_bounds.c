@@ -33,6 +33,12 @@ static double falling(double share)
     return 12.0 - 11.5 * share;
 }
 
+/* Not by so much that weights leave a type, but beyond a quarter of a cap, where another formula has to begin. */
+static double creeping(double share)
+{
+    return 1.0 + 2.2 * share;
+}
+
 /* Small for long; then all at once large enough for weights by the old bounds to leave fp16, and float. */
 static double jumping(double share)
 {
@@ -53,6 +59,15 @@ static void shape_keys(const struct forward_case *forward, struct forward_arrays
         }
 }
 
+/* All scores lower by about so much. */
+static void lower_scores(const struct forward_case *forward, struct forward_arrays *arrays, double by)
+{
+    for (int64_t i = 0; i < HEADS * forward->shape.n_q; i++)
+        arrays->q[i * D] = 8.0f;
+    for (int64_t i = 0; i < HEADS * N_KV; i++)
+        arrays->k[i * D] = reference_round(forward->problem.dtype, (float)(-by * sqrt((double)D) / 8.0));
+}
+
 static struct forward_case bounded_case(unsigned features, double spread)
 {
     struct forward_case forward = {
@@ -67,7 +82,7 @@ static struct forward_case bounded_case(unsigned features, double spread)
 }
 
 /* With each way to bounds that the skeleton has. */
-static int failures_of(struct forward_case forward, course factor)
+static int failures_of_lowered(struct forward_case forward, course factor, double by)
 {
     int failures = 0;
     char text[512];
@@ -76,6 +91,8 @@ static int failures_of(struct forward_case forward, course factor)
         forward.problem.knobs = test_knobs(skeleton, n);
         assert_true(forward_arrays_make(&forward, &arrays));
         shape_keys(&forward, &arrays, factor);
+        if (by != 0.0)
+            lower_scores(&forward, &arrays, by);
         const bool right = forward_holds(&device, &forward, &arrays);
         forward_arrays_free(&arrays);
         if (!right) {
@@ -87,7 +104,12 @@ static int failures_of(struct forward_case forward, course factor)
     return failures;
 }
 
-static const course courses[] = {even, rising, falling, jumping, peaked};
+static int failures_of(struct forward_case forward, course factor)
+{
+    return failures_of_lowered(forward, factor, 0.0);
+}
+
+static const course courses[] = {even, rising, falling, creeping, jumping, peaked};
 enum { COURSES = sizeof courses / sizeof *courses };
 
 static void scores_of_all_courses(void **state)
@@ -131,6 +153,10 @@ static void caps(void **state)
             forward.score.softcap = caps[n];
             failures += failures_of(forward, courses[i]);
         }
+    struct forward_case lowered = bounded_case(CLATTN_SOFTCAP, 1.0);
+    lowered.problem.dtype = CLATTN_FP16;
+    lowered.score.softcap = 25.0f;
+    failures += failures_of_lowered(lowered, even, 11.0);
     assert_int_equal(failures, 0);
 }
 

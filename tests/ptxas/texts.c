@@ -53,6 +53,8 @@ static int write_entry(const char *directory, const char *device, const struct c
              problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "",
              problem->dtype == CLATTN_BF16 ? "-bf16" : "", problem->knobs ? "-" : "",
              problem->knobs ? problem->knobs : "");
+    for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
+        *space = ','; /* names are words */
     cla_plan_defines(problem, &own, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
     int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
@@ -85,6 +87,14 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
         if (problem.features ? i == CLA_DK_DV : i != CLA_D_BIAS)
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
     return failed;
+}
+
+/* forward_hopper's ways that no plan takes by itself. */
+static int write_steady(const char *directory, size_t n, struct clattn_problem problem)
+{
+    problem.skeleton = "forward_hopper";
+    problem.knobs = "boxes=1 steady=1";
+    return write_problem(directory, n, problem);
 }
 
 /* In both of its shapes, where local memory suffices for them. */
@@ -128,12 +138,12 @@ int main(int argc, char **argv)
             failed += write_fused(argv[1], n, backward);
             forward.skeleton = "forward_hopper";
             forward.knobs = "boxes=1";
-            failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            failed += hopper ? write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward) : 0;
             forward.skeleton = forward.knobs = NULL;
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_FULL;
                 forward.features = backward.features = features[i];
-                failed += write_problem(argv[1], n, forward);
+                failed += write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward);
                 backward.causal = CLATTN_FULL;
                 for (size_t skeleton = 0; skeleton < 2 && !(features[i] & (CLATTN_ALIBI | CLATTN_BIAS)); skeleton++) {
                     backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
@@ -143,7 +153,7 @@ int main(int argc, char **argv)
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
                 forward.features = features[i];
-                failed += write_problem(argv[1], n, forward);
+                failed += write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward);
             }
             forward.features = CLATTN_ALIBI;
             forward.dtype = CLATTN_BF16;

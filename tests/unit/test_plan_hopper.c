@@ -38,19 +38,19 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0", CLATTN_FULL, 0},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0", CLATTN_FULL, 0},
+        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP},
+        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -144,9 +144,9 @@ static void boxes_are_a_knob(void **state)
         const char *knobs, *written, *define;
         int maps;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=0", "CLATTN_BOXES=0 ", 0},
-        {"boxes=1", "stages=2 q_stages=2 turns=1 boxes=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0", "stages=2 q_stages=2 turns=1 boxes=0", "CLATTN_BOXES=0 ", 0},
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
+        {"boxes=1", "stages=2 q_stages=2 turns=1 boxes=1 steady=0", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0 steady=1", "stages=2 q_stages=2 turns=1 boxes=0 steady=1", "CLATTN_BOXES=0 ", 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
