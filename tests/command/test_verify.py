@@ -31,12 +31,13 @@ class Verify(CommandTest):
         self.refused(USAGE, "verify", "--part", "9999/10000", says=["--part 9999/10000"])
 
     def test_wrong_results(self):
-        """A case reads q, k, v, o, lse, m and l back from the device, in this order; one of these reads is made to lie.
-        Which number that is: the first after the laws of a skeleton that all devices have."""
+        """A case reads q, k, v, o, lse, m and l back from the device, in this order, and again after a run that was not asked for m and
+        l; one of these reads is made to lie. Which number that is: the first after the laws of a skeleton that all devices have."""
         case = ["verify", "--seed", "1", "--skeleton", "forward_simt", "--only", "7"]
         reads = [(name, "this input was changed") for name in ("q", "k", "v")]
         reads += [("o", "is allowed|outside the tensor")]  # where its rows have gaps, the lie may lie in one
         reads += [(name, "is allowed") for name in ("lse", "m", "ln l")]
+        reads += reads[:5]
         self.run_it(*case, environment={"OPENCL_LAYERS": LAYER})
         for number, (name, reason) in enumerate(reads, 1):
             lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": str(number)}
@@ -46,9 +47,20 @@ class Verify(CommandTest):
             self.assertTrue(failure["name"].startswith("reference"), failure["name"])
             self.assertRegex(failure["reason"], "^%s: .*(%s)" % (name, reason))
             self.assertIn("--seed 1", failure["reproduce"])
+        lie["CLATTN_FAULT_CORRUPT_READ"] = "7"
         result = self.run_it(*case, environment=lie, status=MISMATCH)
         self.assertRegex(result.stdout, r"FAILED case 7: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 7\n")
         self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
+
+    def test_knobs(self):
+        self.refused(USAGE, "verify", "--knobs", "steady=1", says=["--knobs 'steady=1'", "--skeleton"])
+        if not self.on_cpu():
+            return
+        case = ["verify", "--seed", "1", "--skeleton", "forward_matrix_emulated", "--only", "0"]
+        self.run_it(*case, "--knobs", "steady=1")
+        wrong = self.run_it(*case, "--knobs", "steady=2", status=MISMATCH).stdout
+        self.assertIn("steady=2", wrong)
+        self.assertIn("--knobs 'steady=2' --only 0", wrong)
 
     def test_quick(self):
         result = self.run_it("verify", "--quick", "--seed", "2")

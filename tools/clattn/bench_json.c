@@ -130,6 +130,7 @@ json_t *bench_json_row(const struct session *session, const struct bench_row *ro
     set(json, "b_c", json_integer(row->plan.b_c));
     set(json, "splits", json_integer(row->plan.splits));
     set(json, "work_group_size", json_integer(row->plan.work_group_size));
+    set(json, "knobs", json_text(row->plan.knobs));
     set_modifications(json, &row->shape);
     return json;
 }
