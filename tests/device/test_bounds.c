@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a forward kernel takes its exponents from while it goes through the keys: scores that rise and fall from tile to tile, slowly
- * and all at once, beyond what a type holds, up to a cap and far beyond it; with m and l and without, as kernels may try the bounds of
- * the tile before only where nobody asks for a row's largest score. The argument names the skeleton. */
+ * What a forward kernel takes its exponents from while it goes through the keys: scores that rise and fall from tile to
+ * tile, slowly and all at once, beyond what a type holds, up to a cap and far beyond it; with m and l and without, as
+ * kernels may try the bounds of the tile before only where nobody asks for a row's largest score. The argument names
+ * the skeleton. */
 #include "support/cases.h"
 #include "support/compare.h"
 #include "support/unit.h"
@@ -209,7 +210,7 @@ static void late_nan(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_of_all_courses), cmocka_unit_test(hidden_pairs),    cmocka_unit_test(caps),
+        cmocka_unit_test(scores_of_all_courses), cmocka_unit_test(hidden_pairs), cmocka_unit_test(caps),
         cmocka_unit_test(penalties_and_dropout), cmocka_unit_test(late_nan),
     };
     skeleton = test_device_open_for(&device, argc, argv);

@@ -67,7 +67,8 @@ static const struct option_spec options[] = {
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
-    TEXT("knobs", "NAME=N...", knobs, "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
+    TEXT("knobs", "NAME=N...", knobs,
+         "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),

@@ -168,7 +168,8 @@ static int check_modifications(const struct values *values, struct failure *fail
     if (values->pass == PASS_BOTH && values->skeleton)
         return fail(failure, STATUS_USAGE, "--skeleton names a kernel of one pass: --pass forward or --pass backward");
     if (values->knobs && !values->skeleton)
-        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named", values->knobs);
+        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
+                    values->knobs);
     if (values->splits && values->pass && values->pass != PASS_FORWARD)
         return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
     if (values->window.count && values->window.count != 2)

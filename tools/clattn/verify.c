@@ -24,7 +24,8 @@ static const struct option_spec options[] = {
     TEXT("part", "K/N", part, "the Kth of N parts that share no kernel: for processes that divide the cases"),
     DEVICE("which to certify (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
-    TEXT("knobs", "NAME=N...", knobs, "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
+    TEXT("knobs", "NAME=N...", knobs,
+         "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
@@ -204,7 +205,8 @@ int verify_main(int argc, char **argv, struct failure *failure)
     if (values.quick && values.full)
         return fail(failure, STATUS_USAGE, "--quick and --full: one of them");
     if (values.knobs && !values.skeleton)
-        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named", values.knobs);
+        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
+                    values.knobs);
     if (values.seed < 0)
         values.seed = (int64_t)time(NULL);
     struct session session;

@@ -29,10 +29,9 @@ static bool judge(const struct reference_problem *problem, struct verify_data *d
 {
     const size_t rows = reference_row_count(problem);
     const struct reference_floor floor = reference_floor(problem, data->q, data->k, data->v, expected->o);
-    const bool close =
-        verify_close("o", data->o, expected->o, expected->naive, reference_o_count(problem), (size_t)problem->d_v,
-                     floor.o, result) &&
-        verify_close("lse", data->lse, expected->lse, NULL, rows, 1, floor.rows, result);
+    const bool close = verify_close("o", data->o, expected->o, expected->naive, reference_o_count(problem),
+                                    (size_t)problem->d_v, floor.o, result) &&
+                       verify_close("lse", data->lse, expected->lse, NULL, rows, 1, floor.rows, result);
     if (!close || data->without_m)
         return close;
     /* Sums are compared by their logarithms: what counts is the relative error. */
