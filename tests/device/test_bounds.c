@@ -82,12 +82,24 @@ static struct forward_case bounded_case(unsigned features, double spread)
     return forward;
 }
 
+/* The first and the end of the ways to bounds to run (test_knobs): the planned one of an emulation, whose kernels take
+ * seconds to compile, runs in many other tests. */
+static int first_way(void)
+{
+    return skeleton->emulated ? 1 : 0;
+}
+
+static int end_of_ways(void)
+{
+    return test_knobs(skeleton, 1) ? 2 : 1;
+}
+
 /* With each way to bounds that the skeleton has. */
 static int failures_of_lowered(struct forward_case forward, course factor, double by)
 {
     int failures = 0;
     char text[512];
-    for (int n = 0; n < (test_knobs(skeleton, 1) ? 2 : 1); n++) {
+    for (int n = first_way(); n < end_of_ways(); n++) {
         struct forward_arrays arrays;
         forward.problem.knobs = test_knobs(skeleton, n);
         assert_true(forward_arrays_make(&forward, &arrays));
@@ -195,7 +207,7 @@ static void check_spoilt(const struct forward_case *forward, bool without_m)
 static void late_nan(void **state)
 {
     (void)state;
-    for (int n = 0; n < (test_knobs(skeleton, 1) ? 2 : 1); n++) {
+    for (int n = first_way(); n < end_of_ways(); n++) {
         struct forward_case forward = bounded_case(0, 1.0);
         forward.problem.dtype = CLATTN_BF16;
         forward.problem.causal = CLATTN_CAUSAL_TOP_LEFT;
