@@ -223,6 +223,20 @@ CLATTN_INLINE void hopper_write_empty(hopper_outputs all, int row_in_block, int 
     }
 }
 
+/* O before the next values are added: written if the block of rows has ended, with the rows that are done, and else on the new bounds. */
+CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MATRIX_SLOTS], hopper_outputs all, uint *spoilt,
+                                 matrix_accumulator out[1][VT], matrix_softmax *done, matrix_address memory, hopper_turn q_turn,
+                                 int consumer, int lid, const hopper_work *work, clattn_forward_params p)
+{
+    if (last) {
+        hopper_write(all, spoilt, out, done, memory + Q_TILE(q_turn.stage), consumer, lid, work, p);
+        hopper_release(memory + Q_EMPTY(q_turn.stage), lid % MATRIX_LANES);
+        FOR_OUTPUTS out[r][c].x[e] = 0.0f;
+    } else if (moved) {
+        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+    }
+}
+
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -316,13 +330,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                     form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
                 const bool moved = matrix_weigh_bounded(weights, s, &form, row, next.tile, lane, false, p, &next.view, &rows, shrink);
                 steady = matrix_is_steady(&rows, p, &next.view);
-                if (last) {
-                    hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
-                    hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
-                    FOR_OUTPUTS out[r][c].x[e] = 0.0f;
-                } else if (moved) {
-                    FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-                }
+                hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
 #else
             matrix_softmax done = rows;
@@ -335,13 +343,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             matrix_weigh_found(weights, s, &bounds, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows);
-            if (last) {
-                hopper_write(all, &spoilt, out, &done, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
-                hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
-                FOR_OUTPUTS out[r][c].x[e] = 0.0f;
-            } else if (moved) {
-                FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-            }
+            hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
 #endif
             work = next;
             turn = next_turn;
