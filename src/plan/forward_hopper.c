@@ -76,31 +76,34 @@ static int maps(const struct cla_config *config)
     return config->hopper.boxes ? 3 : 0;
 }
 
-/* The fastest of those timed on an H200, by d_v, and by whether two consumers suffice (or three lack registers): the
- * first row that applies. */
+/* The fastest of those timed on an H200, with tiles in whole boxes, by d_v and by whether blocks of rows have few tiles (or three
+ * consumers lack registers): the first row that applies. */
 static const struct {
     int most_d_v;
-    bool for_two;
+    bool for_few;
     int b_r, b_c, stages, q_stages;
 } timed[] = {
-    {64, true, 128, 128, 2, 2},  {64, false, 192, 128, 2, 2}, {128, false, 128, 128, 2, 2},
-    {192, false, 128, 96, 2, 1}, {256, false, 128, 80, 2, 1},
+    {64, true, 128, 128, 3, 2},   {64, false, 192, 128, 3, 2}, {128, true, 128, 128, 2, 2},
+    {128, false, 128, 128, 3, 1}, {192, false, 128, 96, 2, 1}, {256, false, 128, 80, 2, 1},
 };
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
     const bool is_causal = problem->causal != CLATTN_FULL;
     const bool is_short = problem->expected_n_q && problem->expected_n_q <= (is_causal ? SHORT_CAUSAL : SHORT_SEQUENCE);
-    /* Hidden pairs and what modifies the others leave three consumers too few registers. */
-    const bool is_crowded = is_causal && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT));
+    /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two places, and a
+     * third one of K and V leaves ALiBi's ramp none. */
+    const bool is_crowded = problem->d_v <= 64
+                                ? is_causal && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT))
+                                : (problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT)) != 0;
     size_t i = 0;
-    while (timed[i].most_d_v < problem->d_v || (timed[i].for_two && !is_short && !is_crowded))
+    while (timed[i].most_d_v < problem->d_v || (timed[i].for_few && !is_short && !is_crowded))
         i++;
     config->b_r = timed[i].b_r;
     config->b_c = timed[i].b_c;
     config->hopper.stages = timed[i].stages;
     config->hopper.q_stages = timed[i].q_stages;
-    config->hopper.turns = 1;
+    config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
 }
 
 /* A tile that lies in one block of a mask is passed over whenever the block is hidden. */
@@ -163,11 +166,14 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
     return true;
 }
 
-/* The second place of Q before keys, keys before rows: each row that shares a tile saves reading it once more. */
+/* A third place of K and V before the second of Q, that before keys, keys before rows: each row that shares a tile saves reading it
+ * once more. */
 static bool shrink(const struct clattn_problem *problem, struct cla_config *config)
 {
     const bool in_registers = tile_registers(problem, config) <= registers[consumers(config)].tiles;
-    if (in_registers && config->hopper.q_stages > 1)
+    if (in_registers && config->hopper.stages > 2)
+        config->hopper.stages--;
+    else if (in_registers && config->hopper.q_stages > 1)
         config->hopper.q_stages--;
     else if (!problem->b_c && config->b_c > CLA_PIECE)
         config->b_c -= CLA_PIECE;

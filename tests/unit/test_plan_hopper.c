@@ -38,20 +38,22 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {64, 64, 1024, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {64, 64, 2048, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {64, 64, 2048, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_SOFTCAP},
-        {64, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 0, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=0 steady=0", CLATTN_FULL, 0},
+        {32, 32, 0, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 1024, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 2048, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_ALIBI},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -75,7 +77,7 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
-/* d = 128: Q twice, K and V twice, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes beside
+/* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes beside
  * each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
 {
@@ -85,7 +87,7 @@ static void tiles_take_what_the_kernel_declares(void **state)
     const struct clattn_capabilities capabilities = hopper();
     assert_int_equal(plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
                      CLATTN_SUCCESS);
-    assert_int_equal(info.local_bytes, (2 * 128 + 4 * 128) * 256 + 2 * (2 * 8 + 16) + 2 * 4 * 8);
+    assert_int_equal(info.local_bytes, (128 + 6 * 128) * 256 + (2 * 8 + 16) + 3 * 4 * 8);
 }
 
 static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
@@ -110,7 +112,7 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         int rows;
     } rows[] = {
         {64, 64, 0, 0, NULL, CLATTN_ALIBI, 128},
-        {128, 128, 0, 0, NULL, CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_DROPOUT, 128},
+        {128, 128, 0, 0, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_DROPOUT, 128},
         {128, 128, 192, 80, "stages=3 q_stages=1", CLATTN_ALIBI, 80},
         {64, 64, 64, 16, NULL, CLATTN_ALIBI, 128},
         {128, 128, 128, 176, "stages=2 q_stages=1", CLATTN_ALIBI, 0}, /* no room */
@@ -145,9 +147,9 @@ static void boxes_are_a_knob(void **state)
         const char *knobs, *written, *define;
         int maps;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
-        {"boxes=1", "stages=2 q_stages=2 turns=1 boxes=1 steady=0", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0 steady=1", "stages=2 q_stages=2 turns=1 boxes=0 steady=1", "CLATTN_BOXES=0 ", 0},
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=1", "stages=3 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0 steady=0", "stages=3 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
