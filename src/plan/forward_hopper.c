@@ -76,8 +76,8 @@ static int maps(const struct cla_config *config)
     return config->hopper.boxes ? 3 : 0;
 }
 
-/* The fastest of those timed on an H200, with tiles in whole boxes, by d_v and by whether blocks of rows have few tiles (or three
- * consumers lack registers): the first row that applies. */
+/* The fastest of those timed on an H200, with tiles in whole boxes, by d_v and by whether blocks of rows have few tiles
+ * (or three consumers lack registers): the first row that applies. */
 static const struct {
     int most_d_v;
     bool for_few;
@@ -91,8 +91,8 @@ static void take_timed(const struct clattn_problem *problem, struct cla_config *
 {
     const bool is_causal = problem->causal != CLATTN_FULL;
     const bool is_short = problem->expected_n_q && problem->expected_n_q <= (is_causal ? SHORT_CAUSAL : SHORT_SEQUENCE);
-    /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two places, and a
-     * third one of K and V leaves ALiBi's ramp none. */
+    /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
+     * places, and a third one of K and V leaves ALiBi's ramp none. */
     const bool is_crowded = problem->d_v <= 64
                                 ? is_causal && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT))
                                 : (problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT)) != 0;
@@ -166,8 +166,8 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
     return true;
 }
 
-/* A third place of K and V before the second of Q, that before keys, keys before rows: each row that shares a tile saves reading it
- * once more. */
+/* A third place of K and V before the second of Q, that before keys, keys before rows: each row that shares a tile
+ * saves reading it once more. */
 static bool shrink(const struct clattn_problem *problem, struct cla_config *config)
 {
     const bool in_registers = tile_registers(problem, config) <= registers[consumers(config)].tiles;

@@ -90,11 +90,22 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
 }
 
 /* forward_hopper's ways that no plan takes by itself. */
-static int write_steady(const char *directory, size_t n, struct clattn_problem problem)
+static int write_unsteady(const char *directory, size_t n, struct clattn_problem problem)
 {
     problem.skeleton = "forward_hopper";
-    problem.knobs = "boxes=1 steady=1";
+    problem.knobs = "boxes=0 steady=0";
     return write_problem(directory, n, problem);
+}
+
+/* Where it tries the bounds of the tile before, and d = 64 plain, where it does not. */
+static int write_full_matrix(const char *directory, size_t n, int d)
+{
+    static const unsigned features[] = {0, CLATTN_SOFTCAP, CLATTN_DROPOUT};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        failed += write_problem(directory, n,
+                                (struct clattn_problem){.d = d, .features = features[i], .skeleton = "forward_matrix"});
+    return failed;
 }
 
 /* In both of its shapes, where local memory suffices for them. */
@@ -132,18 +143,17 @@ int main(int argc, char **argv)
             }
             forward.skeleton = "forward_matrix";
             failed += hopper ? write_problem(argv[1], n, forward) : 0;
+            failed += devices[n].compute_capability >= 800 ? write_full_matrix(argv[1], n, d) : 0;
             failed += hopper ? write_problem(argv[1], n, backward) : 0;
             backward.skeleton = "backward_matrix";
             failed += write_problem(argv[1], n, backward);
             failed += write_fused(argv[1], n, backward);
-            forward.skeleton = "forward_hopper";
-            forward.knobs = "boxes=1";
-            failed += hopper ? write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward) : 0;
-            forward.skeleton = forward.knobs = NULL;
+            forward.skeleton = NULL;
+            failed += hopper ? write_unsteady(argv[1], n, forward) : 0;
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_FULL;
                 forward.features = backward.features = features[i];
-                failed += write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward);
+                failed += write_problem(argv[1], n, forward) + write_unsteady(argv[1], n, forward);
                 backward.causal = CLATTN_FULL;
                 for (size_t skeleton = 0; skeleton < 2 && !(features[i] & (CLATTN_ALIBI | CLATTN_BIAS)); skeleton++) {
                     backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
@@ -153,7 +163,7 @@ int main(int argc, char **argv)
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
                 forward.features = features[i];
-                failed += write_problem(argv[1], n, forward) + write_steady(argv[1], n, forward);
+                failed += write_problem(argv[1], n, forward) + write_unsteady(argv[1], n, forward);
             }
             forward.features = CLATTN_ALIBI;
             forward.dtype = CLATTN_BF16;

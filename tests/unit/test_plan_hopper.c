@@ -44,7 +44,8 @@ static void the_fastest_are_taken(void **state)
         {64, 64, 2048, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP},
+        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_SOFTCAP},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
         {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
@@ -77,8 +78,8 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
-/* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes beside
- * each Q. */
+/* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes
+ * beside each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
 {
     (void)state;
