@@ -33,7 +33,7 @@ static struct clattn_capabilities device(enum clattn_device_type type, uint64_t 
     return capabilities;
 }
 
-/* Without what unit/test_plan_hopper.c is about. */
+/* Without what unit/test_plan_hopper.c is about. What is planned for them: unit/test_plan_matrix.c. */
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
     struct clattn_capabilities capabilities = test_nvidia(compute_capability, 132);
@@ -245,194 +245,6 @@ static void the_skeleton_follows_the_device(void **state)
     assert_non_null(strstr(error.text, "forward_simt"));
 }
 
-/* What the fastest configurations were on the devices that were timed, and what others have room for. */
-static const struct {
-    uint32_t compute_capability;
-    enum clattn_dtype dtype;
-    int d, d_v;
-    enum clattn_causal causal;
-    int64_t n_q;
-    const char *skeleton;
-    int b_r, b_c, work_group_size;
-    const char *constants;
-} expected[] = {
-    {900, CLATTN_FP16, 32, 32, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
-     "KEYS=128 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_BF16, 64, 64, CLATTN_CAUSAL_TOP_LEFT, 4096, "forward_matrix", 128, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_BF16, 128, 128, CLATTN_CAUSAL_BOTTOM_RIGHT, 0, "forward_matrix", 128, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_BF16, 128, 128, CLATTN_FULL, 64, "forward_matrix", 64, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=1"},
-    {900, CLATTN_FP16, 192, 128, CLATTN_FULL, 0, "forward_matrix", 64, 32, 128,
-     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
-    {900, CLATTN_FP16, 256, 256, CLATTN_FULL, 0, "forward_matrix", 128, 64, 256,
-     "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
-    {900, CLATTN_FP16, 257, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
-    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
-    {806, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
-    {806, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 32, 128,
-     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
-    {705, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
-     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
-    {705, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 64, 32, 128,
-     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
-    {705, CLATTN_BF16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
-    {700, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
-};
-
-static void nvidia_devices_get_their_tensor_cores(void **state)
-{
-    (void)state;
-    EACH (i, expected) {
-        const struct clattn_capabilities capabilities = nvidia(expected[i].compute_capability);
-        const struct clattn_problem problem = {.dtype = expected[i].dtype,
-                                               .d = expected[i].d,
-                                               .d_v = expected[i].d_v,
-                                               .causal = expected[i].causal,
-                                               .expected_n_q = expected[i].n_q};
-        struct cla_choice choice;
-        struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
-        assert_string_equal(info.skeleton, expected[i].skeleton);
-        if (!expected[i].b_r)
-            continue;
-        assert_int_equal(info.b_r, expected[i].b_r);
-        assert_int_equal(info.b_c, expected[i].b_c);
-        assert_int_equal(info.work_group_size, expected[i].work_group_size);
-        assert_non_null(strstr(info.constants, expected[i].constants));
-        assert_true(info.local_bytes + 128 <= info.local_bytes_limit); /* which the driver adds */
-        assert_true(info.private_bytes < 255 * 4);
-        assert_int_equal(info.m_elements, info.local_bytes_limit / 2);
-    }
-}
-
-static void the_compute_capability_is_baked_in(void **state)
-{
-    (void)state;
-    static const struct {
-        uint32_t capability;
-        const char *constant;
-    } rows[] = {{900, "CLATTN_COMPUTE_CAPABILITY=90 "},
-                {806, "CLATTN_COMPUTE_CAPABILITY=86 "},
-                {705, "CLATTN_COMPUTE_CAPABILITY=75 "},
-                {1201, "CLATTN_COMPUTE_CAPABILITY=121 "}};
-    EACH (i, rows) {
-        const struct clattn_capabilities capabilities = nvidia(rows[i].capability);
-        struct cla_choice choice;
-        struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, &choice, &info),
-                         CLATTN_SUCCESS);
-        assert_non_null(strstr(info.constants, rows[i].constant));
-    }
-}
-
-/* d = 128 on an H200: K and V twice and Q, each row 17 chunks of 16 bytes, and 16 bytes for the group's vote. */
-static void matrix_tiles_take_what_the_kernel_declares(void **state)
-{
-    (void)state;
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    const struct clattn_capabilities capabilities = nvidia(900);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 128, .dtype = CLATTN_FP16}, &choice, &info), 0);
-    assert_int_equal(info.local_bytes, (128 + 4 * 64) * 17 * 16 + 16);
-    assert_int_equal(plan(&capabilities,
-                          &(struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
-                          &choice, &info),
-                     0);
-    assert_string_equal(info.skeleton, "forward_matrix");
-    assert_int_equal(info.local_bytes, 128 * 33 * 16 + 16); /* the outputs need more than the inputs did */
-}
-
-/* What a matrix skeleton cannot serve: its message says which argument, its value, and what would be right. */
-static void refused(const struct clattn_capabilities *capabilities, struct clattn_problem problem, const char *skeleton,
-                    const char *const says[3])
-{
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    problem.skeleton = skeleton;
-    assert_int_equal(plan(capabilities, &problem, &choice, &info), CLATTN_NOTHING_FITS);
-    assert_non_null(strstr(error.text, skeleton));
-    for (int i = 0; i < 3; i++)
-        if (!strstr(error.text, says[i]))
-            fail_msg("\"%s\" does not say \"%s\"", error.text, says[i]);
-}
-
-static void matrix_units_refuse_what_they_cannot(void **state)
-{
-    (void)state;
-    static const struct {
-        struct clattn_problem problem;
-        const char *says[3];
-    } rows[] = {
-        {{.d = 64}, {"problem.dtype", "fp32", "CLATTN_BF16"}},
-        {{.d = 257, .dtype = CLATTN_FP16}, {"problem.d ", "257", "1 to 256"}},
-        {{.d = 64, .d_v = 300, .dtype = CLATTN_FP16}, {"problem.d_v", "300", "1 to 256"}},
-        {{.d = 64, .dtype = CLATTN_FP16, .scale = -1e9f}, {"problem.scale", "-1e+09", "6.9e7"}},
-        {{.d = 64, .dtype = CLATTN_FP16, .b_r = 24}, {"problem.b_r", "24", "multiples of 16"}},
-        {{.d = 64, .dtype = CLATTN_FP16, .b_c = 8}, {"b_c", "8", "multiples of 16"}},
-        {{.d = 64, .dtype = CLATTN_BF16, .b_c = 4096}, {"b_c", "4096", "bytes of local memory"}},
-        {{.d = 64, .dtype = CLATTN_BF16, .b_r = 64, .work_group_size = 96}, {"work_group_size", "96", "quarter"}},
-    };
-    const struct clattn_capabilities hopper = nvidia(900);
-    EACH (i, rows) {
-        refused(&hopper, rows[i].problem, "forward_matrix", rows[i].says);
-        refused(&hopper, rows[i].problem, "forward_matrix_emulated", rows[i].says);
-    }
-}
-
-static void matrix_units_refuse_devices_without_them(void **state)
-{
-    (void)state;
-    static const char *const turing_says[3] = {"problem.dtype", "bf16", "8.0"};
-    static const char *const volta_says[3] = {"problem.skeleton", "7.0", "7.5"};
-    static const char *const other_says[3] = {"problem.skeleton", "made up", "7.5"};
-    const struct clattn_capabilities turing = nvidia(705), volta = nvidia(700);
-    const struct clattn_capabilities other = device(CLATTN_DEVICE_GPU, 64 << 10, 1024);
-    refused(&turing, (struct clattn_problem){.d = 64, .dtype = CLATTN_BF16}, "forward_matrix", turing_says);
-    refused(&volta, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", volta_says);
-    refused(&other, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", other_says);
-}
-
-static void matrix_units_honour_forced_sizes(void **state)
-{
-    (void)state;
-    static const struct {
-        int b_r, b_c, work_group_size, row_tiles, keys;
-    } rows[] = {{16, 16, 32, 1, 16},  {64, 0, 0, 2, 64}, {48, 48, 0, 1, 48}, {128, 0, 256, 1, 64},
-                {128, 32, 64, 4, 32}, {0, 0, 64, 2, 64}, {0, 96, 0, 2, 48},  {96, 80, 64, 3, 16}};
-    const struct clattn_capabilities capabilities = nvidia(900);
-    EACH (i, rows) {
-        const struct clattn_problem problem = {.d = 128,
-                                               .dtype = CLATTN_BF16,
-                                               .b_r = rows[i].b_r,
-                                               .b_c = rows[i].b_c,
-                                               .work_group_size = rows[i].work_group_size};
-        struct cla_choice choice;
-        struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
-        assert_string_equal(info.skeleton, "forward_matrix");
-        assert_true(!rows[i].b_r || info.b_r == rows[i].b_r);
-        assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
-        assert_true(!rows[i].work_group_size || info.work_group_size == rows[i].work_group_size);
-        assert_int_equal(choice.config.matrix.row_tiles, rows[i].row_tiles);
-        assert_int_equal(choice.config.matrix.keys, rows[i].keys);
-        assert_int_equal(info.work_group_size, info.b_r / (16 * choice.config.matrix.row_tiles) * 32);
-    }
-    /* Sizes that matrix units cannot have go to a kernel that can, unless it was named. */
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_r = 8, .b_c = 8},
-                          &choice, &info),
-                     CLATTN_SUCCESS);
-    assert_string_equal(info.skeleton, "forward_simt");
-}
-
 /* Stepping down from any choice ends, and each step is smaller than the one before. */
 static void check_stepping_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *wanted)
 {
@@ -500,12 +312,6 @@ int main(void)
         cmocka_unit_test(nor_does_it_on_matrix_units),
         cmocka_unit_test(the_papers_bound_is_the_papers),
         cmocka_unit_test(the_skeleton_follows_the_device),
-        cmocka_unit_test(nvidia_devices_get_their_tensor_cores),
-        cmocka_unit_test(the_compute_capability_is_baked_in),
-        cmocka_unit_test(matrix_tiles_take_what_the_kernel_declares),
-        cmocka_unit_test(matrix_units_refuse_what_they_cannot),
-        cmocka_unit_test(matrix_units_refuse_devices_without_them),
-        cmocka_unit_test(matrix_units_honour_forced_sizes),
         cmocka_unit_test(stepping_down_ends),
         cmocka_unit_test(defines_are_integers_in_order),
     };
