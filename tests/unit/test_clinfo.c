@@ -96,10 +96,13 @@ static void the_h200_dump_plans_tensor_cores(void **state)
     assert_string_equal(info.skeleton, "forward_hopper");
     assert_true(info.b_r == 128 && info.b_c == 128 && info.work_group_size == 384);
     assert_non_null(strstr(info.constants, "CLATTN_COMPUTE_CAPABILITY=90 "));
-    problem.expected_n_q = problem.expected_n_kv = 0; /* long: measured */
+    problem.expected_n_q = problem.expected_n_kv = 0;
+    problem.pass = CLATTN_BACKWARD; /* measured */
+    problem.dtype = CLATTN_FP16;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
-    assert_string_equal(info.skeleton, "forward_hopper");
+    assert_string_equal(info.skeleton, "backward_hopper");
     assert_int_equal(info.source, CLATTN_PLAN_BUILT_IN);
+    problem.pass = CLATTN_FORWARD;
     problem.d = 64;
     problem.dtype = CLATTN_BF16;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
