@@ -118,7 +118,7 @@ CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, c
     (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY : ROW_LANE(pairs[g][c], e))
             pairs[g][c] = SIMT_ROWS(SIMT_MASKED);
         }
-        const simt_rows weight = native_exp2((pairs[g][c] - lse) * SIMT_LOG2E);
+        const simt_rows weight = native_exp2((pairs[g][c] - lse) * CLATTN_LOG2E);
         pairs[g][c] = select(weight, (simt_rows)(0.0f), lse == (simt_rows)(INFINITY));
     }
 }

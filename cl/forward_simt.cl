@@ -194,7 +194,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             SIMT_EXCHANGE(joint, top, fmax, -INFINITY);
             barrier(CLK_LOCAL_MEM_FENCE);
             UNROLL for (int g = 0; g < RG; ++g) {
-                const simt_rows shrink = native_exp2((bound[g] - SIMT_REAL(joint[g])) * SIMT_LOG2E);
+                const simt_rows shrink = native_exp2((bound[g] - SIMT_REAL(joint[g])) * CLATTN_LOG2E);
                 bound[g] = joint[g];
                 sum[g] *= shrink;
                 UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
@@ -210,7 +210,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         UNROLL for (int g = 0; g < RG; ++g) {
             const simt_rows base = SIMT_REAL(bound[g]);
             UNROLL for (int c = 0; c < CS; ++c) {
-                simt_rows weight = native_exp2((scores[g][c] - base) * SIMT_LOG2E);
+                simt_rows weight = native_exp2((scores[g][c] - base) * CLATTN_LOG2E);
                 sum[g] += weight;
 #if CLATTN_DROPOUT
                 weight = simt_kept(weight, g, c, dropped);
