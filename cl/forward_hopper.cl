@@ -8,9 +8,10 @@
  * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
  * consumers. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax state in
  * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
- * P V; the product Q K^T of the next tile and P V of this one are under way together, and while P V still runs, the
- * largest scores of the next are looked for. With CLATTN_TURNS consumers take turns: one issues its products while the
- * others work on their scores.
+ * P V; the product Q K^T of the next tile and P V of this one are under way together. With CLATTN_STEADY weights are
+ * formed by the bounds of the tile before, and only where these do not hold the largest scores are looked for
+ * (common/matrix_tile_weights.clh); without, that begins while P V still runs. With CLATTN_TURNS consumers take turns:
+ * one issues its products while the others work on their scores.
  *
  * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
  * its Q (hopper_note); the last values of one block are formed together with the first scores of the next, whose Q has a

@@ -36,10 +36,10 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
 /* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, or where it
  * splits keys (splits of struct clattn_problem) d_v + 2 floats for each row and split, and where its kernel is
  * "forward_hopper" with the knob boxes=1, as planned, 384 bytes for each compute unit, from a multiple of 128 on, in
- * which its work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums dQ up
- * there ("backward_hopper", "backward_fused") a float for each element of Q, rows and columns rounded up to tiles; a
- * block mask given as CSR one byte more for each block of each head (of what is counted in the problem's block_q and
- * block_kv; clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors:
+ * which its work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums
+ * dQ up there ("backward_hopper", "backward_fused") a float for each element of Q, rows and columns rounded up to
+ * tiles; a block mask given as CSR one byte more for each block of each head (of what is counted in the problem's
+ * block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors:
  * CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
                                                      size_t *bytes);

@@ -28,3 +28,10 @@ struct clattn_capabilities test_nvidia(uint32_t compute_capability, uint32_t com
     clattn_capabilities_apply_known(&capabilities);
     return capabilities;
 }
+
+struct clattn_capabilities test_nvidia_without_warp_groups(uint32_t compute_capability, uint32_t compute_units)
+{
+    struct clattn_capabilities capabilities = test_nvidia(compute_capability, compute_units);
+    capabilities.nv_wgmma = false;
+    return capabilities;
+}

@@ -8,4 +8,7 @@
  * that. */
 struct clattn_capabilities test_nvidia(uint32_t compute_capability, uint32_t compute_units);
 
+/* The same without products by warp groups. */
+struct clattn_capabilities test_nvidia_without_warp_groups(uint32_t compute_capability, uint32_t compute_units);
+
 #endif

@@ -2,9 +2,9 @@
  *
  * Planning of backward_fused: what it takes and leaves to others, its two shapes, and where it stands among the
  * backward skeletons. */
-#include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/nvidia.h"
+#include "support/planned.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -16,17 +16,13 @@ static struct cla_error error;
 /* An NVIDIA device of this compute capability, without products by warp groups. */
 static struct clattn_capabilities device(uint32_t compute_capability)
 {
-    struct clattn_capabilities capabilities = test_nvidia(compute_capability, 108);
-    capabilities.nv_wgmma = false;
-    return capabilities;
+    return test_nvidia_without_warp_groups(compute_capability, 108);
 }
 
 static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
                           struct cla_choice *choice, struct clattn_plan_info *info)
 {
-    struct clattn_problem resolved;
-    const clattn_status status = cla_problem_resolve(&problem, &resolved, &error);
-    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+    return test_plan(capabilities, &problem, choice, info, &error);
 }
 
 static struct clattn_problem unordered(int d, int d_v)

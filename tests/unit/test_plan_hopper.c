@@ -3,9 +3,8 @@
  * Planning of forward_hopper and backward_hopper: limits, the configurations that were timed, forced sizes, and what it
  * refuses. */
 #include "attention/forward.h"
-#include "plan/planner.h"
-#include "plan/problem.h"
 #include "support/nvidia.h"
+#include "support/planned.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +22,7 @@ static struct clattn_capabilities hopper(void)
 static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
                           struct cla_choice *choice, struct clattn_plan_info *info)
 {
-    struct clattn_problem resolved;
-    const clattn_status status = cla_problem_resolve(&problem, &resolved, &error);
-    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+    return test_plan(capabilities, &problem, choice, info, &error);
 }
 
 static void the_fastest_are_taken(void **state)

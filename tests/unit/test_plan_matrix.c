@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What is planned for forward_matrix: the fastest of what was timed where there is room for it, and what it refuses. */
-#include "plan/planner.h"
-#include "plan/problem.h"
 #include "support/nvidia.h"
+#include "support/planned.h"
 #include "support/unit.h"
 #include <string.h>
 
@@ -12,35 +11,24 @@ static struct cla_error error;
 /* Without what unit/test_plan_hopper.c is about. */
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
-    struct clattn_capabilities capabilities = test_nvidia(compute_capability, 132);
-    capabilities.nv_wgmma = false;
-    return capabilities;
+    return test_nvidia_without_warp_groups(compute_capability, 132);
 }
 
+/* A GPU of another vendor's. */
 static struct clattn_capabilities without_vendor(void)
 {
-    return (struct clattn_capabilities){.device_name = "made up",
-                                        .type = CLATTN_DEVICE_GPU,
-                                        .available = true,
-                                        .compiler_available = true,
-                                        .compute_units = 40,
-                                        .max_work_group_size = 1024,
-                                        .max_work_item_size = 1024,
-                                        .preferred_work_group_multiple = 32,
-                                        .native_vector_width_float = 1,
-                                        .global_memory_bytes = UINT64_C(8) << 30,
-                                        .max_allocation_bytes = UINT64_C(2) << 30,
-                                        .local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL,
-                                        .local_memory_bytes = 64 << 10,
-                                        .half_loads = true};
+    struct clattn_capabilities capabilities = nvidia(0);
+    capabilities.vendor_id = 0;
+    capabilities.nv_registers_per_group = 0;
+    strcpy(capabilities.device_name, "made up");
+    capabilities.extensions[0] = 0;
+    return capabilities;
 }
 
 static clattn_status plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_choice *choice, struct clattn_plan_info *info)
 {
-    struct clattn_problem resolved;
-    const clattn_status status = cla_problem_resolve(problem, &resolved, &error);
-    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+    return test_plan(capabilities, problem, choice, info, &error);
 }
 
 #define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)

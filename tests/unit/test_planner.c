@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner over thousands of made-up devices: what it promises must hold on every one. */
-#include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/nvidia.h"
+#include "support/planned.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -36,17 +36,13 @@ static struct clattn_capabilities device(enum clattn_device_type type, uint64_t 
 /* Without what unit/test_plan_hopper.c is about. What is planned for them: unit/test_plan_matrix.c. */
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
-    struct clattn_capabilities capabilities = test_nvidia(compute_capability, 132);
-    capabilities.nv_wgmma = false;
-    return capabilities;
+    return test_nvidia_without_warp_groups(compute_capability, 132);
 }
 
 static clattn_status plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_choice *choice, struct clattn_plan_info *info)
 {
-    struct clattn_problem resolved;
-    const clattn_status status = cla_problem_resolve(problem, &resolved, &error);
-    return status ? status : cla_plan(capabilities, &resolved, choice, info, &error);
+    return test_plan(capabilities, problem, choice, info, &error);
 }
 
 static const uint64_t local_sizes[] = {1 << 10,  2 << 10,  4 << 10,   8 << 10,   16 << 10,  32 << 10, 48 << 10,

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TEST_PLANNED_H
+#define TEST_PLANNED_H
+
+#include "plan/planner.h"
+
+/* What is planned for a problem as a caller would state it; *error says why nothing is. */
+clattn_status test_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
+
+#endif
