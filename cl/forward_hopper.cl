@@ -39,6 +39,10 @@
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
+ *   CLATTN_KEPT_GROUPS       of so many groups of keys the producer computes, for each tile, what dropout draws by: 4 for each 32 keys
+ *                            that the tile has a part of; without dropout 0
+ *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each work-group, causal blocks
+ *                            of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  *
@@ -238,7 +242,8 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
     }
 }
 
-CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
+/* ordinary, a constant at each call: dropout's threshold is. */
+CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid, const bool ordinary,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
@@ -248,9 +253,11 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
     hopper_work work;
     matrix_accumulator s[1][KT], out[1][VT];
     matrix_operand weights[1][KT];
+    matrix_drawing drawing = MATRIX_DRAWING(0, 0, lane);
     matrix_softmax rows;
     float shrink[1][MATRIX_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
+    drawing.ordinary = ordinary;
 
     if (CLATTN_TURNS && consumer == CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
@@ -274,7 +281,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
-        matrix_weigh_bounded(weights, s, &form, work.place.row + row_in_block, work.tile, lane, false, p, &work.view, &rows, shrink);
+        hopper_draw_rows(&drawing, work.place.row + row_in_block, &work.view);
+        hopper_draw_tile(&drawing, memory, turn, work.tile);
+        matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
         bool steady = matrix_is_steady(&rows, p, &work.view);
 #endif
@@ -315,35 +324,41 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             const int row = next.place.row + row_in_block;
             bool weighed = false;
+            hopper_draw_tile(&drawing, memory, next_turn, next.tile);
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
             if (steady && !last) {
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, true, &next.view);
-                weighed = matrix_weigh_steady(weights, s, &form, row, next.tile, lane, p, &next.view, &rows);
+                weighed = matrix_weigh_steady(weights, s, &form, &drawing, p, &next.view, &rows);
             }
             if (!weighed) {
                 MATRIX_SELDOM;
                 matrix_softmax done = rows;
-                if (last)
+                if (last) {
                     matrix_begin_rows(&rows);
+                    hopper_draw_rows(&drawing, row, &next.view);
+                }
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
-                const bool moved = matrix_weigh_bounded(weights, s, &form, row, next.tile, lane, false, p, &next.view, &rows, shrink);
+                const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &next.view, &rows, shrink);
                 steady = matrix_is_steady(&rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
 #else
             matrix_softmax done = rows;
             matrix_bounds bounds;
-            if (last)
+            hopper_draw_tile(&drawing, memory, next_turn, next.tile);
+            if (last) {
                 matrix_begin_rows(&rows);
+                hopper_draw_rows(&drawing, next.place.row + row_in_block, &next.view);
+            }
             bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
             const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, p, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            matrix_weigh_found(weights, s, &bounds, next.place.row + row_in_block, next.tile, lane, p, &next.view, &rows);
+            matrix_weigh_found(weights, s, &bounds, &drawing, p, &next.view, &rows);
             hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
 #endif
             work = next;
@@ -398,7 +413,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
-            hopper_barrier_create(memory + K_FULL(stage), arrivals);
+            hopper_barrier_create(memory + K_FULL(stage), arrivals + MATRIX_KEEPS_GROUPS);
             hopper_barrier_create(memory + K_EMPTY(stage), 4 * CONSUMERS);
             hopper_barrier_create(memory + V_FULL(stage), arrivals);
             hopper_barrier_create(memory + V_EMPTY(stage), 4 * CONSUMERS);
@@ -419,6 +434,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
 #endif
-        hopper_consume(in, all, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+#if CLATTN_DROPOUT
+        if (!matrix_is_ordinary(score_params.dropout_threshold))
+            hopper_consume(in, all, memory, lid, false, p CLATTN_SCORE_ARGUMENTS);
+        else
+#endif
+            hopper_consume(in, all, memory, lid, true, p CLATTN_SCORE_ARGUMENTS);
     }
 }

@@ -175,7 +175,7 @@ CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matri
 /* P, rounded, times V is added to O, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const bool raw,
                                  const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
-                                 matrix_accumulator out[RT][VT], int row, int key, int lane, clattn_forward_params p,
+                                 matrix_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
                                  const clattn_view *view)
 {
 #if CLATTN_DROPOUT
@@ -188,8 +188,8 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
         matrix_weigh(weights, s, c, form, raw, offset, rows->sum, p, view);
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
 #if CLATTN_DROPOUT
-        matrix_draw_piece(random, c, row, key, lane, view);
-        matrix_drop_piece(a, random, c, key, lane, view);
+        matrix_draw_piece(random, c, drawing, view);
+        matrix_drop_piece(a, random, c, drawing, view);
 #endif
         UNROLL for (int x = 0; x < VT; ++x)
         {
@@ -265,6 +265,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             const int kind = clattn_tile(row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
             if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
+            const matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);
             matrix_accumulator s[RT][KT];
             float shrink[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
@@ -277,13 +278,13 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             if (steady) {
                 if (MATRIX_CAPS_LATE)
                     form = matrix_modify(s, row, tile + key, lane, p, kind, true, view);
-                weighed = matrix_weigh_steady(weights, s, &form, row, tile + key, lane, p, view, rows);
+                weighed = matrix_weigh_steady(weights, s, &form, &drawing, p, view, rows);
             }
             if (!weighed) {
                 MATRIX_SELDOM;
                 if (MATRIX_CAPS_LATE)
                     form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
-                if (matrix_weigh_bounded(weights, s, &form, row, tile + key, lane, careful, p, view, rows, shrink))
+                if (matrix_weigh_bounded(weights, s, &form, &drawing, careful, p, view, rows, shrink))
                     FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
                 steady = matrix_is_steady(rows, p, view);
             }
@@ -294,9 +295,9 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             if (matrix_bound(s, &form, offset, rows, shrink, careful, p, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
             if (form.raw)
-                matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
+                matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
             else
-                matrix_values(s, &form, false, offset, rows, my_v + key * V_PITCH, out, row, tile + key, lane, p, view);
+                matrix_values(s, &form, false, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
 #endif
         }
         tile = next;

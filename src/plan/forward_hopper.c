@@ -26,6 +26,14 @@ static int consumers(const struct cla_config *config)
     return config->b_r / WARP_GROUP_ROWS;
 }
 
+/* Groups of keys that dropout draws for (cl/common/philox.clh), of which the producer computes a part: 4 for each 32
+ * keys that a tile has a part of. */
+static int kept_groups(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t most = config->b_c + (config->b_c % 32 ? CLA_PIECE : 0);
+    return problem->features & CLATTN_DROPOUT ? 4 * (int)cla_ceil_div(most, 32) : 0;
+}
+
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. */
 static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
 {
@@ -33,8 +41,9 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
     const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
-    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32) +
-                      ramp_bytes);
+    const int64_t group_bytes = (int64_t)2 * 16 * kept_groups(problem, config); /* in two rounds of stages */
+    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) +
+                      config->hopper.stages * (stage_bytes + 32 + group_bytes) + ramp_bytes);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -335,6 +344,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
         {"FILLERS", WARP_GROUP},
+        {"KEPT_GROUPS", kept_groups(problem, config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
         {"PRODUCER_REGISTERS", config->hopper.producer_registers},
@@ -343,6 +353,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"ROW_TILES", 1},
         {"STAGES", config->hopper.stages},
         {"STEADY", config->hopper.steady},
+        {"TOGETHER_BYTES", CLA_TOGETHER_BYTES},
+        {"TOGETHER_ROUNDS", CLA_TOGETHER_ROUNDS},
         {"TURNS", config->hopper.turns},
         {"VALUE_PIECES", cla_pieces(problem->d_v)},
     };

@@ -34,6 +34,7 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .b_c = config->b_c,
                                   .causal = problem->causal,
                                   .stays = skeleton->stays,
+                                  .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
                                   .windowed = problem->features & CLATTN_WINDOW,
                                   .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
     if (rule.splits)
@@ -71,6 +72,44 @@ static double share(const struct cla_split_rule *rule, double keys, int splits)
     return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c + start;
 }
 
+static bool go_together(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)
+{
+    const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
+    const double bytes = (double)heads * (double)n_kv * (double)rule->key_bytes;
+    return rule->stays && groups <= CLA_TOGETHER_ROUNDS * (double)rule->slots && bytes <= CLA_TOGETHER_BYTES;
+}
+
+/* Blocks of rows in the order of their lengths, in keys, which fall evenly. */
+struct lengths {
+    int64_t count;
+    double longest, average;
+};
+
+/* What work-group `slot` has of them, taken in turn, forth and back. */
+static double load_of(const struct cla_split_rule *rule, const struct lengths *blocks, int64_t slot)
+{
+    const double fall = 2 * (blocks->longest - blocks->average) / (double)blocks->count;
+    double load = 0;
+    for (int64_t first = 0; first < blocks->count; first += rule->slots) {
+        const int64_t at = first + (first / rule->slots % 2 ? rule->slots - 1 - slot : slot);
+        if (at < blocks->count)
+            load += share(rule, fmax(blocks->longest - fall * ((double)at + 0.5), 0), 1);
+    }
+    return load;
+}
+
+/* The largest load: they change evenly from work-group to work-group, but where the last round begins or ends. */
+static double together_cost(const struct cla_split_rule *rule, const struct lengths *blocks)
+{
+    const int64_t last = rule->slots - 1, rest = blocks->count % rule->slots;
+    const int64_t slots[] = {0, last, rest, rest - 1, last - rest, last - rest + 1};
+    double most = 0;
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (slots[i] >= 0 && slots[i] <= last)
+            most = fmax(most, load_of(rule, blocks, slots[i]));
+    return most;
+}
+
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits)
 {
     const int64_t blocks = cla_ceil_div(n_q, rule->b_r);
@@ -79,6 +118,9 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
     double cost;
     if (rule->causal == CLATTN_FULL || blocks == 1) {
         cost = ceil(groups / slots) * average;
+    } else if (splits == 1 && go_together(rule, heads, n_q, n_kv)) {
+        const struct lengths lengths = {blocks * heads, longest_row(rule, n_q, n_kv), average_row(rule, n_q, n_kv)};
+        cost = together_cost(rule, &lengths);
     } else if (rule->stays) {
         cost = ceil((double)cla_ceil_div(blocks, 2) * (double)heads * splits / slots) * 2 * average;
     } else {

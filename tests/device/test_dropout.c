@@ -136,6 +136,26 @@ static void the_forward_pass_drops_what_the_host_says(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* Where kernels change their way of telling numbers apart (cl/matrix/nvidia_mma.clh), on both sides. */
+static void thresholds_at_their_borders(void **state)
+{
+    (void)state;
+    static const int thresholds[] = {1, 1023, 1024, 21504, 21505, 31744, 31745, 32767};
+    static const int planned[] = {0, 0};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
+            struct forward_case forward = case_of((*skeleton)->name, i % 2 ? CLATTN_BF16 : CLATTN_FP16, 32, N_KV);
+            forward.score.dropout_p = (float)thresholds[i] / 32768;
+            if (!takes_tile(&forward, planned) || !test_takes(&device, *skeleton, (int)i, 4) ||
+                forward_agrees(&forward))
+                continue;
+            print_error("%s, threshold %d\n", (*skeleton)->name, thresholds[i]);
+            failures++;
+        }
+    assert_int_equal(failures, 0);
+}
+
 static bool chunks_agree(const struct forward_case *forward)
 {
     static const int64_t ends[] = {7, 40, 41, 96, N_KV};
@@ -226,6 +246,7 @@ int main(void)
         cmocka_unit_test(any_part_of_the_mask),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(the_forward_pass_drops_what_the_host_says),
+        cmocka_unit_test(thresholds_at_their_borders),
         cmocka_unit_test(chunks_drop_what_the_whole_drops),
         cmocka_unit_test(the_backward_pass_drops_the_same),
     };

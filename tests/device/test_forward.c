@@ -6,6 +6,7 @@
  * of them.
  */
 #include "plan/skeleton.h"
+#include "plan/splits.h"
 #include "support/forward.h"
 #include "support/unit.h"
 #include <stdio.h>
@@ -105,11 +106,31 @@ static void bf16_is_right(void **state)
     assert_int_equal(failures_of(CLATTN_BF16), 0);
 }
 
+/* So many causal blocks of rows for each work-group that stays that it no longer takes those of all heads together. */
+static void blocks_are_many(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3, BATCH = 2 };
+    const int64_t units = clattn_context_capabilities(device.clattn)->compute_units;
+    struct forward_case forward = {.problem = {.dtype = CLATTN_FP16,
+                                               .d = 16,
+                                               .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                               .b_r = strcmp(skeleton->name, "forward_hopper") == 0 ? 64 : 0,
+                                               .skeleton = skeleton->name},
+                                   .shape = {.batch = BATCH, .n_q = BLOCKS * 64 - 50, .n_kv = BLOCKS * 64 - 30},
+                                   .seed = 8};
+    if (quick || !test_serves(&device, &forward.problem))
+        return;
+    forward.shape.kv_heads = CLA_TOGETHER_ROUNDS * units / (BLOCKS * BATCH * 2) + 1;
+    forward.shape.heads = 2 * forward.shape.kv_heads;
+    assert_true(forward_check(&device, &forward));
+}
+
 int main(int argc, char **argv)
 {
     quick = argc > 2 && strcmp(argv[2], "quick") == 0;
     const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right), cmocka_unit_test(fp16_is_right),
-                                       cmocka_unit_test(bf16_is_right)};
+                                       cmocka_unit_test(bf16_is_right), cmocka_unit_test(blocks_are_many)};
     skeleton = test_device_open_for(&device, argc, argv);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

@@ -30,6 +30,7 @@ DEFAULT_BACKENDS = {"cpu": ["flash"], "cuda": ["flash", "cudnn", "efficient"]}  
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 MASKS = {"full": [False], "causal": [True], "both": [False, True]}
 PASSES = {"forward": ["forward"], "backward": ["backward"], "both": ["forward", "backward"]}
+BENCH_DROPOUT_P = 0.1  # what `clattn bench --feature dropout` drops
 DEVICE_TYPES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -79,6 +80,7 @@ def parse_arguments():
     parser.add_argument("--pass", dest="passes", choices=list(PASSES), default="forward")
     parser.add_argument("--backends", metavar="NAME,...", type=words(BACKENDS), help="of %s" % ", ".join(BACKENDS))
     parser.add_argument("--skeleton", metavar="NAME", help="clattn's kernel (of one pass)")
+    parser.add_argument("--dropout", action="store_true", help="a tenth of the weights is dropped, by both")
     parser.add_argument("--rounds", metavar="N", type=int, default=3)
     parser.add_argument("--repetitions", metavar="N", type=int, help="of each cell in each round, for both (default: as many "
                         "as take about a second, 3 to 15)")
@@ -153,6 +155,7 @@ def clattn_round(arguments, device, shape, cells):
               "--pass", arguments.passes, "--no-standard", "--quiet", "--json"]
     words_ += ["--unordered"] if arguments.unordered else []
     words_ += ["--skeleton", arguments.skeleton] if arguments.skeleton else []
+    words_ += ["--feature", "dropout"] if arguments.dropout else []
     words_ += ["--repetitions", arguments.repetitions] if arguments.repetitions else []
     result = command(arguments, *map(str, words_))
     try:
@@ -177,6 +180,7 @@ class Peer:
 
     def __init__(self, torch, arguments, device):
         self.torch, self.cuda, self.repetitions = torch, arguments.torch == "cuda", arguments.repetitions
+        self.dropout_p = BENCH_DROPOUT_P if arguments.dropout else 0.0
         torch.manual_seed(0)
         if not self.cuda:
             torch.set_num_threads(device["compute_units"])
@@ -211,10 +215,10 @@ class Peer:
         with torch.nn.attention.sdpa_kernel(getattr(torch.nn.attention.SDPBackend, BACKENDS[backend])):
             if not backward:
                 with torch.no_grad():
-                    return self.median_ms(lambda: attention(q, k, v, is_causal=cell["causal"]))
+                    return self.median_ms(lambda: attention(q, k, v, is_causal=cell["causal"], dropout_p=self.dropout_p))
             for tensor in (q, k, v):
                 tensor.requires_grad_(True)
-            out = attention(q, k, v, is_causal=cell["causal"])
+            out = attention(q, k, v, is_causal=cell["causal"], dropout_p=self.dropout_p)
             return self.median_ms(lambda: torch.autograd.grad(out, (q, k, v), grad, retain_graph=True))
 
     def round(self, cells, backends):

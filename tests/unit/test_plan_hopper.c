@@ -110,7 +110,7 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         int rows;
     } rows[] = {
         {64, 64, 0, 0, NULL, CLATTN_ALIBI, 128},
-        {128, 128, 0, 0, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_DROPOUT, 128},
+        {128, 128, 0, 0, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_SINKS, 128},
         {128, 128, 192, 80, "stages=3 q_stages=1", CLATTN_ALIBI, 80},
         {64, 64, 64, 16, NULL, CLATTN_ALIBI, 128},
         {128, 128, 128, 176, "stages=2 q_stages=1", CLATTN_ALIBI, 0}, /* no room */
@@ -134,6 +134,32 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         problem.features = rows[i].features;
         assert_int_equal(bytes_of(problem, &ramp), without + 128 * (uint64_t)rows[i].rows);
         assert_int_equal(ramp, rows[i].rows != 0);
+    }
+}
+
+/* For dropout 16 bytes for each group of keys, in two rounds of stages: 4 groups for each 32 keys that a tile has a
+ * part of. */
+static void dropout_has_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, b_r, b_c;
+        const char *knobs;
+        uint64_t groups;
+    } rows[] = {{64, 192, 128, "stages=3 q_stages=2", 6 * 16},
+                {128, 128, 80, "stages=2 q_stages=1", 4 * 12},
+                {64, 64, 16, "stages=2", 4 * 4}};
+    EACH (i, rows) {
+        int ramp;
+        struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                         .d = rows[i].d,
+                                         .b_r = rows[i].b_r,
+                                         .b_c = rows[i].b_c,
+                                         .knobs = rows[i].knobs,
+                                         .skeleton = "forward_hopper"};
+        const uint64_t without = bytes_of(problem, &ramp);
+        problem.features = CLATTN_DROPOUT;
+        assert_int_equal(bytes_of(problem, &ramp), without + 16 * rows[i].groups);
     }
 }
 
@@ -410,6 +436,7 @@ int main(void)
         cmocka_unit_test(boxes_are_a_knob),
         cmocka_unit_test(maps_lie_behind_states),
         cmocka_unit_test(alibi_has_a_panel_where_there_is_room),
+        cmocka_unit_test(dropout_has_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
