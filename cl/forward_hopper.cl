@@ -242,8 +242,7 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
     }
 }
 
-/* ordinary, a constant at each call: dropout's threshold is. */
-CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid, const bool ordinary,
+CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
@@ -257,7 +256,6 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
     matrix_softmax rows;
     float shrink[1][MATRIX_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
-    drawing.ordinary = ordinary;
 
     if (CLATTN_TURNS && consumer == CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
@@ -434,11 +432,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
 #endif
-#if CLATTN_DROPOUT
-        if (!matrix_is_ordinary(score_params.dropout_threshold))
-            hopper_consume(in, all, memory, lid, false, p CLATTN_SCORE_ARGUMENTS);
-        else
-#endif
-            hopper_consume(in, all, memory, lid, true, p CLATTN_SCORE_ARGUMENTS);
+        hopper_consume(in, all, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     }
 }
