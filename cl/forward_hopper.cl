@@ -46,7 +46,7 @@
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
  *
- * The producer's side is in common/hopper_forward_work.clh.
+ * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in hopper_forward_work.clh.
  */
 
 /* S = Q K^T begins; with ALiBi's ramp, S = Q K^T + ramp. */

@@ -72,6 +72,7 @@ static double share(const struct cla_split_rule *rule, double keys, int splits)
     return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c + start;
 }
 
+/* (The kernel counts the heads of K and V, which no one has told the planner.) */
 static bool go_together(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)
 {
     const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
