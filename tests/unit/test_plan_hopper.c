@@ -99,6 +99,17 @@ static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
     return info.local_bytes;
 }
 
+/* Local memory that features add to a configuration of forward_hopper; ramp: whether it has ALiBi's panel. */
+static uint64_t added_bytes(int d, int d_v, int b_r, int b_c, const char *knobs, unsigned features, int *ramp)
+{
+    struct clattn_problem problem = {
+        .dtype = CLATTN_BF16, .d = d, .d_v = d_v, .b_r = b_r, .b_c = b_c, .knobs = knobs, .skeleton = "forward_hopper"};
+    const uint64_t without = bytes_of(problem, ramp);
+    assert_int_equal(*ramp, 0);
+    problem.features = features;
+    return bytes_of(problem, ramp) - without;
+}
+
 /* Beside ALiBi alone, a panel of as many rows as a tile or the places of Q have; block sizes stay what they are. */
 static void alibi_has_a_panel_where_there_is_room(void **state)
 {
@@ -122,17 +133,9 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
     };
     EACH (i, rows) {
         int ramp;
-        struct clattn_problem problem = {.dtype = CLATTN_BF16,
-                                         .d = rows[i].d,
-                                         .d_v = rows[i].d_v,
-                                         .b_r = rows[i].b_r,
-                                         .b_c = rows[i].b_c,
-                                         .knobs = rows[i].knobs,
-                                         .skeleton = "forward_hopper"};
-        const uint64_t without = bytes_of(problem, &ramp);
-        assert_int_equal(ramp, 0);
-        problem.features = rows[i].features;
-        assert_int_equal(bytes_of(problem, &ramp), without + 128 * (uint64_t)rows[i].rows);
+        assert_int_equal(
+            added_bytes(rows[i].d, rows[i].d_v, rows[i].b_r, rows[i].b_c, rows[i].knobs, rows[i].features, &ramp),
+            128 * (uint64_t)rows[i].rows);
         assert_int_equal(ramp, rows[i].rows != 0);
     }
 }
@@ -151,15 +154,8 @@ static void dropout_has_groups(void **state)
                 {64, 64, 16, "stages=2", 4 * 4}};
     EACH (i, rows) {
         int ramp;
-        struct clattn_problem problem = {.dtype = CLATTN_FP16,
-                                         .d = rows[i].d,
-                                         .b_r = rows[i].b_r,
-                                         .b_c = rows[i].b_c,
-                                         .knobs = rows[i].knobs,
-                                         .skeleton = "forward_hopper"};
-        const uint64_t without = bytes_of(problem, &ramp);
-        problem.features = CLATTN_DROPOUT;
-        assert_int_equal(bytes_of(problem, &ramp), without + 16 * rows[i].groups);
+        assert_int_equal(added_bytes(rows[i].d, 0, rows[i].b_r, rows[i].b_c, rows[i].knobs, CLATTN_DROPOUT, &ramp),
+                         16 * rows[i].groups);
     }
 }
 
