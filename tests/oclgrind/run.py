@@ -30,7 +30,7 @@ def find_runtime():
 
 # Oclgrind has neither LLVM's freeze instructions, which optimising makes of the matrix skeletons' text, nor its marks of
 # what does not alias, which inlining leaves.
-UNOPTIMISED = '-cl-opt-disable -Drestrict= -Dalways_inline=noinline -Dinline=static'
+UNOPTIMISED = '-cl-opt-disable -Drestrict= -DCLATTN_INLINE=static'
 
 
 def run(program, runtime, directory, local_kb, group, *options):
