@@ -16,7 +16,8 @@ enum {
     MOST_KEYS = 256,       /* columns of one product */
     FEWEST_ROWS = 65,      /* below, forward_matrix shares them out better */
     SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
-    SHORT_CAUSAL = 3071    /* and where half of the pairs are hidden */
+    SHORT_CAUSAL = 3071,   /* and where half of the pairs are hidden */
+    LONG_CAUSAL = 8192     /* from here on wide tiles gain more than they lose at the diagonal */
 };
 
 static const char name[] = "forward_hopper";
@@ -85,28 +86,49 @@ static int maps(const struct cla_config *config)
     return config->hopper.boxes ? 3 : 0;
 }
 
-/* The fastest of those timed on an H200, with tiles in whole boxes, by d_v and by whether blocks of rows have few tiles
- * (or three consumers lack registers): the first row that applies. */
-static const struct {
-    int most_d_v;
-    bool for_few;
-    int b_r, b_c, stages, q_stages;
-} timed[] = {
-    {64, true, 128, 128, 3, 2},   {64, false, 192, 128, 3, 2}, {128, true, 128, 128, 2, 2},
-    {128, false, 128, 128, 3, 1}, {192, false, 128, 96, 2, 1}, {256, false, 128, 80, 2, 1},
+/* What decides, beside d_v, which configuration is fastest. */
+enum situation {
+    ANY,
+    FEW,        /* blocks of rows have few tiles, or consumers lack registers */
+    PLAIN_FULL, /* all pairs are seen, and their scores stay as they are */
+    PLAIN_LONG  /* the same of a long causal sequence */
 };
 
-static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
+/* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
+static const struct {
+    int most_d_v;
+    enum situation only;
+    int b_r, b_c, stages, q_stages;
+} timed[] = {
+    {64, FEW, 128, 128, 3, 2},        {64, ANY, 192, 128, 3, 2},         {128, FEW, 128, 128, 2, 2},
+    {128, PLAIN_FULL, 192, 80, 3, 1}, {128, PLAIN_LONG, 128, 176, 2, 1}, {128, ANY, 128, 128, 3, 1},
+    {192, ANY, 128, 96, 2, 1},        {256, ANY, 128, 80, 2, 1},
+};
+
+/* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
+ * places, and a third one of K and V leaves ALiBi's ramp none. */
+static bool is_crowded(const struct clattn_problem *problem)
+{
+    if (problem->d_v > 64)
+        return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
+    return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT);
+}
+
+static enum situation situation_of(const struct clattn_problem *problem, bool few)
 {
     const bool is_causal = problem->causal != CLATTN_FULL;
-    const bool is_short = problem->expected_n_q && problem->expected_n_q <= (is_causal ? SHORT_CAUSAL : SHORT_SEQUENCE);
-    /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
-     * places, and a third one of K and V leaves ALiBi's ramp none. */
-    const bool is_crowded = problem->d_v <= 64
-                                ? is_causal && (problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT))
-                                : (problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT)) != 0;
+    if (few || is_crowded(problem))
+        return FEW;
+    if (problem->features & ~(unsigned)CLATTN_SINKS || problem->score_mod || problem->mask_mod || problem->d > 128)
+        return ANY;
+    return !is_causal ? PLAIN_FULL : problem->expected_n_q >= LONG_CAUSAL ? PLAIN_LONG : ANY;
+}
+
+static void take_timed(const struct clattn_problem *problem, bool few, struct cla_config *config)
+{
+    const enum situation situation = situation_of(problem, few);
     size_t i = 0;
-    while (timed[i].most_d_v < problem->d_v || (timed[i].for_few && !is_short && !is_crowded))
+    while (timed[i].most_d_v < problem->d_v || (timed[i].only != ANY && timed[i].only != situation))
         i++;
     config->b_r = timed[i].b_r;
     config->b_c = timed[i].b_c;
@@ -214,37 +236,43 @@ static double expected_time(const struct clattn_capabilities *capabilities, cons
     return cla_split_cost(&rule, heads, n_q, n_kv, splits) * config->b_r * estimate(problem, config);
 }
 
-/* Where blocks of rows are few, smaller ones may share out better what they do more slowly. */
-static void suit_grid(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                      struct cla_config *config)
+/* few: see situation_of. */
+static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, bool few,
+                struct cla_config *config)
 {
-    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
-        return;
-    struct cla_config smaller = *config;
-    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    if (!drop_consumer(problem, &smaller))
-        return;
-    complete(&limits, problem, &smaller);
-    if (expected_time(capabilities, problem, &smaller) < 0.95 * expected_time(capabilities, problem, config))
-        *config = smaller;
+    take_timed(problem, few, config);
+    suit_block_mask(problem, config);
+    if (!take_forced(problem, config) || !is_possible(config))
+        return false;
+    while (!has_items(limits, config))
+        if (!drop_consumer(problem, config))
+            return false;
+    while (!has_room(limits, problem, config))
+        if (!shrink(problem, config))
+            return false;
+    complete(limits, problem, config);
+    return true;
+}
+
+static bool is_short(const struct clattn_problem *problem)
+{
+    const int64_t most = problem->causal != CLATTN_FULL ? SHORT_CAUSAL : SHORT_SEQUENCE;
+    return problem->expected_n_q && problem->expected_n_q <= most;
 }
 
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    take_timed(problem, config);
-    suit_block_mask(problem, config);
-    if (!take_forced(problem, config) || !is_possible(config))
+    if (!fit(&limits, problem, is_short(problem), config))
         return false;
-    while (!has_items(&limits, config))
-        if (!drop_consumer(problem, config))
-            return false;
-    while (!has_room(&limits, problem, config))
-        if (!shrink(problem, config))
-            return false;
-    complete(&limits, problem, config);
-    suit_grid(capabilities, problem, config);
+    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
+        return true;
+    /* Where blocks of rows are few, smaller ones may share out better what they do more slowly. */
+    struct cla_config smaller = *config;
+    if (fit(&limits, problem, true, &smaller) && smaller.b_r < config->b_r &&
+        expected_time(capabilities, problem, &smaller) < 0.97 * expected_time(capabilities, problem, config))
+        *config = smaller;
     return true;
 }
 

@@ -93,7 +93,7 @@ class Plan(CommandTest):
         self.assertEqual(plan("--d", "64", "--causal", *many), ("forward_hopper", 192, 1, "the model"))
         self.assertEqual(plan("--d", "64", "--causal", *few), ("forward_hopper", 192, 1, "the model"))
         self.assertEqual(plan("--d", "64", *few), ("forward_hopper", 192, 1, "the model"))
-        self.assertEqual(plan("--d", "128", *many), ("forward_hopper", 128, 1, "the model"))
+        self.assertEqual(plan("--d", "128", *many), ("forward_hopper", 192, 1, "the model"))
         self.assertEqual(plan("--d", "128", *few), ("forward_hopper", 128, 1, "the model"))
 
     def test_sums(self):

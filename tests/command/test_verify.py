@@ -14,6 +14,7 @@ class Verify(CommandTest):
         for only in (0, 5, 8, 10):
             outcome = json.loads(self.run_it("verify", "--seed", "1", "--only", only, "--json").stdout)
             self.assertEqual((outcome["cases"], outcome["failed"], outcome["seed"]), (1, 0, 1))
+            self.assertIn(outcome["largest_error_case"], (int(only), None))
         self.refused(USAGE, "verify", "--only", "100000", says=["--only 100000"])
 
     def test_parts(self):
@@ -64,7 +65,7 @@ class Verify(CommandTest):
 
     def test_quick(self):
         result = self.run_it("verify", "--quick", "--seed", "2")
-        self.assertRegex(result.stdout, r"certified: (\d+) of \1 cases passed")
+        self.assertRegex(result.stdout, r"certified: (\d+) of \1 cases passed; largest error [1-9]\d* % of what is allowed \(case \d+: \w+, ")
         self.assertIn("seed 2", result.stdout)
 
 

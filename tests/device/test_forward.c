@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The variants that the library can make of a skeleton, against the float64 reference: d x type x causal. The argument
- * names the skeleton, so that the enumeration can be spread over processes. Without CLATTN_TEST_FULL=1 each d meets each
- * type once and each mask once, in a Latin square, and not all nine pairs of them; and of a skeleton that is for other
- * devices a sample is taken, or, with `all` as second argument, the whole square.
+ * names the skeleton, so that the enumeration can be spread over processes. Without CLATTN_TEST_FULL=1 each d meets
+ * each type once and each mask once, in a Latin square, and not all nine pairs of them; and of a skeleton that is for
+ * other devices a sample is taken, or, with `all` as second argument, the whole square.
  */
 #include "plan/skeleton.h"
 #include "plan/splits.h"
@@ -124,11 +124,39 @@ static void blocks_are_many(void **state)
     assert_true(forward_check(&device, &forward));
 }
 
+/* Which sizes are planned depends on the lengths that are expected, what they compute does not: those for short and for
+ * long sequences of many heads, on a shape of two blocks of rows and more. A CPU, which compiles for seconds, has one.
+ */
+static void sizes_for_all_lengths(void **state)
+{
+    (void)state;
+    const int dimensions[] = {64, 128};
+    const int64_t expected[] = {16384, 4096, 2048, 512};
+    const bool is_cpu = clattn_context_capabilities(device.clattn)->type == CLATTN_DEVICE_CPU;
+    enum { CASES = 2 * 2 * 4 * 2 };
+    int failures = 0;
+    for (int i = 0; i < (is_cpu ? 1 : CASES); i++) {
+        const int64_t n = expected[i / 2 % 4];
+        const struct forward_case forward = {.problem = {.dtype = i / 8 % 2 ? CLATTN_BF16 : CLATTN_FP16,
+                                                         .d = dimensions[i / 16],
+                                                         .causal = i % 2 ? CLATTN_FULL : CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                                         .skeleton = skeleton->name,
+                                                         .expected_heads = 256,
+                                                         .expected_n_q = n,
+                                                         .expected_n_kv = n},
+                                             .shape = {.batch = 1, .heads = 2, .n_q = 407, .n_kv = 559},
+                                             .seed = (uint64_t)i};
+        failures += test_serves(&device, &forward.problem) && !forward_check(&device, &forward);
+    }
+    assert_int_equal(failures, 0);
+}
+
 int main(int argc, char **argv)
 {
     all = argc > 2 && strcmp(argv[2], "all") == 0;
     const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right), cmocka_unit_test(fp16_is_right),
-                                       cmocka_unit_test(bf16_is_right), cmocka_unit_test(blocks_are_many)};
+                                       cmocka_unit_test(bf16_is_right), cmocka_unit_test(blocks_are_many),
+                                       cmocka_unit_test(sizes_for_all_lengths)};
     skeleton = test_device_open_for(&device, argc, argv);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

@@ -44,7 +44,14 @@ static void the_fastest_are_taken(void **state)
         {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
+        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_WINDOW},
         {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
         {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
@@ -85,7 +92,7 @@ static void tiles_take_what_the_kernel_declares(void **state)
     const struct clattn_capabilities capabilities = hopper();
     assert_int_equal(plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
                      CLATTN_SUCCESS);
-    assert_int_equal(info.local_bytes, (128 + 6 * 128) * 256 + (2 * 8 + 16) + 3 * 4 * 8);
+    assert_int_equal(info.local_bytes, (192 + 6 * 80) * 256 + (2 * 8 + 16) + 3 * 4 * 8);
 }
 
 static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
@@ -121,7 +128,7 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         int rows;
     } rows[] = {
         {64, 64, 0, 0, NULL, CLATTN_ALIBI, 128},
-        {128, 128, 0, 0, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_SINKS, 128},
+        {128, 128, 128, 128, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_SINKS, 128},
         {128, 128, 192, 80, "stages=3 q_stages=1", CLATTN_ALIBI, 80},
         {64, 64, 64, 16, NULL, CLATTN_ALIBI, 128},
         {128, 128, 128, 176, "stages=2 q_stages=1", CLATTN_ALIBI, 0}, /* no room */

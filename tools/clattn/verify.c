@@ -6,7 +6,7 @@
 #include "verify_check.h"
 #include "verify_list.h"
 #include <inttypes.h>
-#include <math.h>
+#include <string.h>
 #include <time.h>
 
 struct values {
@@ -55,7 +55,9 @@ struct tally {
     const struct values *values;
     const struct session *session;
     int passed, failed, skipped;
-    double share;     /* the largest error over what was allowed */
+    double share; /* the largest error over what was allowed, */
+    int largest;  /* and the case that had it; -1: there was none */
+    char largest_name[512];
     json_t *failures; /* NULL without --json */
     struct progress progress;
 };
@@ -99,7 +101,11 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
     const struct verify_result result = verify_check(tally->session, &item, case_seed(tally->values, index));
-    tally->share = fmax(tally->share, result.share);
+    if (result.share > tally->share) {
+        tally->share = result.share;
+        tally->largest = index;
+        memcpy(tally->largest_name, name, sizeof name);
+    }
     if (result.outcome == VERIFY_PASS) {
         tally->passed++;
     } else if (result.outcome == VERIFY_SKIP) {
@@ -116,19 +122,23 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
     session_title(tally->session, device, sizeof device);
     const int count = tally->passed + tally->failed + tally->skipped;
     if (tally->failures)
-        return json_print(json_pack("{s:o, s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "device",
-                                    json_text(device), "driver",
-                                    json_text(tally->session->capabilities->driver_version), "selection",
-                                    tally->values->full ? "full" : "quick", "seed", (json_int_t)tally->values->seed,
-                                    "cases", count, "passed", tally->passed, "failed", tally->failed, "skipped",
-                                    tally->skipped, "largest_error_share", json_measure(tally->share), "seconds",
-                                    json_measure(seconds), "failures", tally->failures),
-                          NULL, failure);
+        return json_print(
+            json_pack("{s:o, s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "device", json_text(device),
+                      "driver", json_text(tally->session->capabilities->driver_version), "selection",
+                      tally->values->full ? "full" : "quick", "seed", (json_int_t)tally->values->seed, "cases", count,
+                      "passed", tally->passed, "failed", tally->failed, "skipped", tally->skipped,
+                      "largest_error_share", json_measure(tally->share), "largest_error_case",
+                      tally->largest < 0 ? json_null() : json_integer(tally->largest), "seconds", json_measure(seconds),
+                      "failures", tally->failures),
+            NULL, failure);
     printf("%s: %d of %d cases passed", tally->failed ? "FAILED" : "certified", tally->passed, count);
     if (tally->skipped)
         printf(", %d skipped (the kernel does not fit the device)", tally->skipped);
-    printf("; largest error %.0f %% of what is allowed; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n",
-           100.0 * tally->share, seconds, device, tally->session->capabilities->driver_version, tally->values->seed);
+    printf("; largest error %.0f %% of what is allowed", 100.0 * tally->share);
+    if (tally->largest >= 0)
+        printf(" (case %d: %s)", tally->largest, tally->largest_name);
+    printf("; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n", seconds, device,
+           tally->session->capabilities->driver_version, tally->values->seed);
     return STATUS_OK;
 }
 
@@ -185,7 +195,8 @@ static int check_all(const struct values *values, const struct session *session,
     const int count = count_selected(&selection, list);
     if (!count)
         return fail(failure, STATUS_USAGE, "--part %s: there are not so many kernels", values->part);
-    struct tally tally = {.values = values, .session = session, .failures = values->json ? json_array() : NULL};
+    struct tally tally = {
+        .values = values, .session = session, .largest = -1, .failures = values->json ? json_array() : NULL};
     const double start = now();
     progress_start(&tally.progress, count, values->quiet);
     for (int i = 0; i < list->count; i++)

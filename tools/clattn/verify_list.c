@@ -127,25 +127,37 @@ static bool affordable(struct reference_problem *problem)
     return pairs < 500e3 || problem->d + problem->d_v <= 256;
 }
 
+/* Batch elements, at least `least`: the rule compares largest errors, and of a few outputs all may be right by chance
+ * in the naive formula. */
+static int64_t batch_of(int64_t least, int64_t outputs)
+{
+    enum { FEWEST_OUTPUTS = 256 };
+    const int64_t wanted = outputs ? (FEWEST_OUTPUTS + outputs - 1) / outputs : 0;
+    return wanted > least ? wanted : least;
+}
+
 static struct verify_case cycled(const char *skeleton, enum verify_kind kind, int dtype, int causal, int d, int d_v,
                                  const int64_t *n, int turn)
 {
     static const int64_t chunks[] = {64, 50, 1000, 17};
     const int64_t *h = heads[turn % COUNT(heads)];
-    return (struct verify_case){
-        .kind = kind,
-        .problem = {.dtype = (enum clattn_dtype)dtype,
-                    .d = d,
-                    .d_v = d_v,
-                    .causal = (enum clattn_causal)causal,
-                    .scale = turn % 5 == 4 ? 0.0625 : 0.0,
-                    .shape = {.batch = h[0], .heads = h[1], .kv_heads = h[2], .n_q = n[0], .n_kv = n[1]}},
-        .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
-        .gain = gains[turn % COUNT(gains)],
-        .skeleton = skeleton,
-        .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
-        .chunk = chunks[turn % COUNT(chunks)],
-        .merged = turn % 3 == 1};
+    return (struct verify_case){.kind = kind,
+                                .problem = {.dtype = (enum clattn_dtype)dtype,
+                                            .d = d,
+                                            .d_v = d_v,
+                                            .causal = (enum clattn_causal)causal,
+                                            .scale = turn % 5 == 4 ? 0.0625 : 0.0,
+                                            .shape = {.batch = batch_of(h[0], h[1] * n[0] * d_v),
+                                                      .heads = h[1],
+                                                      .kv_heads = h[2],
+                                                      .n_q = n[0],
+                                                      .n_kv = n[1]}},
+                                .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
+                                .gain = gains[turn % COUNT(gains)],
+                                .skeleton = skeleton,
+                                .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
+                                .chunk = chunks[turn % COUNT(chunks)],
+                                .merged = turn % 3 == 1};
 }
 
 /* All lengths for one kernel. */
