@@ -16,7 +16,8 @@ enum {
     MOST_KEYS = 256,       /* columns of one product */
     FEWEST_ROWS = 65,      /* below, forward_matrix shares them out better */
     SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
-    SHORT_CAUSAL = 3071,   /* and where half of the pairs are hidden */
+    SHORT_NARROW = 511,    /* up to here where d_v is up to 64, */
+    SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
     LONG_CAUSAL = 8192     /* from here on wide tiles gain more than they lose at the diagonal */
 };
 
@@ -256,7 +257,9 @@ static bool fit(const struct cla_matrix_limits *limits, const struct clattn_prob
 
 static bool is_short(const struct clattn_problem *problem)
 {
-    const int64_t most = problem->causal != CLATTN_FULL ? SHORT_CAUSAL : SHORT_SEQUENCE;
+    const int64_t most = problem->causal != CLATTN_FULL ? SHORT_CAUSAL
+                         : problem->d_v > 64            ? SHORT_SEQUENCE
+                                                        : SHORT_NARROW;
     return problem->expected_n_q && problem->expected_n_q <= most;
 }
 

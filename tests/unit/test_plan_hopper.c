@@ -37,7 +37,8 @@ static void the_fastest_are_taken(void **state)
     } rows[] = {
         {32, 32, 0, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 1024, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 1024, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 2048, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
