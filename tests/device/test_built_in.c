@@ -8,7 +8,6 @@
 #include "support/cases.h"
 #include "support/unit.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct test_device device;
@@ -43,8 +42,7 @@ static bool check(const struct clattn_tuning_record *row, int n)
 /* A CPU has an eighth of its rows sampled: compiling one takes seconds. */
 static bool is_sampled(int at)
 {
-    const bool all =
-        getenv("CLATTN_TEST_FULL") || clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU;
+    const bool all = test_is_full() || clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU;
     return all || (uint64_t)at % 8 == case_seed() % 8;
 }
 

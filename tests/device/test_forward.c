@@ -10,7 +10,6 @@
 #include "support/forward.h"
 #include "support/unit.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct test_device device;
@@ -44,9 +43,8 @@ static const int64_t *pick_lengths(int variant, int n, int d)
 
 static bool in_square(int variant)
 {
-    const char *full = getenv("CLATTN_TEST_FULL");
     const int i = variant % DIMENSIONS, causal = variant / DIMENSIONS % 3, dtype = variant / DIMENSIONS / 3;
-    return (full && strcmp(full, "1") == 0) || (i + causal + dtype) % 3 == 0;
+    return test_is_full() || (i + causal + dtype) % 3 == 0;
 }
 
 static bool is_taken(int variant, int d, enum clattn_dtype dtype)

@@ -237,12 +237,6 @@ static bool sanitized(void)
 #endif
 }
 
-static bool is_full(void)
-{
-    const char *wanted = getenv("CLATTN_TEST_FULL");
-    return wanted && strcmp(wanted, "1") == 0;
-}
-
 static bool is_gpu(void)
 {
     cl_device_type type = 0;
@@ -253,7 +247,7 @@ static bool is_gpu(void)
 /* How many calls to go on by. CLBlast's, which are most of standard attention's, are all alike. */
 static long stride_of(const struct attempt *attempt, int mode)
 {
-    if (is_full())
+    if (test_is_full())
         return 1;
     if (is_gpu())
         return GPU_STRIDE;

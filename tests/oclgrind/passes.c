@@ -70,14 +70,13 @@ static bool watched(const struct cla_skeleton *skeleton)
  * case of each pass. CLATTN_TEST_FULL=1 takes all. */
 static bool takes(int n, struct forward_case *forward, const struct cla_skeleton *skeleton)
 {
-    const char *full = getenv("CLATTN_TEST_FULL");
     forward->problem.skeleton = skeleton->name;
     forward->problem.unordered = skeleton->any_order;
     if (matrix) {
         forward->problem.dtype = forward->problem.dtype == CLATTN_FP32 ? CLATTN_FP16 : forward->problem.dtype;
         forward->shape.batch = forward->shape.heads = 1;
     }
-    const bool all = full && !strcmp(full, "1");
+    const bool all = test_is_full();
     if (sums && all) { /* two tiles of rows, of two heads, which pass two work-groups */
         forward->shape.heads = 2;
         forward->shape.n_q = 66;

@@ -131,10 +131,15 @@ static bool is_chosen(const struct clattn_capabilities *capabilities, const stru
     return chosen;
 }
 
+bool test_is_full(void)
+{
+    const char *wanted = getenv("CLATTN_TEST_FULL");
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of)
 {
-    const char *full = getenv("CLATTN_TEST_FULL");
-    return (full && strcmp(full, "1") == 0) || variant % of == 0 || is_chosen(clattn_context_capabilities(device->clattn), skeleton);
+    return test_is_full() || variant % of == 0 || is_chosen(clattn_context_capabilities(device->clattn), skeleton);
 }
 
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem)

@@ -33,9 +33,12 @@ const struct cla_skeleton *const *test_backward_skeletons(void);
  * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
 bool test_is_for(const struct cla_skeleton *skeleton);
 
-/* Whether to take variant number `variant` of a skeleton: all of them where the planner would choose the skeleton for
- * the device, whatever the type, else one in `of`. A kernel that is made for GPUs costs a CPU's compiler ten seconds
- * and more. */
+/* Whether all of each enumeration is asked for: CLATTN_TEST_FULL=1. */
+bool test_is_full(void);
+
+/* Whether to take variant number `variant` of a skeleton: all of them where that is asked for, or where the planner
+ * would choose the skeleton for the device, whatever the type, else one in `of`. A kernel that is made for GPUs costs a
+ * CPU's compiler ten seconds and more. */
 bool test_takes(const struct test_device *device, const struct cla_skeleton *skeleton, int variant, int of);
 
 /* The knobs of a test's n-th case: every other one runs what planned kernels of that skeleton may leave out. */
