@@ -13,7 +13,6 @@
 #include "support/compare.h"
 #include "support/state.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct test_device device;
