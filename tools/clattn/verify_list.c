@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_list.h"
+#include "plan/checked.h"
 #include "random.h"
 #include "verify_score.h"
 #include <stdlib.h>
@@ -127,13 +128,15 @@ static bool affordable(struct reference_problem *problem)
     return pairs < 500e3 || problem->d + problem->d_v <= 256;
 }
 
-/* Batch elements, at least `least`: the rule compares largest errors, and of a few outputs all may be right by chance
- * in the naive formula. */
-static int64_t batch_of(int64_t least, int64_t outputs)
+/* As many batch elements as give O and each gradient of Q, K and V 256 elements: the rule compares largest errors, and
+ * of a few elements all may be right by chance in the naive formula. */
+static void enlarge(struct reference_problem *problem)
 {
-    enum { FEWEST_OUTPUTS = 256 };
-    const int64_t wanted = outputs ? (FEWEST_OUTPUTS + outputs - 1) / outputs : 0;
-    return wanted > least ? wanted : least;
+    struct clattn_shape *shape = &problem->shape;
+    const int64_t rows = shape->n_q < shape->n_kv ? shape->n_q : shape->n_kv;
+    const int64_t elements = shape->kv_heads * rows * (problem->d < problem->d_v ? problem->d : problem->d_v);
+    if (elements && shape->batch * elements < VERIFY_FEWEST)
+        shape->batch = cla_ceil_div(VERIFY_FEWEST, elements);
 }
 
 static struct verify_case cycled(const char *skeleton, enum verify_kind kind, int dtype, int causal, int d, int d_v,
@@ -141,23 +144,22 @@ static struct verify_case cycled(const char *skeleton, enum verify_kind kind, in
 {
     static const int64_t chunks[] = {64, 50, 1000, 17};
     const int64_t *h = heads[turn % COUNT(heads)];
-    return (struct verify_case){.kind = kind,
-                                .problem = {.dtype = (enum clattn_dtype)dtype,
-                                            .d = d,
-                                            .d_v = d_v,
-                                            .causal = (enum clattn_causal)causal,
-                                            .scale = turn % 5 == 4 ? 0.0625 : 0.0,
-                                            .shape = {.batch = batch_of(h[0], h[1] * n[0] * d_v),
-                                                      .heads = h[1],
-                                                      .kv_heads = h[2],
-                                                      .n_q = n[0],
-                                                      .n_kv = n[1]}},
-                                .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
-                                .gain = gains[turn % COUNT(gains)],
-                                .skeleton = skeleton,
-                                .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
-                                .chunk = chunks[turn % COUNT(chunks)],
-                                .merged = turn % 3 == 1};
+    struct verify_case item = {
+        .kind = kind,
+        .problem = {.dtype = (enum clattn_dtype)dtype,
+                    .d = d,
+                    .d_v = d_v,
+                    .causal = (enum clattn_causal)causal,
+                    .scale = turn % 5 == 4 ? 0.0625 : 0.0,
+                    .shape = {.batch = h[0], .heads = h[1], .kv_heads = h[2], .n_q = n[0], .n_kv = n[1]}},
+        .layout = (enum verify_layout)(turn / COUNT(heads) % VERIFY_LAYOUTS),
+        .gain = gains[turn % COUNT(gains)],
+        .skeleton = skeleton,
+        .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
+        .chunk = chunks[turn % COUNT(chunks)],
+        .merged = turn % 3 == 1};
+    enlarge(&item.problem);
+    return item;
 }
 
 /* All lengths for one kernel. */

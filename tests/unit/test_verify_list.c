@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The cases that `clattn verify` goes through. */
+#include "verify_list.h"
+#include "support/nvidia.h"
+#include "support/unit.h"
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void check_sizes(bool full)
+{
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    struct verify_list list;
+    int few = 0;
+    verify_list_create(&list, full, &capabilities, NULL, 1);
+    assert_false(list.failed);
+    assert_true(list.count > (full ? 1000 : 50));
+    for (int i = 0; i < list.count; i++) {
+        const struct reference_problem *problem = &list.items[i].problem;
+        const struct clattn_shape *shape = &problem->shape;
+        const int64_t rows = smaller(shape->n_q, shape->n_kv);
+        few += rows && shape->batch * shape->kv_heads * rows * smaller(problem->d, problem->d_v) < VERIFY_FEWEST;
+    }
+    assert_int_equal(few, 0);
+    verify_list_destroy(&list);
+}
+
+/* Largest errors of a few elements say little. */
+static void cases_have_elements_enough(void **state)
+{
+    (void)state;
+    check_sizes(false);
+    check_sizes(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases_have_elements_enough)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
