@@ -13,6 +13,8 @@
  * Warps share a tile's work in one of two shapes: common/fused_shared.clh, which reads local memory least and needs 226 KB of it, and
  * common/fused_own.clh.
  *
+ * What changes scores, and dropout, is computed of each pair between these products (common/fused_weights.clh).
+ *
  * Weights and dP of hidden pairs are set to 0. A NaN in a result, where a hidden pair may have caused it (0 * NaN), is left to
  * others: of dK and dV a flag says so, for clattn_dk_dv_again of backward_matrix.cl; clattn_dq sees it in the sums.
  *
@@ -67,7 +69,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     const int group = (int)matrix_late((uint)get_group_id(0));
     const fused_block block = fused_block_of(group, &p);
     const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-    if (fused_leave(&all, memory, p.scale, lid))
+    if (fused_leave(&all, memory, p.scale, FUSED_KEPT_SCALE(&any), lid))
         ((__global uint *)workspace)[p.flags + group] = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (d_v)

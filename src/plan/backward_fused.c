@@ -110,10 +110,8 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
-/* What changes scores, or their gradients, by more than hiding pairs would need registers that there are not. */
 static clattn_status check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
-    const unsigned declined = CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_DROPOUT;
     if (cla_problem_accumulates(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.pass is CLATTN_BACKWARD_ACCUMULATE: %s has no such pass: take backward_matrix", name);
@@ -125,11 +123,6 @@ static clattn_status check_problem(const struct clattn_problem *problem, const c
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.%s is %d: %s takes head dimensions from 1 to %d: take backward_matrix",
                         problem->d > WIDE ? "d" : "d_v", cla_widest(problem), name, WIDE);
-    if ((problem->features & declined) || problem->score_mod)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.features is %u: %s takes neither softcap, ALiBi, biases and dropout nor a score_mod: "
-                        "take backward_matrix",
-                        problem->features, name);
     return CLATTN_SUCCESS;
 }
 
@@ -174,10 +167,18 @@ static clattn_status choose_nvidia(const struct clattn_capabilities *capabilitie
     return status ? status : adopt(capabilities, problem, config, info, error);
 }
 
+/* What is computed of each pair beside its weight has run in the emulation alone, and was timed nowhere: it is there by
+ * name. */
+static bool is_timed(const struct clattn_problem *problem)
+{
+    const unsigned untimed = CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_DROPOUT;
+    return !(problem->features & untimed) && !problem->score_mod;
+}
+
 static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (check_nvidia(capabilities, problem, &unused))
+    if (!is_timed(problem) || check_nvidia(capabilities, problem, &unused))
         return false;
     const struct cla_config config = config_of(capabilities, problem, cla_matrix_capability(capabilities));
     return suits(capabilities, problem, &config);
@@ -220,7 +221,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 #define FILES(header, fused_header)                                                                                    \
     {                                                                                                                  \
         "common/types.clh", "common/view.clh", "common/score.clh", "common/philox.clh", header, fused_header,          \
-            "common/matrix_tiles.clh", "common/fused_tiles.clh", "common/fused_own.clh", "common/fused_shared.clh",    \
+            "common/matrix_tiles.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
+            "common/fused_tiles.clh", "common/fused_weights.clh", "common/fused_own.clh", "common/fused_shared.clh",   \
             "backward_fused.cl", NULL                                                                                  \
     }
 static const char *const files[] = FILES("matrix/nvidia_mma.clh", "matrix/nvidia_fused.clh");

@@ -55,10 +55,27 @@ static int failures_of(int features, int count)
     return failures;
 }
 
+/* An emulation is at home nowhere: of each feature it takes tiles of 64 columns and of 128. */
+static int failures_of_emulations(void)
+{
+    static const int dimensions[] = {32, 72};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int n = 0; (*skeleton)->emulated && n < 2 * CASE_FEATURES; n++) {
+            struct forward_case forward = case_random(&chance, 1u << n / 2, MOST_WORK);
+            forward.problem.d = forward.problem.d_v = dimensions[n % 2];
+            forward.problem.dtype = n / 2 % 2 ? CLATTN_BF16 : CLATTN_FP16;
+            case_vary(&chance, MOST_WORK, &forward);
+            failures += !check_shapes(forward, *skeleton);
+        }
+    return failures;
+}
+
 static void every_feature_alone(void **state)
 {
     (void)state;
     assert_int_equal(failures_of(1, CASE_FEATURES), 0);
+    assert_int_equal(failures_of_emulations(), 0);
 }
 
 static void pairs(void **state)

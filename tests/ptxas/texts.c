@@ -108,10 +108,12 @@ static int write_full_matrix(const char *directory, size_t n, int d)
     return failed;
 }
 
-/* In both of its shapes, where local memory suffices for them. */
+/* In both of its shapes, where local memory suffices for them; with what it computes of each pair for 8.0 and 9.0. */
 static int write_fused(const char *directory, size_t n, struct clattn_problem problem)
 {
     const uint32_t capability = devices[n].compute_capability;
+    if (problem.features && capability != 800 && capability != 900)
+        return 0;
     problem.skeleton = "backward_fused";
     problem.unordered = 1;
     if (capability < 800 || (problem.d > 64 && capability != 800 && capability != 900))
@@ -159,6 +161,11 @@ int main(int argc, char **argv)
                     backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
                     failed += write_problem(argv[1], n, backward);
                 }
+            }
+            for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+                backward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+                backward.features = features[i];
+                failed += write_fused(argv[1], n, backward);
             }
             for (size_t i = 0; hopper && i < sizeof features / sizeof *features; i++) {
                 forward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;

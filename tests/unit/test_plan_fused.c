@@ -86,14 +86,6 @@ static void others_are_left_to_others(void **state)
         {{.dtype = CLATTN_FP16, .d = 64, .d_v = 136, .unordered = 1}, 900, "problem.d_v is 136", "backward_matrix"},
         {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1}, 705, "7.5", "backward_matrix"},
         {{.dtype = CLATTN_FP16, .d = 128, .unordered = 1}, 806, "local memory", "backward_matrix"},
-        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .features = CLATTN_SOFTCAP},
-         800,
-         "problem.features is 2",
-         "backward_matrix"},
-        {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .features = CLATTN_DROPOUT | CLATTN_WINDOW},
-         800,
-         "neither softcap",
-         "backward_matrix"},
         {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1, .b_r = 128}, 800, "problem.b_r 128", "backward_matrix"},
     };
     EACH (i, rows) {
@@ -119,18 +111,27 @@ static void others_are_left_to_others(void **state)
     assert_string_equal(info.skeleton, "backward_matrix");
 }
 
-/* What only hides pairs is served. */
-static void hidden_pairs_are_served(void **state)
+/* Whatever hides pairs or changes scores is served; what was never timed only by name. */
+static void features_are_served(void **state)
 {
     (void)state;
-    static const unsigned features[] = {CLATTN_WINDOW, CLATTN_MASK, CLATTN_KEY_LENGTHS, CLATTN_VARLEN, CLATTN_SINKS};
+    static const struct {
+        unsigned features;
+        bool timed;
+    } rows[] = {{CLATTN_WINDOW, true},      {CLATTN_MASK, true},
+                {CLATTN_KEY_LENGTHS, true}, {CLATTN_VARLEN, true},
+                {CLATTN_SINKS, true},       {CLATTN_SOFTCAP, false},
+                {CLATTN_ALIBI, false},      {CLATTN_BIAS, false},
+                {CLATTN_DROPOUT, false},    {CLATTN_DROPOUT | CLATTN_WINDOW, false}};
     const struct clattn_capabilities capabilities = device(800);
     struct cla_choice choice;
     struct clattn_plan_info info;
-    EACH (i, features) {
+    EACH (i, rows) {
         struct clattn_problem problem = unordered(128, 128);
-        problem.features = features[i];
+        problem.features = rows[i].features;
         problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].timed ? "backward_fused" : "backward_matrix");
         problem.skeleton = "backward_fused";
         assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_fused");
@@ -260,7 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others),
-        cmocka_unit_test(hidden_pairs_are_served),
+        cmocka_unit_test(features_are_served),
         cmocka_unit_test(it_has_its_place_among_others),
         cmocka_unit_test(local_memory_decides_the_shape),
         cmocka_unit_test(the_emulation_has_the_same_shapes),

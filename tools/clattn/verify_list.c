@@ -26,21 +26,31 @@ static const struct skeleton {
                  {"backward_hopper", true, false, true, false, true, false},
                  {"backward_fused", true, false, true, false, true, true}};
 
-/* Emulations of matrix units, which only --skeleton takes, are not in the table. */
+/* Emulations of matrix units, which only --skeleton takes, are not in the table: they are as what they stand for. NULL:
+ * there is no such skeleton. */
+static const struct skeleton *skeleton_of(const char *name)
+{
+    static const char suffix[] = "_emulated";
+    const size_t end = sizeof suffix - 1;
+    size_t length = name ? strlen(name) : 0;
+    if (length > end && !strcmp(name + length - end, suffix))
+        length -= end;
+    for (size_t i = 0; i < sizeof skeletons / sizeof skeletons[0]; i++)
+        if (strlen(skeletons[i].name) == length && !memcmp(skeletons[i].name, name, length))
+            return &skeletons[i];
+    return NULL;
+}
+
 static bool declines(const char *name)
 {
-    for (size_t i = 0; i < sizeof skeletons / sizeof skeletons[0]; i++)
-        if (!strcmp(skeletons[i].name, name))
-            return skeletons[i].declines;
-    return true;
+    const struct skeleton *row = skeleton_of(name);
+    return !row || row->declines;
 }
 
 static bool any_order(const char *name)
 {
-    for (size_t i = 0; name && i < sizeof skeletons / sizeof skeletons[0]; i++)
-        if (!strcmp(skeletons[i].name, name))
-            return skeletons[i].any_order;
-    return false;
+    const struct skeleton *row = skeleton_of(name);
+    return row && row->any_order;
 }
 
 /* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
