@@ -232,11 +232,8 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-#if CLATTN_VARLEN
-    if (row0 >= view.n_q)
-        return;
-#endif
-    const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view);
+    const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q; /* no group returns: see forward_simt.cl */
+    const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
     const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
@@ -300,10 +297,6 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     clattn_view view = clattn_open(b, kv_head * shared, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const int key0 = view.first_key + CLATTN_B_C * (group - head * key_blocks);
     const int last_key = min(key0 + CLATTN_B_C, view.n_kv) - 1;
-#if CLATTN_VARLEN
-    if (key0 >= view.keys)
-        return;
-#endif
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
 

@@ -112,10 +112,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
     clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-#if CLATTN_VARLEN
-    if (row0 >= view.n_q)
-        return;
-#endif
 #if CLATTN_SPLIT
     clattn_take_split(split, p.splits, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
                       clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view), &view);
@@ -123,8 +119,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     const int out_batch = b;
 #endif
-    const int key_end = clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view);
+    /* No group returns before the others: PoCL 6.0 takes a barrier behind a return for one that only some items reach. */
+    const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q;
+    const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
+    const bool keeps_state = CLATTN_STATE && j0 >= key_end; /* it stays as it is */
 
     const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
@@ -133,8 +132,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     simt_raw carried[SIMT_CARRIED];
     simt_rows out[RG * 4 * CV], bound[RG], top[RG], sum[RG];
 #if CLATTN_STATE
-    if (j0 >= key_end)
-        return; /* the state stays as it is */
     UNROLL for (int g = 0; g < RG; ++g) {
         float most[RW], total[RW], values[RW][4 * CV];
         UNROLL for (int e = 0; e < RW; ++e) {
@@ -236,7 +233,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     UNROLL for (int r = 0; r < RS; ++r) {
         const int g = r / RW, i = SIMT_ROW_OF(row0, g, r % RW);
-        if (i >= view.n_q)
+        if (i >= view.n_q || keeps_state)
             continue;
         /* Output and sum are relative to the bound; what is told is relative to the maximum. */
         float x_bound = ROW_LANE(bound[g], r), l_bound = ROW_LANE(total[g], r), x_max = ROW_LANE(maximum[g], r);

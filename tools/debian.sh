@@ -39,6 +39,22 @@ install_missing() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
 }
 
+is_in_archive() {
+    [ -n "$(apt-cache show "$1" 2>/dev/null)" ]
+}
+
+# Installs the named package if the archive has it, or else says that what needs it will be skipped.
+install_available() {
+    if ! is_installed "$1" && command -v apt-get >/dev/null 2>&1 && ! is_in_archive "$1"; then
+        as_root apt-get update -q
+    fi
+    if is_installed "$1" || is_in_archive "$1"; then
+        install_missing "$1"
+    else
+        say "the archive has no $1: tests that need it will be skipped"
+    fi
+}
+
 # True where the OpenCL loader finds a driver.
 has_opencl_driver() {
     [ -n "${OCL_ICD_VENDORS:-}${OCL_ICD_FILENAMES:-}" ] || ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1

@@ -41,7 +41,7 @@ def with_cmake(arguments, root, work):
     os.mkdir(source)
     for name in ('CMakeLists.txt', 'consumer.c'):
         shutil.copy(os.path.join(arguments.source, name), source)
-    run(cmake, '-S', source, '-B', build, f'-DCMAKE_PREFIX_PATH={root}', f'-DCMAKE_C_COMPILER={arguments.compiler[-1]}')
+    run(cmake, '-G', 'Ninja', '-S', source, '-B', build, f'-DCMAKE_PREFIX_PATH={root}', f'-DCMAKE_C_COMPILER={arguments.compiler[-1]}')
     run(cmake, '--build', build)
     print('cmake:', run(os.path.join(build, 'consumer')).strip())
 

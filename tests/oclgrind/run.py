@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
+FEATURE_SETS = 5  # of PASSES
 RUNTIMES = ('/usr/lib/oclgrind/liboclgrind-rt-icd.so', '/usr/lib/*/oclgrind/liboclgrind-rt-icd.so',
             '/usr/local/lib/liboclgrind-rt-icd.so', '/usr/lib/*/liboclgrind-rt-icd.so')
 FULL = os.environ.get('CLATTN_TEST_FULL') == '1'
@@ -72,7 +73,7 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        programs = [(arguments.passes, 128, 256, 'backward', 'sums')] if FULL else []
+        programs = [(arguments.passes, 128, 256, 'backward', 'sums', str(n)) for n in range(FEATURE_SETS if FULL else 0)]
         programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')
                      if name == 'backward' or FULL]
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
