@@ -110,10 +110,13 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
     return status;
 }
 
+/* Unoptimised: with calls, too, for PoCL takes time with the square of a function's variables, which inlining
+ * multiplies.
+ */
 static const char *build_options(const struct clattn_plan *plan, const struct cla_choice *choice)
 {
     const bool plain = choice->skeleton->unoptimised && choice->skeleton->unoptimised(&plan->context->capabilities);
-    return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable" : CLA_BUILD_OPTIONS;
+    return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable -DCLATTN_INLINE=static" : CLA_BUILD_OPTIONS;
 }
 
 static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton *skeleton, int number)
