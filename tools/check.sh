@@ -15,7 +15,8 @@ unset CLATTN_CACHE_DIR POCL_EXTRA_BUILD_FLAGS
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
 fi
-install_missing meson ninja-build gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
+# (by dpkg-dev Meson knows where Debian keeps libraries, and CMake looks for them)
+install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
     libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox
 install_available oclgrind
 

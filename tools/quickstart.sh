@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 folder=build-quickstart
 data=$folder/arrays
 
-install_missing meson ninja-build gcc pkg-config python3 ocl-icd-opencl-dev opencl-c-headers libclblast-dev \
+# (by dpkg-dev Meson knows where Debian keeps libraries, and CMake looks for them)
+install_missing meson ninja-build dpkg-dev gcc pkg-config python3 ocl-icd-opencl-dev opencl-c-headers libclblast-dev \
     libxxhash-dev libjansson-dev
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, which runs OpenCL on the processor'
