@@ -136,6 +136,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         float most[RW], total[RW], values[RW][4 * CV];
         UNROLL for (int e = 0; e < RW; ++e) {
             const int i = min(SIMT_ROW_OF(row0, g, e), view.n_q - 1);
+            most[e] = total[e] = 0.0f;
+            UNROLL for (int c = 0; c < 4 * CV; ++c) values[e][c] = 0.0f;
+            if (keeps_state)
+                continue; /* the last row, if it has none, is another group's, who may be writing it */
             most[e] = m[clattn_at(p.m, b, h, i)];
             total[e] = tx == 0 ? l[clattn_at(p.l, b, h, i)] : 0.0f;
             simt_read_outputs(o + clattn_at(p.o, b, h, i), p.o.column, tx, values[e]);
