@@ -111,8 +111,7 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
 }
 
 /* Unoptimised: with calls, too, for PoCL takes time with the square of a function's variables, which inlining
- * multiplies.
- */
+ * multiplies. */
 static const char *build_options(const struct clattn_plan *plan, const struct cla_choice *choice)
 {
     const bool plain = choice->skeleton->unoptimised && choice->skeleton->unoptimised(&plan->context->capabilities);

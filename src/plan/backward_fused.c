@@ -238,11 +238,6 @@ static const struct cla_kernel_form forms[] = FORMS(files, cla_backward_matrix_f
 static const struct cla_kernel_form emulated_forms[] =
     FORMS(emulated_files, cla_backward_matrix_emulated_files, CLA_EMULATED_LANES);
 
-static bool unoptimised(const struct clattn_capabilities *capabilities)
-{
-    return capabilities->type == CLATTN_DEVICE_CPU;
-}
-
 /* The device refused: the shape that takes less local memory. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
@@ -293,6 +288,6 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = unoptimised,
+    .unoptimised = cla_matrix_unoptimised,
     .define = define,
 };

@@ -383,11 +383,6 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_NOT_SUMMED, text);
 }
 
-static bool unoptimised(const struct clattn_capabilities *capabilities)
-{
-    return capabilities->type == CLATTN_DEVICE_CPU;
-}
-
 const char *const cla_backward_matrix_files[] = {"common/types.clh",
                                                  "common/view.clh",
                                                  "common/score.clh",
@@ -461,7 +456,7 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = unoptimised,
+    .unoptimised = cla_matrix_unoptimised,
     .streams = streams,
     .define = define,
 };

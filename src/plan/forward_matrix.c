@@ -386,12 +386,6 @@ const struct cla_skeleton cla_forward_matrix = {
     .define = define,
 };
 
-/* As backward_simt: CPU drivers take long over this kernel, or crash, and it runs there to be checked. */
-static bool unoptimised(const struct clattn_capabilities *capabilities)
-{
-    return capabilities->type == CLATTN_DEVICE_CPU;
-}
-
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
     .files = emulated_files,
@@ -406,6 +400,6 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = unoptimised,
+    .unoptimised = cla_matrix_unoptimised,
     .define = define,
 };

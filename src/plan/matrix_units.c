@@ -127,3 +127,8 @@ double cla_matrix_waiting(int words, int items, int most_groups)
     return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
            (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
 }
+
+bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU;
+}

@@ -58,4 +58,7 @@ enum {
     CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */
 };
 
+/* The emulations': CPU drivers take long over these kernels, or crash, and they run there to be checked. */
+bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities);
+
 #endif

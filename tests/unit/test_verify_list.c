@@ -2,6 +2,7 @@
  *
  * The cases that `clattn verify` goes through. */
 #include "verify_list.h"
+
 #include "support/nvidia.h"
 #include "support/unit.h"
 
