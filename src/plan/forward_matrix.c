@@ -121,6 +121,14 @@ static int dividing(int block, int size, int step, int least)
     return size;
 }
 
+/* Scores are held for no more keys at a time than divide a tile's. */
+static void hold_whole_keys(struct cla_config *config)
+{
+    config->matrix.keys = smaller(config->matrix.keys, config->b_c);
+    while (config->b_c % config->matrix.keys)
+        config->matrix.keys -= CLA_PIECE;
+}
+
 /* A tile that lies in one block of a mask is skipped whenever the block is hidden. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -130,9 +138,7 @@ static void suit_block_mask(const struct clattn_problem *problem, struct cla_con
     if (config->b_r <= 64 && cla_widest(problem) > 64)
         config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
     config->b_c = dividing(problem->block_kv, config->b_c, CLA_PIECE, 32);
-    config->matrix.keys = smaller(config->matrix.keys, config->b_c);
-    while (config->b_c % config->matrix.keys)
-        config->matrix.keys -= CLA_PIECE;
+    hold_whole_keys(config);
 }
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
@@ -160,28 +166,29 @@ static bool take_forced_keys(const struct clattn_problem *problem, struct cla_co
         return false;
     if (problem->b_c)
         config->b_c = problem->b_c;
-    while (config->b_c % config->matrix.keys)
-        config->matrix.keys -= CLA_PIECE;
+    hold_whole_keys(config);
     return true;
 }
 
+/* Half, or what whole pieces come to: a mask's blocks of 48 or 80 have left odd numbers of them. */
 static bool halve_keys(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (problem->b_c || config->b_c <= CLA_PIECE)
         return false;
-    config->b_c /= 2;
-    config->matrix.keys = smaller(config->matrix.keys, config->b_c);
+    config->b_c = config->b_c / CLA_PIECE / 2 * CLA_PIECE;
+    hold_whole_keys(config);
     return true;
 }
 
 /* As many sub-groups as were forced must stay, so that each gives up a row tile; else there are fewer of them. */
 static bool halve_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int row_tiles = config->matrix.row_tiles;
-    if (problem->b_r || config->b_r <= CLA_PIECE || (problem->work_group_size && row_tiles == 1))
+    const int row_tiles = config->matrix.row_tiles, pieces = config->b_r / CLA_PIECE;
+    if (problem->b_r || pieces == 1 || (problem->work_group_size && row_tiles == 1))
         return false;
-    config->b_r /= 2;
-    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, config->b_r / CLA_PIECE);
+    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, pieces / 2);
+    const int sub_groups = problem->work_group_size ? pieces / row_tiles : pieces / 2 / config->matrix.row_tiles;
+    config->b_r = sub_groups * config->matrix.row_tiles * CLA_PIECE;
     return true;
 }
 

@@ -221,6 +221,56 @@ static void matrix_units_honour_forced_sizes(void **state)
     assert_string_equal(info.skeleton, "forward_simt");
 }
 
+/* What the kernel asserts of its constants, wherever a mask's blocks, local memory and small groups have led. */
+static void check_constants(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    if (plan(capabilities, problem, &choice, &info))
+        return;
+    const struct cla_config *config = &choice.config;
+    const int rows = 16 * config->matrix.row_tiles, keys = config->matrix.keys;
+    if (rows < 16 || keys < 16 || config->b_r < rows || config->b_r % rows || keys % 16 || config->b_c % keys ||
+        config->work_group_size != config->b_r / rows * config->matrix.lanes)
+        fail_msg(
+            "d %d, blocks %d x %d, %llu bytes, %llu work-items, forced %d x %d of %d: B_r %d, B_c %d, keys %d, %d row "
+            "tiles, %d work-items",
+            problem->d, problem->block_q, problem->block_kv,
+            (unsigned long long)capabilities->static_local_memory_bytes,
+            (unsigned long long)capabilities->max_work_group_size, problem->b_r, problem->b_c, problem->work_group_size,
+            config->b_r, config->b_c, keys, config->matrix.row_tiles, config->work_group_size);
+}
+
+static void constants_are_what_the_kernel_takes(void **state)
+{
+    (void)state;
+    static const char *const skeletons[] = {"forward_matrix", "forward_matrix_emulated"};
+    static const uint64_t local_sizes[] = {16 << 10, 24 << 10, 32 << 10, 48 << 10, 63 << 10, 99 << 10, 226 << 10};
+    static const uint64_t group_sizes[] = {32, 64, 96, 1024};
+    static const int dimensions[] = {32, 64, 111, 128, 192, 256};
+    static const int forced_groups[] = {0, 32, 96, 128};
+    static const int blocks[] = {16, 32, 48, 80, 96, 112, 128, 176, 240};
+    EACH (s, skeletons)
+        EACH (l, local_sizes)
+            EACH (g, group_sizes)
+                EACH (d, dimensions)
+                    EACH (f, forced_groups)
+                        EACH (q, blocks)
+                            EACH (kv, blocks) {
+                                struct clattn_capabilities capabilities = nvidia(l % 2 ? 806 : 705);
+                                capabilities.static_local_memory_bytes = local_sizes[l];
+                                capabilities.max_work_group_size = group_sizes[g];
+                                const struct clattn_problem problem = {.d = dimensions[d],
+                                                                       .dtype = CLATTN_FP16,
+                                                                       .skeleton = skeletons[s],
+                                                                       .work_group_size = forced_groups[f],
+                                                                       .features = CLATTN_BLOCK_MASK,
+                                                                       .block_q = blocks[q],
+                                                                       .block_kv = blocks[kv]};
+                                check_constants(&capabilities, &problem);
+                            }
+}
+
 /* Bounds of the tile before are tried where that was faster; the knob has the last word. */
 static void steady_bounds_are_planned_where_they_gain(void **state)
 {
@@ -270,6 +320,7 @@ int main(void)
         cmocka_unit_test(matrix_units_refuse_what_they_cannot),
         cmocka_unit_test(matrix_units_refuse_devices_without_them),
         cmocka_unit_test(matrix_units_honour_forced_sizes),
+        cmocka_unit_test(constants_are_what_the_kernel_takes),
         cmocka_unit_test(steady_bounds_are_planned_where_they_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
