@@ -269,7 +269,7 @@ static void ptx_that_cannot_be_retargeted_but_is_asked_for(void **state)
     (void)state;
     pretend_hopper();
     assert_create_fails(
-        &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_c = 64, .skeleton = "forward_hopper"},
+        &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_c = 16, .skeleton = "forward_hopper"},
         CLATTN_NOTHING_FITS, "cannot be retargeted");
     assert_int_equal(play.pretended, 0);
 }
