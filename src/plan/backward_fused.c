@@ -167,18 +167,10 @@ static clattn_status choose_nvidia(const struct clattn_capabilities *capabilitie
     return status ? status : adopt(capabilities, problem, config, info, error);
 }
 
-/* What is computed of each pair beside its weight has run in the emulation alone, and was timed nowhere: it is there by
- * name. */
-static bool is_timed(const struct clattn_problem *problem)
-{
-    const unsigned untimed = CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_DROPOUT;
-    return !(problem->features & untimed) && !problem->score_mod;
-}
-
 static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (!is_timed(problem) || check_nvidia(capabilities, problem, &unused))
+    if (check_nvidia(capabilities, problem, &unused))
         return false;
     const struct cla_config config = config_of(capabilities, problem, cla_matrix_capability(capabilities));
     return suits(capabilities, problem, &config);
