@@ -53,7 +53,7 @@ KNOWN = (
     ("sm_90-backward_hopper-clattn_dk_dv-d256", 512,
      "a consumer's results, scores and part of dQ are 192 of its 232 registers; the producer as for d 64"),
     *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
-    *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64-64x128-causal-f8", 176, "as below, and a bias's strides") for sm in (80, 90)),
+    ("sm_80-backward_fused-clattn_dk_dv-d64-64x128-causal-f8", 176, "as below, and a bias's strides"),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64", 96,
        "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
       for sm in (80, 86, 89, 90)),

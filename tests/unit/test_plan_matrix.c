@@ -221,13 +221,14 @@ static void matrix_units_honour_forced_sizes(void **state)
     assert_string_equal(info.skeleton, "forward_simt");
 }
 
-/* What the kernel asserts of its constants, wherever a mask's blocks, local memory and small groups have led. */
-static void check_constants(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+/* What the kernel asserts of its constants, wherever a mask's blocks, local memory and small groups have led. Answers
+ * whether anything was planned. */
+static bool check_constants(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_choice choice;
     struct clattn_plan_info info;
     if (plan(capabilities, problem, &choice, &info))
-        return;
+        return false;
     const struct cla_config *config = &choice.config;
     const int rows = 16 * config->matrix.row_tiles, keys = config->matrix.keys;
     if (rows < 16 || keys < 16 || config->b_r < rows || config->b_r % rows || keys % 16 || config->b_c % keys ||
@@ -239,6 +240,7 @@ static void check_constants(const struct clattn_capabilities *capabilities, cons
             (unsigned long long)capabilities->static_local_memory_bytes,
             (unsigned long long)capabilities->max_work_group_size, problem->b_r, problem->b_c, problem->work_group_size,
             config->b_r, config->b_c, keys, config->matrix.row_tiles, config->work_group_size);
+    return true;
 }
 
 static void constants_are_what_the_kernel_takes(void **state)
@@ -250,7 +252,8 @@ static void constants_are_what_the_kernel_takes(void **state)
     static const int dimensions[] = {32, 64, 111, 128, 192, 256};
     static const int forced_groups[] = {0, 32, 96, 128};
     static const int blocks[] = {16, 32, 48, 80, 96, 112, 128, 176, 240};
-    EACH (s, skeletons)
+    EACH (s, skeletons) {
+        int planned = 0;
         EACH (l, local_sizes)
             EACH (g, group_sizes)
                 EACH (d, dimensions)
@@ -258,7 +261,8 @@ static void constants_are_what_the_kernel_takes(void **state)
                         EACH (q, blocks)
                             EACH (kv, blocks) {
                                 struct clattn_capabilities capabilities = nvidia(l % 2 ? 806 : 705);
-                                capabilities.static_local_memory_bytes = local_sizes[l];
+                                capabilities.local_memory_bytes = capabilities.static_local_memory_bytes =
+                                    local_sizes[l];
                                 capabilities.max_work_group_size = group_sizes[g];
                                 const struct clattn_problem problem = {.d = dimensions[d],
                                                                        .dtype = CLATTN_FP16,
@@ -267,8 +271,10 @@ static void constants_are_what_the_kernel_takes(void **state)
                                                                        .features = CLATTN_BLOCK_MASK,
                                                                        .block_q = blocks[q],
                                                                        .block_kv = blocks[kv]};
-                                check_constants(&capabilities, &problem);
+                                planned += check_constants(&capabilities, &problem);
                             }
+        assert_true(planned > 10000);
+    }
 }
 
 /* Bounds of the tile before are tried where that was faster; the knob has the last word. */
