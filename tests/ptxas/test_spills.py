@@ -43,8 +43,8 @@ KNOWN = (
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 112, "as without hidden pairs"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 96,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 80,
-     "three consumers have 160 registers each; scores stay in them until their weights are confirmed, and dropout's numbers wait for their turn"),
+    ("sm_90-forward_hopper-clattn_forward-d64-256x64-f512", 80,
+     "four consumers have 112 registers each; scores stay in them until their weights are confirmed, and dropout's numbers wait for their turn"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 320,
      "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f2", 896, "as below, four times: near and far from the cap, with hidden pairs and without"),
@@ -58,7 +58,7 @@ KNOWN = (
        "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
       for sm in (80, 86, 89, 90)),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d128", 96, "as for d 64") for sm in (80, 90)),
-    ("sm_90-forward_hopper-clattn_forward-d64", 64, "three consumers have 160 registers each"),
+    ("sm_90-forward_hopper-clattn_forward-d64", 64, "three consumers have 160 registers each, four 112"),
     ("sm_90-forward_hopper-clattn_forward-d256", 224, "scores, weights and outputs are 188 of a consumer's 232 registers"),
     ("sm_90-forward_hopper-clattn_forward-d128", 48, "scores, weights and outputs are 160 of a consumer's 232 registers"),
 )

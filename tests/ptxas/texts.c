@@ -97,6 +97,14 @@ static int write_unsteady(const char *directory, size_t n, struct clattn_problem
     return write_problem(directory, n, problem);
 }
 
+/* The sizes that it has for long sequences alone. */
+static int write_long(const char *directory, size_t n, struct clattn_problem problem)
+{
+    problem.expected_n_q = problem.expected_n_kv = 16384;
+    problem.causal = problem.d > 64 ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL;
+    return write_problem(directory, n, problem);
+}
+
 /* Where it tries the bounds of the tile before, and d = 64 plain, where it does not. */
 static int write_full_matrix(const char *directory, size_t n, int d)
 {
@@ -139,6 +147,7 @@ int main(int argc, char **argv)
             if (d == 256 && !hopper)
                 continue;
             failed += write_problem(argv[1], n, forward);
+            failed += hopper && d < 256 ? write_long(argv[1], n, forward) : 0;
             if (d == 256) {
                 failed += write_problem(argv[1], n, backward);
                 continue;

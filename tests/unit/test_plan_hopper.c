@@ -35,13 +35,21 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 1024, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 2048, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
+        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_DROPOUT},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_WINDOW},
+        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
@@ -128,15 +136,15 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         unsigned features;
         int rows;
     } rows[] = {
-        {64, 64, 0, 0, NULL, CLATTN_ALIBI, 128},
+        {64, 64, 192, 128, "stages=3 q_stages=2", CLATTN_ALIBI, 128},
         {128, 128, 128, 128, "stages=2 q_stages=2", CLATTN_ALIBI | CLATTN_WINDOW | CLATTN_SINKS, 128},
         {128, 128, 192, 80, "stages=3 q_stages=1", CLATTN_ALIBI, 80},
         {64, 64, 64, 16, NULL, CLATTN_ALIBI, 128},
         {128, 128, 128, 176, "stages=2 q_stages=1", CLATTN_ALIBI, 0}, /* no room */
         {192, 128, 0, 0, NULL, CLATTN_ALIBI, 0},
         {128, 192, 0, 0, NULL, CLATTN_ALIBI, 0},
-        {64, 64, 0, 0, NULL, CLATTN_ALIBI | CLATTN_SOFTCAP, 0},
-        {64, 64, 0, 0, NULL, CLATTN_ALIBI | CLATTN_BIAS, 0},
+        {64, 64, 192, 128, "stages=3", CLATTN_ALIBI | CLATTN_SOFTCAP, 0},
+        {64, 64, 192, 128, "stages=3", CLATTN_ALIBI | CLATTN_BIAS, 0},
         {64, 64, 0, 0, NULL, CLATTN_SINKS, 0},
     };
     EACH (i, rows) {
@@ -176,8 +184,8 @@ static void boxes_are_a_knob(void **state)
         int maps;
     } rows[] = {
         {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=1", "stages=3 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0 steady=0", "stages=3 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
+        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
@@ -274,8 +282,11 @@ static void what_it_cannot_is_refused(void **state)
     problem.b_r = 96;
     assert_refused(&capabilities, problem, "b_r 96");
     problem = plain;
+    problem.b_r = 320;
+    assert_refused(&capabilities, problem, "b_r 320");
     problem.b_r = 256;
-    assert_refused(&capabilities, problem, "b_r 256");
+    problem.b_c = 80; /* four consumers have no registers for more than 64 keys */
+    assert_refused(&capabilities, problem, "b_c 80");
     problem = plain;
     problem.b_c = 40;
     assert_refused(&capabilities, problem, "b_c 40");
@@ -293,7 +304,8 @@ static void forced_sizes_are_honoured(void **state)
     (void)state;
     static const struct {
         int b_r, b_c, work_group_size, planned_b_r;
-    } rows[] = {{64, 16, 0, 64}, {192, 0, 0, 192}, {0, 96, 0, 192}, {0, 0, 256, 64}, {128, 64, 384, 128}};
+    } rows[] = {{64, 16, 0, 64},     {192, 0, 0, 192}, {0, 96, 0, 192}, {0, 0, 256, 64},
+                {128, 64, 384, 128}, {256, 0, 0, 256}, {0, 0, 640, 256}};
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
         struct cla_choice choice;
