@@ -38,6 +38,7 @@ KNOWN = (
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f2", 144, "hidden pairs are told apart on each of the ways that scores are capped"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f0", 80, "hidden pairs are told apart on both ways to weights"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f4", 64, "tiles before the diagonal and on it take their penalties in two ways"),
+    ("sm_90-forward_hopper-clattn_forward-d128-128x176-causal-f0", 160, "scores, weights and outputs are 196 of a consumer's 232 registers"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f2", 72, "scores stay in registers until their weights are confirmed"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f512", 56, "scores stay in registers until their weights are confirmed"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 112, "as without hidden pairs"),
