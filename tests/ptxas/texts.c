@@ -97,12 +97,23 @@ static int write_unsteady(const char *directory, size_t n, struct clattn_problem
     return write_problem(directory, n, problem);
 }
 
-/* The sizes that it has for long sequences alone. */
+/* The sizes that forward_hopper has for long sequences. */
 static int write_long(const char *directory, size_t n, struct clattn_problem problem)
 {
     problem.expected_n_q = problem.expected_n_kv = 16384;
     problem.causal = problem.d > 64 ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL;
     return write_problem(directory, n, problem);
+}
+
+/* Its four consumers, which only the tuner, or who asks for them, takes. */
+static int write_four_consumers(const char *directory, size_t n, struct clattn_problem problem)
+{
+    problem.b_r = 256;
+    problem.b_c = 64;
+    const int failed = write_problem(directory, n, problem);
+    problem.causal = CLATTN_FULL;
+    problem.features = CLATTN_DROPOUT;
+    return failed + write_problem(directory, n, problem);
 }
 
 /* Where it tries the bounds of the tile before, and d = 64 plain, where it does not. */
@@ -148,6 +159,7 @@ int main(int argc, char **argv)
                 continue;
             failed += write_problem(argv[1], n, forward);
             failed += hopper && d < 256 ? write_long(argv[1], n, forward) : 0;
+            failed += hopper && d == 64 ? write_four_consumers(argv[1], n, forward) : 0;
             if (d == 256) {
                 failed += write_problem(argv[1], n, backward);
                 continue;
