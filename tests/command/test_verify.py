@@ -63,6 +63,19 @@ class Verify(CommandTest):
         self.assertIn("steady=2", wrong)
         self.assertIn("--knobs 'steady=2' --only 0", wrong)
 
+    def test_sizes(self):
+        self.refused(USAGE, "verify", "--b-r", "16", says=["--b-r and --b-c", "--skeleton"])
+        if not self.on_cpu():
+            return
+        case = ["verify", "--seed", "1", "--only", "0"]
+        self.run_it(*case, "--skeleton", "forward_cpu", "--b-r", "16", "--b-c", "32")
+        lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": "1"}
+        wrong = self.run_it(*case, "--skeleton", "forward_cpu", "--b-r", "16", "--b-c", "32", environment=lie, status=MISMATCH)
+        self.assertIn("--skeleton forward_cpu --b-r 16 --b-c 32 --only 0", wrong.stdout)
+        beyond = self.run_it(*case, "--skeleton", "forward_matrix_emulated", "--b-c", "24").stdout
+        self.assertIn("nothing certified: 0 of 1 cases passed, 1 skipped", beyond)
+        self.assertIn("or these sizes the case", beyond)
+
     def test_quick(self):
         result = self.run_it("verify", "--quick", "--seed", "2")
         self.assertRegex(result.stdout, r"certified: (\d+) of \1 cases passed; largest error [1-9]\d* % of what is allowed \(case \d+: \w+, ")

@@ -69,6 +69,8 @@ static const struct option_spec options[] = {
     TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
     TEXT("knobs", "NAME=N...", knobs,
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
+    INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
+    INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),
@@ -169,6 +171,8 @@ static int measure_rows(const struct values *values, const struct session *sessi
 {
     const struct bench_options how = {.skeleton = values->skeleton,
                                       .knobs = values->knobs,
+                                      .b_r = (int)values->b_r,
+                                      .b_c = (int)values->b_c,
                                       .splits = (int)values->splits,
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,

@@ -170,6 +170,8 @@ static int check_modifications(const struct values *values, struct failure *fail
     if (values->knobs && !values->skeleton)
         return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
                     values->knobs);
+    if ((values->b_r || values->b_c) && !values->skeleton)
+        return fail(failure, STATUS_USAGE, "--b-r and --b-c: they are those of a --skeleton, which is not named");
     if (values->splits && values->pass && values->pass != PASS_FORWARD)
         return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
     if (values->window.count && values->window.count != 2)

@@ -151,6 +151,8 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .splits = options->splits,
                                              .unordered = options->unordered,
                                              .skeleton = options->skeleton,
+                                             .b_r = options->b_r,
+                                             .b_c = options->b_c,
                                              .knobs = options->knobs};
     bench_score_problem(shape, &bench->problem);
     const double start = now_ms();
@@ -206,6 +208,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     problem.pass = CLATTN_FORWARD;
     problem.splits = 1;
     problem.skeleton = problem.knobs = NULL;
+    problem.b_r = problem.b_c = 0;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
     if (!code)
         code = clattn_plan_workspace_bytes(plan, &bench->shape->sizes, &bytes);

@@ -11,7 +11,7 @@
 
 struct values {
     bool quick, full, unordered, quiet, json;
-    int64_t seed, only;
+    int64_t seed, only, b_r, b_c;
     struct option_device device;
     const char *skeleton, *knobs, *part;
 };
@@ -26,6 +26,8 @@ static const struct option_spec options[] = {
     TEXT("skeleton", "NAME", skeleton, "this kernel alone (default: every one that suits the device)"),
     TEXT("knobs", "NAME=N...", knobs,
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
+    INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
+    INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
@@ -36,7 +38,7 @@ const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
     .synopsis = "clattn verify [--quick | --full] [--seed N] [--part K/N] [--device P:D] [--skeleton NAME]\n"
-                "              [--knobs NAME=N...] [--unordered] [--json]",
+                "              [--knobs NAME=N...] [--b-r N] [--b-c N] [--unordered] [--json]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
         "in the input's type, plus a floor for rounding; gradients at most three times. Score modifications come\n"
@@ -71,17 +73,22 @@ static uint64_t case_seed(const struct values *values, int index)
 
 static void reproducer(const struct tally *tally, int index, char *text, size_t size)
 {
-    const char *skeleton = tally->values->skeleton, *knobs = tally->values->knobs;
-    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s%s%s%s --only %d",
-             tally->values->full ? "full" : "quick", tally->values->seed, tally->session->platform,
-             tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "",
-             knobs ? " --knobs '" : "", knobs ? knobs : "", knobs ? "'" : "",
-             tally->values->unordered ? " --unordered" : "", index);
+    const struct values *values = tally->values;
+    const char *skeleton = values->skeleton, *knobs = values->knobs;
+    char rows[32] = "", keys[32] = "";
+    if (values->b_r)
+        snprintf(rows, sizeof rows, " --b-r %" PRId64, values->b_r);
+    if (values->b_c)
+        snprintf(keys, sizeof keys, " --b-c %" PRId64, values->b_c);
+    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s%s%s%s%s%s --only %d",
+             values->full ? "full" : "quick", values->seed, tally->session->platform, tally->session->device,
+             skeleton ? " --skeleton " : "", skeleton ? skeleton : "", knobs ? " --knobs '" : "", knobs ? knobs : "",
+             knobs ? "'" : "", rows, keys, values->unordered ? " --unordered" : "", index);
 }
 
 static void report_failure(struct tally *tally, int index, const char *name, const struct verify_result *result)
 {
-    char command[256];
+    char command[320];
     reproducer(tally, index, command, sizeof command);
     tally->failed++;
     if (tally->failures)
@@ -97,6 +104,8 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
     char name[512];
     struct verify_case item = *listed;
     item.knobs = tally->values->knobs;
+    item.b_r = (int)tally->values->b_r;
+    item.b_c = (int)tally->values->b_c;
     item.unordered = item.unordered || (tally->values->unordered && item.kind != VERIFY_BIT_EQUAL);
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
@@ -131,9 +140,14 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
                       tally->largest < 0 ? json_null() : json_integer(tally->largest), "seconds", json_measure(seconds),
                       "failures", tally->failures),
             NULL, failure);
-    printf("%s: %d of %d cases passed", tally->failed ? "FAILED" : "certified", tally->passed, count);
+    printf("%s: %d of %d cases passed",
+           tally->failed   ? "FAILED"
+           : tally->passed ? "certified"
+                           : "nothing certified",
+           tally->passed, count);
     if (tally->skipped)
-        printf(", %d skipped (the kernel does not fit the device)", tally->skipped);
+        printf(", %d skipped (the kernel does not fit the device%s)", tally->skipped,
+               tally->values->b_r || tally->values->b_c ? ", or these sizes the case" : "");
     printf("; largest error %.0f %% of what is allowed", 100.0 * tally->share);
     if (tally->largest >= 0)
         printf(" (case %d: %s)", tally->largest, tally->largest_name);
@@ -218,6 +232,8 @@ int verify_main(int argc, char **argv, struct failure *failure)
     if (values.knobs && !values.skeleton)
         return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
                     values.knobs);
+    if ((values.b_r || values.b_c) && !values.skeleton)
+        return fail(failure, STATUS_USAGE, "--b-r and --b-c: they are those of a --skeleton, which is not named");
     if (values.seed < 0)
         values.seed = (int64_t)time(NULL);
     struct session session;
