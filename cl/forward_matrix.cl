@@ -185,7 +185,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
     {
         matrix_operand a[RT];
         matrix_accumulator weights[RT];
-        matrix_weigh(weights, s, c, form, raw, offset, rows->sum, p, view);
+        matrix_weigh(weights, s, c, form, raw, offset, rows->sum, view);
         UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
 #if CLATTN_DROPOUT
         matrix_draw_piece(random, c, drawing, view);

@@ -105,6 +105,7 @@ static clattn_status check_softcap(struct cla_call *call, const struct clattn_sc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.softcap is %g: it is greater than 0 and finite",
                         (double)args->softcap);
     call->score.softcap = args->softcap;
+    call->score.curve = cla_softcap_curve(call->problem->scale, args->softcap);
     return CLATTN_SUCCESS;
 }
 

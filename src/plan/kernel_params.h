@@ -2,6 +2,7 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/softcap.h"
 #include <clattn/problem.h>
 
 /* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
@@ -46,10 +47,10 @@ struct cla_score_params {
     uint32_t dropout_threshold;
     float dropout_scale;
     uint32_t seed_low, seed_high, dropout_offset;
-    int32_t reserved;
+    struct cla_softcap_curve curve;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 14 * 4, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 16 * 4, "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
 #define CLA_FEATURE_SCORE_MOD 1024u

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The polynomial of scores far below the cap, in float as the kernels have it, beside tanh. */
+#include "plan/softcap.h"
+#include "support/unit.h"
+#include <math.h>
+
+static float at(struct cla_softcap_curve curve, float s)
+{
+    const float square = fmaf(s, s, curve.shift);
+    return s * curve.unit * fmaf(square, square, curve.rest);
+}
+
+static void it_is_tanh_up_to_a_quarter(void **state)
+{
+    (void)state;
+    static const float scales[] = {0.125f, 0.0883883476f, 1.0f, 7.5e-4f, 300.0f},
+                       caps[] = {0.5f, 5.0f, 20.0f, 30.0f, 50.0f, 1000.0f};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
+            const struct cla_softcap_curve curve = cla_softcap_curve(scales[i], caps[k]);
+            if ((double)scales[i] / (double)caps[k] < 1e-5) {
+                assert_true(curve.unit == 0.0f);
+                continue;
+            }
+            assert_true(curve.unit > 0.0f && isfinite(curve.rest) && isfinite(curve.shift));
+            for (int n = -1000; n <= 1000; n++) {
+                const double x = n / 4000.0;
+                const float s = (float)(x * (double)caps[k] / (double)scales[i]);
+                const double right =
+                    (double)caps[k] * tanh((double)s * (double)scales[i] / (double)caps[k]) * 1.44269504088896341;
+                const double error = fabs((double)at(curve, s) - right) / ((double)caps[k] * 1.4427);
+                if (error > 1e-7 + 2e-7 * fabs(x))
+                    fail_msg("scale %g, cap %g, x %g: off by %g of the cap", (double)scales[i], (double)caps[k], x,
+                             error);
+            }
+        }
+}
+
+/* Products that no pair has, or that are hidden, are as low as can be. */
+static void what_is_hidden_stays_so(void **state)
+{
+    (void)state;
+    const struct cla_softcap_curve curve = cla_softcap_curve(0.125f, 30.0f);
+    assert_true(at(curve, -INFINITY) == -INFINITY);
+    assert_true(at(curve, INFINITY) == INFINITY);
+    assert_true(isnan(at(curve, NAN)));
+    for (float s = -60.0f / 0.125f; s < -15.0f; s += 1.0f) /* monotone below, and never above what the cap leaves */
+        assert_true(at(curve, s) < at(curve, s + 1.0f));
+}
+
+static void what_would_vanish_is_refused(void **state)
+{
+    (void)state;
+    static const float wrong[][2] = {{-0.125f, 30.0f}, {0.0f, 30.0f},     {0.125f, 1e6f},   {0.125f, 1e-7f},
+                                     {1e-24f, 1e-22f}, {1e24f, 1e22f},    {INFINITY, 1.0f}, {NAN, 1.0f},
+                                     {1e-30f, 30.0f},  {3e38f, 1.17e-38f}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct cla_softcap_curve curve = cla_softcap_curve(wrong[i][0], wrong[i][1]);
+        assert_true(curve.unit == 0.0f && curve.shift == 0.0f && curve.rest == 0.0f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_tanh_up_to_a_quarter),
+                                       cmocka_unit_test(what_is_hidden_stays_so),
+                                       cmocka_unit_test(what_would_vanish_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
