@@ -6,7 +6,7 @@
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
  * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can (common/hopper_boxes.clh). Where all of
  * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
- * consumers. The others, one to three, are consumers: each owns 64 query rows, with their outputs and softmax state in
+ * consumers. The others, one to four, are consumers: each owns 64 query rows, with their outputs and softmax state in
  * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
  * P V; the product Q K^T of the next tile and P V of this one are under way together. With CLATTN_STEADY weights are
  * formed by the bounds of the tile before, and only where these do not hold the largest scores are looked for

@@ -149,12 +149,34 @@ static void sizes_for_all_lengths(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* forward_hopper's largest work-groups, which the tuner may take: blocks of rows that end within each of the four
+ * consumers. */
+static void four_consumers(void **state)
+{
+    (void)state;
+    const int64_t rows[] = {1, 65, 200, 256, 1000};
+    int failures = 0;
+    for (int i = 0; strcmp(skeleton->name, "forward_hopper") == 0 && i < 5 * 2 * 2 * 2; i++) {
+        const struct forward_case forward = {
+            .problem = {.dtype = i % 2 ? CLATTN_BF16 : CLATTN_FP16,
+                        .d = i / 2 % 2 ? 40 : 64,
+                        .causal = i / 4 % 2 ? CLATTN_FULL : CLATTN_CAUSAL_BOTTOM_RIGHT,
+                        .skeleton = skeleton->name,
+                        .b_r = 256,
+                        .b_c = 64},
+            .shape = {.batch = 2, .heads = 6, .kv_heads = 3, .n_q = rows[i / 8], .n_kv = 1111},
+            .seed = (uint64_t)i};
+        failures += test_serves(&device, &forward.problem) && !forward_check(&device, &forward);
+    }
+    assert_int_equal(failures, 0);
+}
+
 int main(int argc, char **argv)
 {
     all = argc > 2 && strcmp(argv[2], "all") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right), cmocka_unit_test(fp16_is_right),
-                                       cmocka_unit_test(bf16_is_right), cmocka_unit_test(blocks_are_many),
-                                       cmocka_unit_test(sizes_for_all_lengths)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fp32_is_right),         cmocka_unit_test(fp16_is_right),
+                                       cmocka_unit_test(bf16_is_right),         cmocka_unit_test(blocks_are_many),
+                                       cmocka_unit_test(sizes_for_all_lengths), cmocka_unit_test(four_consumers)};
     skeleton = test_device_open_for(&device, argc, argv);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
