@@ -352,7 +352,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 hopper_draw_rows(&drawing, next.place.row + row_in_block, &next.view);
             }
             bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
-            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, p, &next.view);
+            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);

@@ -292,7 +292,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #else
             float offset[RT][MATRIX_SLOTS];
             matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
-            if (matrix_bound(s, &form, offset, rows, shrink, careful, p, view))
+            if (matrix_bound(s, &form, offset, rows, shrink, careful, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
             if (form.raw)
                 matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);

@@ -85,7 +85,7 @@ class Bench(CommandTest):
         self.assertEqual(row["peak_of"], "emulated matrix units")
         self.assertIn("steady=1", row["knobs"])
         self.refused(USAGE, "bench", "--n", "64", "--knobs", "steady=1", says=["--knobs 'steady=1'", "--skeleton"])
-        self.refused(USAGE, "bench", "--n", "64", "--b-c", "32", says=["--b-r and --b-c", "--skeleton"])
+        self.refused(USAGE, "bench", "--n", "64", "--b-c", "32", says=["--b-c '32'", "--skeleton"])
         self.assertGreater(row["peak_tflops"], 0.0)
         self.assert_ceilings(row)
 

@@ -64,7 +64,7 @@ class Verify(CommandTest):
         self.assertIn("--knobs 'steady=2' --only 0", wrong)
 
     def test_sizes(self):
-        self.refused(USAGE, "verify", "--b-r", "16", says=["--b-r and --b-c", "--skeleton"])
+        self.refused(USAGE, "verify", "--b-r", "16", says=["--b-r '16'", "--skeleton"])
         if not self.on_cpu():
             return
         case = ["verify", "--seed", "1", "--only", "0"]

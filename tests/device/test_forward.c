@@ -156,7 +156,9 @@ static void four_consumers(void **state)
     (void)state;
     const int64_t rows[] = {1, 65, 200, 256, 1000};
     int failures = 0;
-    for (int i = 0; strcmp(skeleton->name, "forward_hopper") == 0 && i < 5 * 2 * 2 * 2; i++) {
+    if (strcmp(skeleton->name, "forward_hopper") != 0)
+        skip();
+    for (int i = 0; i < 5 * 2 * 2 * 2; i++) {
         const struct forward_case forward = {
             .problem = {.dtype = i % 2 ? CLATTN_BF16 : CLATTN_FP16,
                         .d = i / 2 % 2 ? 40 : 64,
@@ -166,7 +168,7 @@ static void four_consumers(void **state)
                         .b_c = 64},
             .shape = {.batch = 2, .heads = 6, .kv_heads = 3, .n_q = rows[i / 8], .n_kv = 1111},
             .seed = (uint64_t)i};
-        failures += test_serves(&device, &forward.problem) && !forward_check(&device, &forward);
+        failures += !forward_check(&device, &forward);
     }
     assert_int_equal(failures, 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench_grid.h"
+#include "opencl_select.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -167,11 +168,9 @@ static int check_modifications(const struct values *values, struct failure *fail
 {
     if (values->pass == PASS_BOTH && values->skeleton)
         return fail(failure, STATUS_USAGE, "--skeleton names a kernel of one pass: --pass forward or --pass backward");
-    if (values->knobs && !values->skeleton)
-        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
-                    values->knobs);
-    if ((values->b_r || values->b_c) && !values->skeleton)
-        return fail(failure, STATUS_USAGE, "--b-r and --b-c: they are those of a --skeleton, which is not named");
+    const int status = check_forced(values->skeleton, values->knobs, values->b_r, values->b_c, failure);
+    if (status)
+        return status;
     if (values->splits && values->pass && values->pass != PASS_FORWARD)
         return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
     if (values->window.count && values->window.count != 2)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "opencl_select.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,4 +220,17 @@ int check_any_skeleton(const struct clattn_capabilities *capabilities, const cha
         return STATUS_OK;
     const struct failure forward = *failure;
     return fail(failure, status, "%.1800s; or, for gradients: %.1800s", forward.text, clattn_error_message());
+}
+
+int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b_c, struct failure *failure)
+{
+    static const char problem[] = "they are those of a --skeleton, which is not named";
+    if (skeleton)
+        return STATUS_OK;
+    if (knobs)
+        return fail(failure, STATUS_USAGE, "--knobs '%s': %s", knobs, problem);
+    if (b_r || b_c)
+        return fail(failure, STATUS_USAGE, "--%s '%" PRId64 "': blocks: %s", b_r ? "b-r" : "b-c", b_r ? b_r : b_c,
+                    problem);
+    return STATUS_OK;
 }

@@ -229,11 +229,9 @@ int verify_main(int argc, char **argv, struct failure *failure)
         return status;
     if (values.quick && values.full)
         return fail(failure, STATUS_USAGE, "--quick and --full: one of them");
-    if (values.knobs && !values.skeleton)
-        return fail(failure, STATUS_USAGE, "--knobs '%s': they are those of a --skeleton, which is not named",
-                    values.knobs);
-    if ((values.b_r || values.b_c) && !values.skeleton)
-        return fail(failure, STATUS_USAGE, "--b-r and --b-c: they are those of a --skeleton, which is not named");
+    status = check_forced(values.skeleton, values.knobs, values.b_r, values.b_c, failure);
+    if (status)
+        return status;
     if (values.seed < 0)
         values.seed = (int64_t)time(NULL);
     struct session session;
