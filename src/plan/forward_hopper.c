@@ -15,10 +15,11 @@ enum {
     MOST_CONSUMERS = 4,
     MOST_KEYS = 256,       /* columns of one product */
     FEWEST_ROWS = 65,      /* below, forward_matrix shares them out better */
+    NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
     SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
-    SHORT_NARROW = 511,    /* up to here where d_v is up to 64, */
+    SHORT_NARROW = 511,    /* up to here where d_v is narrow, */
     SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
-    LONG_CAUSAL = 8192     /* from here on wide tiles gain more than they lose at the diagonal */
+    LONG_SEQUENCE = 8192   /* from here on wide tiles gain more than they lose at the diagonal or a change of rows */
 };
 
 static const char name[] = "forward_hopper";
@@ -89,54 +90,105 @@ static int maps(const struct cla_config *config)
 
 /* What decides, beside d_v, which configuration is fastest. */
 enum situation {
-    ANY,
-    FEW,        /* blocks of rows have few tiles, or consumers lack registers */
-    PLAIN_FULL, /* all pairs are seen, and their scores stay as they are */
-    PLAIN_LONG  /* the same of a long causal sequence */
+    FEW = 1,    /* blocks of rows have few tiles, or consumers lack registers */
+    PLAIN = 2,  /* all pairs are seen, and their scores stay as they are; */
+    CAUSAL = 4, /* the same of causal sequences; */
+    PLAIN_LONG = 8,
+    CAUSAL_LONG = 16, /* and both where they are long */
+    OTHER = 32,
+    ANY = 63
 };
 
-/* The fastest of those certified and timed on an H200, with tiles in whole boxes: the first row that applies. (Four
- * consumers with 64 keys at a time are faster at d_v 64, but not certified yet:
- * tests/data/measured/h200-forward-hopper-notes.md.) */
-static const struct {
+/* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
+static const struct timed {
     int most_d_v;
-    enum situation only;
+    unsigned situations;
     int b_r, b_c, stages, q_stages;
 } timed[] = {
-    {64, FEW, 128, 128, 3, 2},        {64, ANY, 192, 128, 3, 2},         {128, FEW, 128, 128, 2, 2},
-    {128, PLAIN_FULL, 192, 80, 3, 1}, {128, PLAIN_LONG, 128, 176, 2, 1}, {128, ANY, 128, 128, 3, 1},
-    {192, ANY, 128, 96, 2, 1},        {256, ANY, 128, 80, 2, 1},
+    {NARROW, FEW, 128, 128, 3, 2},
+    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG, 256, 64, 4, 2},
+    {NARROW, ANY, 192, 128, 3, 2},
+    {128, FEW, 128, 128, 2, 2},
+    {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1},
+    {128, CAUSAL_LONG, 128, 176, 2, 1},
+    {128, ANY, 128, 128, 3, 1},
+    {192, ANY, 128, 96, 2, 1},
+    {CLA_MATRIX_LARGEST_D, ANY, 128, 80, 2, 1},
 };
 
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
  * places, and a third one of K and V leaves ALiBi's ramp none. */
 static bool is_crowded(const struct clattn_problem *problem)
 {
-    if (problem->d_v > 64)
+    if (problem->d_v > NARROW)
         return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
     return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT);
 }
 
-static enum situation situation_of(const struct clattn_problem *problem, bool few)
+/* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone; and four
+ * consumers draw as three do. */
+static bool is_plain(const struct clattn_problem *problem)
 {
-    const bool is_causal = problem->causal != CLATTN_FULL;
-    if (few || is_crowded(problem))
-        return FEW;
-    if (problem->features & ~(unsigned)CLATTN_SINKS || problem->score_mod || problem->mask_mod || problem->d > 128)
-        return ANY;
-    return !is_causal ? PLAIN_FULL : problem->expected_n_q >= LONG_CAUSAL ? PLAIN_LONG : ANY;
+    const bool is_narrow = problem->d_v <= NARROW;
+    const unsigned alike = CLATTN_SINKS | (is_narrow && problem->causal == CLATTN_FULL ? CLATTN_DROPOUT : 0);
+    return !(problem->features & ~alike) && !problem->score_mod && !problem->mask_mod &&
+           problem->d <= (is_narrow ? NARROW : 128);
 }
 
-static void take_timed(const struct clattn_problem *problem, bool few, struct cla_config *config)
+/* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
+static bool halves_fit(int64_t n_q)
 {
-    const enum situation situation = situation_of(problem, few);
-    size_t i = 0;
-    while (timed[i].most_d_v < problem->d_v || (timed[i].only != ANY && timed[i].only != situation))
-        i++;
-    config->b_r = timed[i].b_r;
-    config->b_c = timed[i].b_c;
-    config->hopper.stages = timed[i].stages;
-    config->hopper.q_stages = timed[i].q_stages;
+    return 5 * cla_ceil_div(n_q, 128) < 8 * cla_ceil_div(n_q, 256);
+}
+
+static bool is_short(const struct clattn_problem *problem)
+{
+    const bool is_causal = problem->causal != CLATTN_FULL, is_narrow = problem->d_v <= NARROW;
+    const int64_t n_q = problem->expected_n_q;
+    if (is_narrow && is_plain(problem))
+        return n_q <= (is_causal ? 256 : SHORT_NARROW) && halves_fit(n_q);
+    return n_q <= (is_causal ? SHORT_CAUSAL : is_narrow ? SHORT_NARROW : SHORT_SEQUENCE);
+}
+
+static enum situation situation_of(const struct clattn_problem *problem)
+{
+    const bool is_long = problem->expected_n_q >= LONG_SEQUENCE;
+    if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
+        return FEW;
+    if (!is_plain(problem))
+        return OTHER;
+    if (problem->causal != CLATTN_FULL)
+        return is_long ? CAUSAL_LONG : CAUSAL;
+    return is_long ? PLAIN_LONG : PLAIN;
+}
+
+/* The rows of a block that the caller asks for; 0: any. */
+static int forced_rows(const struct clattn_problem *problem)
+{
+    if (problem->b_r || !problem->work_group_size)
+        return problem->b_r;
+    return (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
+}
+
+/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. */
+static const struct timed *timed_of(int d_v, unsigned situations, int b_r)
+{
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
+        if (timed[i].most_d_v >= d_v && timed[i].situations & situations && (!b_r || timed[i].b_r == b_r))
+            return &timed[i];
+    return NULL;
+}
+
+static void take_timed(const struct clattn_problem *problem, enum situation situation, struct cla_config *config)
+{
+    const int rows = forced_rows(problem);
+    const struct timed *row = timed_of(problem->d_v, rows ? ANY : situation, rows);
+    if (!row)
+        row = timed_of(problem->d_v, FEW, 0);
+    config->b_r = row->b_r;
+    config->b_c = row->b_c;
+    config->hopper.stages = row->stages;
+    config->hopper.q_stages = row->q_stages;
     config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
 }
 
@@ -153,10 +205,8 @@ static void suit_block_mask(const struct clattn_problem *problem, struct cla_con
 
 static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (problem->work_group_size)
-        config->b_r = (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
-    if (problem->b_r)
-        config->b_r = problem->b_r;
+    if (forced_rows(problem))
+        config->b_r = forced_rows(problem);
     if (problem->b_c)
         config->b_c = problem->b_c;
     return !problem->work_group_size || problem->work_group_size == WARP_GROUP * (consumers(config) + 1);
@@ -241,11 +291,10 @@ static double expected_time(const struct clattn_capabilities *capabilities, cons
     return cla_split_cost(&rule, heads, n_q, n_kv, splits) * config->b_r * estimate(problem, config);
 }
 
-/* few: see situation_of. */
-static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, bool few,
+static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, enum situation situation,
                 struct cla_config *config)
 {
-    take_timed(problem, few, config);
+    take_timed(problem, situation, config);
     suit_block_mask(problem, config);
     if (!take_forced(problem, config) || !is_possible(config))
         return false;
@@ -259,27 +308,29 @@ static bool fit(const struct cla_matrix_limits *limits, const struct clattn_prob
     return true;
 }
 
-static bool is_short(const struct clattn_problem *problem)
+/* Where blocks of rows are few, those of another size may share out better what they do more slowly. */
+static void share_out(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      enum situation situation, struct cla_config *config)
 {
-    const int64_t most = problem->causal != CLATTN_FULL ? SHORT_CAUSAL
-                         : problem->d_v > 64            ? SHORT_SEQUENCE
-                                                        : SHORT_NARROW;
-    return problem->expected_n_q && problem->expected_n_q <= most;
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    struct cla_config other = *config;
+    if (fit(&limits, problem, situation, &other) && other.b_r != config->b_r &&
+        expected_time(capabilities, problem, &other) < 0.97 * expected_time(capabilities, problem, config))
+        *config = other;
 }
 
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    if (!fit(&limits, problem, is_short(problem), config))
+    const enum situation situation = situation_of(problem);
+    if (!fit(&limits, problem, situation, config))
         return false;
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
         return true;
-    /* Where blocks of rows are few, smaller ones may share out better what they do more slowly. */
-    struct cla_config smaller = *config;
-    if (fit(&limits, problem, true, &smaller) && smaller.b_r < config->b_r &&
-        expected_time(capabilities, problem, &smaller) < 0.97 * expected_time(capabilities, problem, config))
-        *config = smaller;
+    if (situation == PLAIN_LONG)
+        share_out(capabilities, problem, PLAIN, config);
+    share_out(capabilities, problem, FEW, config);
     return true;
 }
 

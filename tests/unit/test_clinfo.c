@@ -107,7 +107,7 @@ static void the_h200_dump_plans_tensor_cores(void **state)
     problem.dtype = CLATTN_BF16;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_hopper");
-    assert_true(info.b_r == 192 && info.b_c == 128 && info.work_group_size == 512);
+    assert_true(info.b_r == 256 && info.b_c == 64 && info.work_group_size == 640);
     gpu->nv_wgmma = false;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_matrix");

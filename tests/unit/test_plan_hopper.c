@@ -35,14 +35,16 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
         {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 1024, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
-        {64, 64, 2048, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
         {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
         {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
@@ -182,8 +184,8 @@ static void boxes_are_a_knob(void **state)
         int maps;
     } rows[] = {
         {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=1", "stages=3 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0 steady=0", "stages=3 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
+        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
