@@ -91,11 +91,13 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
 {
     for (int r = 0; r < RV; ++r) {
         const ivec rows = lane_numbers() + (first_row + r * W);
-        for (int base = (first_key + from) & ~31; base < first_key + to; base += 32) {
-            const uvec kept = kept_keys(rows, base, view);
-            const int last = min(to, base + 32 - first_key);
-            for (int j = max(from, base - first_key); j < last; ++j) {
-                const uvec bit = kept & (1u << (uint)(first_key + j - base));
+        for (int base = (first_key + from) & -KEPT_KEYS; base < first_key + to; base += KEPT_KEYS) {
+            uvec kept[KEPT_KEYS / 32];
+            const int first = max(from, base - first_key), last = min(to, base + KEPT_KEYS - first_key);
+            kept_keys(kept, rows, base, (first_key + first - base) / 32, (first_key + last - base + 31) / 32, view);
+            for (int j = first; j < last; ++j) {
+                const int at = first_key + j - base;
+                const uvec bit = kept[at / 32] & (1u << (uint)(at % 32));
                 s[j * RV + r] = select(s[j * RV + r], (vec)(0.0f), bit == (uvec)(0u));
             }
         }

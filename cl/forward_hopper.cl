@@ -39,7 +39,7 @@
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
- *   CLATTN_KEPT_GROUPS       of so many groups of keys the producer computes, for each tile, what dropout draws by: 4 for each 32 keys
+ *   CLATTN_KEPT_GROUPS       of so many groups of keys the producer computes, for each tile, what dropout draws by: 4 for each 128 keys
  *                            that the tile has a part of; without dropout 0
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each work-group, causal blocks
  *                            of all heads go together (hopper_go_together)

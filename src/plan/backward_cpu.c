@@ -17,7 +17,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
     const int64_t b_r = config->b_r, b_c = config->b_c;
     const int64_t dq = b_r * (row + d + 2), dk_dv = b_c * 2 * row, d_bias = b_c * (row + b_r);
-    const int64_t kept = config->cpu.stream * (2 + b_c / 32 + 2); /* LSE, delta, and dropout's bits */
+    const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
     return (uint64_t)(config->cpu.stream * (row + 2 * cla_cpu_panel(config)) + kept +
                       larger(larger(dq, dk_dv), d_bias)) *
            sizeof(float);

@@ -29,12 +29,15 @@ static int consumers(const struct cla_config *config)
     return config->b_r / WARP_GROUP_ROWS;
 }
 
-/* Groups of keys that dropout draws for (cl/common/philox.clh), of which the producer computes a part: 4 for each 32
- * keys that a tile has a part of. */
+/* Groups of keys that dropout draws for (cl/common/philox.clh), of which the producer computes a part: 4 for each 128
+ * keys that a tile has a part of, whatever multiple of the power of 2 that divides it it begins at. */
 static int kept_groups(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t most = config->b_c + (config->b_c % 32 ? CLA_PIECE : 0);
-    return problem->features & CLATTN_DROPOUT ? 4 * (int)cla_ceil_div(most, 32) : 0;
+    enum { GROUP_KEYS = 128 };
+    int step = GROUP_KEYS;
+    while (config->b_c % step)
+        step /= 2;
+    return problem->features & CLATTN_DROPOUT ? 4 * (int)cla_ceil_div(config->b_c + GROUP_KEYS - step, GROUP_KEYS) : 0;
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. */

@@ -21,10 +21,10 @@ uint32_t cla_dropout_threshold(float p)
     return rounded < 32767 ? rounded : 32767;
 }
 
-/* What shares a call of Philox: clattn_dropout_group, _line and _slot of cl/common/philox.clh. */
+/* What shares a call of Philox: clattn_dropout_group, _line and _word of cl/common/philox.clh. */
 static uint32_t group_of(int64_t j)
 {
-    return (uint32_t)((j >> 5) * 4 + ((j >> 1) & 3));
+    return (uint32_t)((j >> 7) * 4 + ((j >> 1) & 3));
 }
 
 static uint32_t line_of(uint32_t i)
@@ -32,20 +32,26 @@ static uint32_t line_of(uint32_t i)
     return (i >> 4) * 8 + (i & 7);
 }
 
-static int slot_of(int64_t j)
+static int word_of(uint32_t i, int64_t j)
 {
-    return (int)((j >> 3) & 3) * 2 + (int)(j & 1);
+    return (int)((j >> 3) & 1) * 2 + (int)(i >> 3 & 1);
 }
 
-/* A call's words as row i has them. */
-static void turn(uint32_t words[4], uint32_t i)
+/* Rotated by a byte, where `bit` is not 0. */
+static uint32_t turned(uint32_t word, int bit)
 {
-    if (i & 8)
-        for (int n = 0; n < 4; n++)
-            words[n] = words[n] << 8 | words[n] >> 24;
+    return bit ? word << 8 | word >> 24 : word;
 }
 
-/* Row i's numbers of 32 keys that start at a multiple of 32: four groups. */
+uint32_t cla_dropout_word(const uint32_t words[4], int piece, int word)
+{
+    if (piece == 0)
+        return words[word];
+    return turned(words[word], piece & 4) ^ turned(words[(word + 1) % 4], piece & 1) ^
+           turned(words[(word + 2) % 4], piece & 2);
+}
+
+/* Of row i the calls for 128 keys that start at a multiple of 128: four groups. */
 static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i, int64_t first_key,
                  uint32_t words[4][4])
 {
@@ -55,7 +61,6 @@ static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t 
         words[g][2] = head_number;
         words[g][3] = offset;
         cla_philox(words[g], (uint32_t)seed, (uint32_t)(seed >> 32));
-        turn(words[g], i);
     }
 }
 
@@ -65,9 +70,9 @@ void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_
     uint32_t words[4][4];
     for (int64_t c = 0; c < key_count; c++) {
         const int64_t j = first_key + c;
-        const int slot = slot_of(j);
-        if (c == 0 || (j & 31) == 0)
-            draw(seed, offset, head_number, i, j & ~INT64_C(31), words);
-        mask[c] = ((words[group_of(j) & 3][slot / 2] >> (16 * (slot & 1))) & 0x7fff) >= threshold;
+        if (c == 0 || (j & 127) == 0)
+            draw(seed, offset, head_number, i, j & ~INT64_C(127), words);
+        const uint32_t word = cla_dropout_word(words[group_of(j) & 3], (int)(j >> 4 & 7), word_of(i, j));
+        mask[c] = (word >> (16 * (j & 1)) & 0x7fff) >= threshold;
     }
 }

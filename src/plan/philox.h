@@ -9,6 +9,9 @@
 /* Philox 4x32-7 in place. */
 void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high);
 
+/* Word `word` (0 to 3) of piece `piece` (0 to 7) of a call's numbers: clattn_piece_word of cl/common/philox.clh. */
+uint32_t cla_dropout_word(const uint32_t words[4], int piece, int word);
+
 /* Numbers of 15 bits below it are dropped. p is in [0, 1). */
 uint32_t cla_dropout_threshold(float p);
 

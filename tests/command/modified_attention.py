@@ -14,16 +14,22 @@ def philox(counter, key):
     return a, b, c, d
 
 
+def turned(word, yes):
+    return (word << 8 | word >> 24) & 0xffffffff if yes else word
+
+
 def dropout(p, seed, offset, heads):
     """What a weight is multiplied by: 0, or 1 over the share that is kept. 15 bits of a number decide about a pair."""
     threshold = round(32768 * p)
 
     def factor(b, h, i, j):
-        group, line, slot = (j >> 5) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), (j >> 3 & 3) * 2 + (j & 1)
-        word = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))[slot // 2]
-        if i & 8:
-            word = (word << 8 | word >> 24) & 0xffffffff
-        bits = word >> 16 * (slot % 2) & 0x7fff
+        group, line, piece, own = (j >> 7) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), j >> 4 & 7, (j >> 2 & 2) + (i >> 3 & 1)
+        words = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
+        word = words[own]
+        if piece:
+            parts = [turned(words[(own + n) % 4], piece >> bit & 1) for n, bit in enumerate((2, 0, 1))]
+            word = parts[0] ^ parts[1] ^ parts[2]
+        bits = word >> 16 * (j % 2) & 0x7fff
         return 0.0 if bits < threshold else 32768.0 / (32768 - threshold)
     return factor
 
