@@ -39,8 +39,7 @@
  *   CLATTN_FILLERS           128
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
- *   CLATTN_KEPT_GROUPS       of so many groups of keys the producer computes, for each tile, what dropout draws by: 4 for each 128 keys
- *                            that the tile has a part of; without dropout 0
+ *   CLATTN_KEEPS_CALLS       see common/matrix_dropout.clh
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each work-group, causal blocks
  *                            of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
@@ -242,6 +241,12 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
     }
 }
 
+#if CLATTN_DROPOUT
+#define HOPPER_DRAW(row, key, others, view) matrix_draw_tile(&drawing, row, key, others, view)
+#else
+#define HOPPER_DRAW(row, key, others, view) (void)drawing
+#endif
+
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -279,8 +284,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
-        hopper_draw_rows(&drawing, work.place.row + row_in_block, &work.view);
-        hopper_draw_tile(&drawing, memory, turn, work.tile);
+        HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
         matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
         bool steady = matrix_is_steady(&rows, p, &work.view);
@@ -322,7 +326,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             const int row = next.place.row + row_in_block;
             bool weighed = false;
-            hopper_draw_tile(&drawing, memory, next_turn, next.tile);
+            HOPPER_DRAW(row, next.tile, last, &next.view);
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
             if (steady && !last) {
@@ -333,10 +337,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (!weighed) {
                 MATRIX_SELDOM;
                 matrix_softmax done = rows;
-                if (last) {
+                if (last)
                     matrix_begin_rows(&rows);
-                    hopper_draw_rows(&drawing, row, &next.view);
-                }
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
                 const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &next.view, &rows, shrink);
@@ -346,11 +348,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
 #else
             matrix_softmax done = rows;
             matrix_bounds bounds;
-            hopper_draw_tile(&drawing, memory, next_turn, next.tile);
-            if (last) {
+            HOPPER_DRAW(next.place.row + row_in_block, next.tile, last, &next.view);
+            if (last)
                 matrix_begin_rows(&rows);
-                hopper_draw_rows(&drawing, next.place.row + row_in_block, &next.view);
-            }
             bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
             const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
@@ -411,7 +411,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
-            hopper_barrier_create(memory + K_FULL(stage), arrivals + MATRIX_KEEPS_GROUPS);
+            hopper_barrier_create(memory + K_FULL(stage), arrivals);
             hopper_barrier_create(memory + K_EMPTY(stage), 4 * CONSUMERS);
             hopper_barrier_create(memory + V_FULL(stage), arrivals);
             hopper_barrier_create(memory + V_EMPTY(stage), 4 * CONSUMERS);

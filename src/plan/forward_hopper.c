@@ -29,15 +29,11 @@ static int consumers(const struct cla_config *config)
     return config->b_r / WARP_GROUP_ROWS;
 }
 
-/* Groups of keys that dropout draws for (cl/common/philox.clh), of which the producer computes a part: 4 for each 128
- * keys that a tile has a part of, whatever multiple of the power of 2 that divides it it begins at. */
-static int kept_groups(const struct clattn_problem *problem, const struct cla_config *config)
+/* Whether each tile lies within the keys that a call of Philox serves (cl/common/philox.clh). */
+static bool keeps_calls(const struct cla_config *config)
 {
-    enum { GROUP_KEYS = 128 };
-    int step = GROUP_KEYS;
-    while (config->b_c % step)
-        step /= 2;
-    return problem->features & CLATTN_DROPOUT ? 4 * (int)cla_ceil_div(config->b_c + GROUP_KEYS - step, GROUP_KEYS) : 0;
+    enum { CALL_KEYS = 512 };
+    return CALL_KEYS % config->b_c == 0;
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. */
@@ -47,9 +43,8 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
     const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
-    const int64_t group_bytes = (int64_t)2 * 16 * kept_groups(problem, config); /* in two rounds of stages */
-    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) +
-                      config->hopper.stages * (stage_bytes + 32 + group_bytes) + ramp_bytes);
+    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32) +
+                      ramp_bytes);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -128,13 +123,11 @@ static bool is_crowded(const struct clattn_problem *problem)
     return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT);
 }
 
-/* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone; and four
- * consumers draw as three do. */
+/* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone. */
 static bool is_plain(const struct clattn_problem *problem)
 {
     const bool is_narrow = problem->d_v <= NARROW;
-    const unsigned alike = CLATTN_SINKS | (is_narrow && problem->causal == CLATTN_FULL ? CLATTN_DROPOUT : 0);
-    return !(problem->features & ~alike) && !problem->score_mod && !problem->mask_mod &&
+    return !(problem->features & ~(unsigned)CLATTN_SINKS) && !problem->score_mod && !problem->mask_mod &&
            problem->d <= (is_narrow ? NARROW : 128);
 }
 
@@ -433,7 +426,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
         {"FILLERS", WARP_GROUP},
-        {"KEPT_GROUPS", kept_groups(problem, config)},
+        {"KEEPS_CALLS", keeps_calls(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
         {"PRODUCER_REGISTERS", config->hopper.producer_registers},

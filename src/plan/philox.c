@@ -24,7 +24,7 @@ uint32_t cla_dropout_threshold(float p)
 /* What shares a call of Philox: clattn_dropout_group, _line and _word of cl/common/philox.clh. */
 static uint32_t group_of(int64_t j)
 {
-    return (uint32_t)((j >> 7) * 4 + ((j >> 1) & 3));
+    return (uint32_t)((j >> 9) * 4 + ((j >> 1) & 3));
 }
 
 static uint32_t line_of(uint32_t i)
@@ -37,21 +37,23 @@ static int word_of(uint32_t i, int64_t j)
     return (int)((j >> 3) & 1) * 2 + (int)(i >> 3 & 1);
 }
 
-/* Rotated by a byte, where `bit` is not 0. */
-static uint32_t turned(uint32_t word, int bit)
+static uint32_t turned(uint32_t word, int bits)
 {
-    return bit ? word << 8 | word >> 24 : word;
+    return bits ? word << bits | word >> (32 - bits) : word;
 }
 
-uint32_t cla_dropout_word(const uint32_t words[4], int piece, int word)
+uint32_t cla_dropout_word(const uint32_t call[4], int block, int piece, int word)
 {
+    uint32_t words[4];
+    for (int n = 0; n < 4; n++)
+        words[n] = call[n] + turned(call[(n + 1) % 4], 5 * block + 3);
     if (piece == 0)
         return words[word];
-    return turned(words[word], piece & 4) ^ turned(words[(word + 1) % 4], piece & 1) ^
-           turned(words[(word + 2) % 4], piece & 2);
+    return turned(words[word], piece & 4 ? 8 : 0) + turned(words[(word + 1) % 4], piece & 1 ? 8 : 0) +
+           turned(words[(word + 2) % 4], piece & 2 ? 8 : 0);
 }
 
-/* Of row i the calls for 128 keys that start at a multiple of 128: four groups. */
+/* Of row i the calls for 512 keys that start at a multiple of 512: four groups. */
 static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i, int64_t first_key,
                  uint32_t words[4][4])
 {
@@ -70,9 +72,10 @@ void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_
     uint32_t words[4][4];
     for (int64_t c = 0; c < key_count; c++) {
         const int64_t j = first_key + c;
-        if (c == 0 || (j & 127) == 0)
-            draw(seed, offset, head_number, i, j & ~INT64_C(127), words);
-        const uint32_t word = cla_dropout_word(words[group_of(j) & 3], (int)(j >> 4 & 7), word_of(i, j));
-        mask[c] = (word >> (16 * (j & 1)) & 0x7fff) >= threshold;
+        if (c == 0 || (j & 511) == 0)
+            draw(seed, offset, head_number, i, j & ~INT64_C(511), words);
+        const uint32_t word =
+            cla_dropout_word(words[group_of(j) & 3], (int)(j >> 7 & 3), (int)(j >> 4 & 7), word_of(i, j));
+        mask[c] = (word >> (16 * (j & 1)) & 0x7fff) < 32768 - threshold;
     }
 }

@@ -14,8 +14,8 @@ def philox(counter, key):
     return a, b, c, d
 
 
-def turned(word, yes):
-    return (word << 8 | word >> 24) & 0xffffffff if yes else word
+def turned(word, bits):
+    return (word << bits | word >> 32 - bits) & 0xffffffff
 
 
 def dropout(p, seed, offset, heads):
@@ -23,14 +23,15 @@ def dropout(p, seed, offset, heads):
     threshold = round(32768 * p)
 
     def factor(b, h, i, j):
-        group, line, piece, own = (j >> 7) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), j >> 4 & 7, (j >> 2 & 2) + (i >> 3 & 1)
-        words = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
+        group, line, block, piece = (j >> 9) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), j >> 7 & 3, j >> 4 & 7
+        call = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
+        words = [call[n] + turned(call[(n + 1) % 4], 5 * block + 3) & 0xffffffff for n in range(4)]
+        own = (j >> 2 & 2) + (i >> 3 & 1)
         word = words[own]
         if piece:
-            parts = [turned(words[(own + n) % 4], piece >> bit & 1) for n, bit in enumerate((2, 0, 1))]
-            word = parts[0] ^ parts[1] ^ parts[2]
+            word = sum(turned(words[(own + n) % 4], 8 * (piece >> bit & 1)) for n, bit in enumerate((2, 0, 1)))
         bits = word >> 16 * (j % 2) & 0x7fff
-        return 0.0 if bits < threshold else 32768.0 / (32768 - threshold)
+        return 0.0 if bits >= 32768 - threshold else 32768.0 / (32768 - threshold)
     return factor
 
 

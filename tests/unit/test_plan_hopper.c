@@ -44,7 +44,7 @@ static void the_fastest_are_taken(void **state)
         {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
         {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
@@ -156,8 +156,8 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
     }
 }
 
-/* For dropout 16 bytes for each group of keys, in two rounds of stages: 4 groups for each 32 keys that a tile has a
- * part of. */
+/* For dropout 16 bytes for each group of keys, in two rounds of stages: 4 groups for each 128 keys that a tile has a
+ * part of, wherever it begins. */
 static void dropout_has_groups(void **state)
 {
     (void)state;
@@ -165,8 +165,9 @@ static void dropout_has_groups(void **state)
         int d, b_r, b_c;
         const char *knobs;
         uint64_t groups;
-    } rows[] = {{64, 192, 128, "stages=3 q_stages=2", 6 * 16},
-                {128, 128, 80, "stages=2 q_stages=1", 4 * 12},
+    } rows[] = {{64, 192, 128, "stages=3 q_stages=2", 6 * 4},
+                {64, 192, 96, "stages=3 q_stages=2", 6 * 8},
+                {128, 128, 80, "stages=2 q_stages=1", 4 * 8},
                 {64, 64, 16, "stages=2", 4 * 4}};
     EACH (i, rows) {
         int ramp;

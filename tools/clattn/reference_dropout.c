@@ -27,35 +27,43 @@ static uint32_t threshold(double p)
     return (uint32_t)fmin(32767, round(32768.0 * p));
 }
 
-/* Byte `at` of a word, of the lowest 0; turned: the bytes from the lowest on begin with the highest. */
-static uint32_t byte_of(uint32_t word, uint32_t at, bool turned)
+/* A word with its lowest bit at place n. */
+static uint32_t turned(uint32_t word, uint32_t n)
 {
-    return word >> (8 * ((turned ? at + 3 : at) % 4)) & 0xff;
+    return (uint32_t)(((uint64_t)word << n | (uint64_t)word << n >> 32) & 0xffffffff);
 }
 
-/* The counter says which pairs share a call: of 128 keys that begin at a multiple of 128, those whose places in a group
- * of 8 are 2 g and 2 g + 1, with two rows that are 8 apart within 16. Each 16 of these keys have four words, for the
- * lower and the higher eight and for both rows; the first 16 the call's own, the others three of these added up without
- * carries: from a word's own number on, around, the first, second and third turned or not as the number of the 16 has
- * its bits 2, 0 and 1. Two keys side by side have a word's halves. */
+/* The four words of the block: each of the call's, and the one after it, around, turned by 3, 8, 13 or 18. */
+static void block_words(const uint32_t call[4], uint32_t block, uint32_t words[4])
+{
+    static const uint32_t turns[] = {3, 8, 13, 18};
+    for (uint32_t n = 0; n < 4; n++)
+        words[n] = call[n] + turned(call[(n + 1) % 4], turns[block]);
+}
+
+/* The counter says which pairs share a call: of 512 keys that begin at a multiple of 512, those whose places in a group
+ * of 8 are 2 g and 2 g + 1, with two rows that are 8 apart within 16. Each 128 of these keys are a block with four
+ * words of its own. Each 16 of the block have four words, for the lower and the higher eight and for both rows; the
+ * first 16 the block's, the others three of these added up: from a word's own number on, around, the first, second and
+ * third turned by a byte or not as the number of the 16 has its bits 2, 0 and 1. Two keys side by side have a word's
+ * halves. */
 bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const struct reference_score *score = &problem->score;
-    const uint32_t in_block = (uint32_t)(j % 128), sixteen = in_block / 16, at = in_block % 8;
+    const uint32_t at = (uint32_t)(j % 8), block = (uint32_t)(j % 512 / 128), sixteen = (uint32_t)(j % 128 / 16);
     const uint32_t line = (uint32_t)(i / 16 * 8 + i % 8);
-    const uint32_t counter[4] = {(uint32_t)(j / 128) * 4 + at / 2, line,
-                                 (uint32_t)(b * problem->shape.heads + h), score->dropout_offset};
+    const uint32_t counter[4] = {(uint32_t)(j / 512) * 4 + at / 2, line, (uint32_t)(b * problem->shape.heads + h),
+                                 score->dropout_offset};
     const uint32_t key[2] = {(uint32_t)score->dropout_seed, (uint32_t)(score->dropout_seed >> 32)};
-    const uint32_t own = (in_block % 16 >= 8 ? 2 : 0) + (i % 16 >= 8 ? 1 : 0);
-    uint32_t words[4], bytes[4];
-    reference_philox(counter, key, words);
-    for (uint32_t n = 0; n < 4; n++) {
-        bytes[n] = byte_of(words[own], n, sixteen >= 4);
-        if (sixteen > 0)
-            bytes[n] ^= byte_of(words[(own + 1) % 4], n, sixteen % 2) ^ byte_of(words[(own + 2) % 4], n, sixteen / 2 % 2);
-    }
-    const uint32_t number = (bytes[at % 2 * 2 + 1] & 0x7f) << 8 | bytes[at % 2 * 2];
-    return number >= threshold(score->dropout_p);
+    const uint32_t own = (j % 16 >= 8 ? 2 : 0) + (i % 16 >= 8 ? 1 : 0);
+    uint32_t call[4], words[4];
+    reference_philox(counter, key, call);
+    block_words(call, block, words);
+    uint32_t word = turned(words[own], sixteen / 4 * 8);
+    if (sixteen > 0)
+        word += turned(words[(own + 1) % 4], sixteen % 2 * 8) + turned(words[(own + 2) % 4], sixteen / 2 % 2 * 8);
+    const uint32_t number = (at % 2 ? word >> 16 : word) % 32768;
+    return number < 32768 - threshold(score->dropout_p);
 }
 
 double reference_keep(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
