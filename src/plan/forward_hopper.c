@@ -120,7 +120,7 @@ static bool is_crowded(const struct clattn_problem *problem)
 {
     if (problem->d_v > NARROW)
         return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
-    return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_DROPOUT);
+    return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI);
 }
 
 /* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone. */

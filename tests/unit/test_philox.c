@@ -40,7 +40,7 @@ static void thresholds(void **state)
     assert_int_equal(cla_dropout_threshold(nextafterf(1.0f, 0.0f)), 32767);
 }
 
-enum { ROWS = 70, KEYS = 300 };
+enum { ROWS = 70, KEYS = 1100 }; /* of more than two calls */
 
 static void get(float p, uint64_t seed, uint32_t offset, int64_t b, int64_t h, int64_t row, int64_t rows, int64_t key,
                 int64_t keys, uint8_t *mask)
@@ -76,7 +76,7 @@ static void share_is_p(void **state)
         assert_int_equal(mask[i], 1);
 }
 
-/* Pairs that share a byte of random numbers, or a call, are both dropped about as often as others are: p^2 times. */
+/* Pairs that share a call, or a word, are both dropped about as often as others are: p^2 times. */
 static void neighbours_are_strangers(void **state)
 {
     (void)state;
@@ -84,7 +84,8 @@ static void neighbours_are_strangers(void **state)
     static uint8_t mask[rows * keys];
     static const struct {
         int rows, keys;
-    } apart[] = {{0, 1}, {0, 2}, {0, 8}, {1, 0}, {8, 0}, {8, 1}, {8, 8}};
+    } apart[] = {{0, 1},   {0, 2}, {0, 8}, {0, 16}, {0, 64}, {0, 128},
+                 {0, 512}, {1, 0}, {8, 0}, {8, 1},  {8, 8},  {8, 128}};
     for (int p = 1; p < 10; p++) {
         get((float)p / 10, 5, 0, 0, 0, 0, rows, 0, keys, mask);
         for (size_t n = 0; n < sizeof apart / sizeof *apart; n++) {
@@ -94,10 +95,70 @@ static void neighbours_are_strangers(void **state)
                 for (int j = 0; j < last_key; j++)
                     both += !mask[i * keys + j] && !mask[(i + apart[n].rows) * keys + j + apart[n].keys];
             const double share = (double)both / last_row / last_key, expected = p * p / 100.0;
-            if (fabs(share - expected) > 1.0 / 512 + 0.003)
+            if (fabs(share - expected) > 0.005)
                 fail_msg("p %.1f, %d rows and %d keys apart: both dropped with %g, not %g", p / 10.0, apart[n].rows,
                          apart[n].keys, share, expected);
         }
+    }
+}
+
+/* All that one call gives, of many calls: which of them drop each number, in bits; and how many of its numbers each
+ * drops. */
+enum { NUMBERS = 256, CALLS = 1 << 16 };
+static uint64_t dropped[NUMBERS][CALLS / 64];
+static int count[CALLS];
+
+static void drop_all(uint32_t threshold)
+{
+    memset(dropped, 0, sizeof dropped);
+    memset(count, 0, sizeof count);
+    for (uint32_t c = 0; c < CALLS; c++) {
+        uint32_t call[4] = {c, 3, 5, 7};
+        cla_philox(call, 11, 13);
+        for (int n = 0; n < NUMBERS; n++) {
+            const uint32_t word = cla_dropout_word(call, n / 64, n / 8 % 8, n / 2 % 4);
+            if ((word >> (16 * (n % 2)) & 0x7fff) < 32768 - threshold)
+                continue;
+            dropped[n][c / 64] |= UINT64_C(1) << c % 64;
+            count[c]++;
+        }
+    }
+}
+
+static double share_of_both(int a, int b)
+{
+    int both = 0;
+    for (int i = 0; i < CALLS / 64; i++)
+        both += __builtin_popcountll(dropped[a][i] & dropped[b][i]);
+    return (double)both / CALLS;
+}
+
+/* Of all pairs of a call's numbers none is dropped together more or less often than chance has it (7 standard
+ * deviations: there are 32640 of them), and how many of a call's are dropped has the variance of independent ones, and
+ * hardly longer tails. */
+static void numbers_of_a_call_are_strangers(void **state)
+{
+    (void)state;
+    static const double shares[] = {0.1, 0.25, 0.5, 0.9};
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+        const uint32_t threshold = cla_dropout_threshold((float)shares[s]);
+        const double p = threshold / 32768.0, both = p * p, deviation = sqrt(both * (1 - both) / CALLS);
+        drop_all(threshold);
+        for (int a = 0; a < NUMBERS; a++)
+            for (int b = 0; b < a; b++)
+                if (fabs(share_of_both(a, b) - both) > 7 * deviation)
+                    fail_msg("p %g: numbers %d and %d are both dropped with %g, not %g", p, a, b, share_of_both(a, b),
+                             both);
+        double second = 0.0, fourth = 0.0;
+        for (int c = 0; c < CALLS; c++) {
+            const double x = count[c] - NUMBERS * p;
+            second += x * x / CALLS;
+            fourth += x * x * x * x / CALLS;
+        }
+        const double variance = NUMBERS * p * (1 - p), kurtosis = 3 + (1 - 6 * p * (1 - p)) / variance;
+        if (fabs(second / variance - 1) > 0.03 || fabs(fourth / (second * second) - kurtosis) > 0.3)
+            fail_msg("p %g: variance %g, not %g, kurtosis %g, not %g", p, second, variance, fourth / (second * second),
+                     kurtosis);
     }
 }
 
@@ -150,6 +211,7 @@ int main(void)
         cmocka_unit_test(parts_are_the_whole),
         cmocka_unit_test(share_is_p),
         cmocka_unit_test(neighbours_are_strangers),
+        cmocka_unit_test(numbers_of_a_call_are_strangers),
         cmocka_unit_test(everything_counts),
         cmocka_unit_test(errors),
     };

@@ -45,7 +45,9 @@ static void the_fastest_are_taken(void **state)
         {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
-        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_DROPOUT},
+        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
@@ -156,23 +158,29 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
     }
 }
 
-/* For dropout 16 bytes for each group of keys, in two rounds of stages: 4 groups for each 128 keys that a tile has a
- * part of, wherever it begins. */
-static void dropout_has_groups(void **state)
+/* A call of Philox serves 512 keys: it is kept from tile to tile where none has keys of two. */
+static void calls_are_kept_where_tiles_divide_them(void **state)
 {
     (void)state;
     static const struct {
-        int d, b_r, b_c;
-        const char *knobs;
-        uint64_t groups;
-    } rows[] = {{64, 192, 128, "stages=3 q_stages=2", 6 * 4},
-                {64, 192, 96, "stages=3 q_stages=2", 6 * 8},
-                {128, 128, 80, "stages=2 q_stages=1", 4 * 8},
-                {64, 64, 16, "stages=2", 4 * 4}};
+        int b_r, b_c;
+        const char *define;
+    } rows[] = {{192, 128, "CLATTN_KEEPS_CALLS=1 "},
+                {256, 64, "CLATTN_KEEPS_CALLS=1 "},
+                {192, 96, "CLATTN_KEEPS_CALLS=0 "},
+                {192, 80, "CLATTN_KEEPS_CALLS=0 "}};
+    const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
-        int ramp;
-        assert_int_equal(added_bytes(rows[i].d, 0, rows[i].b_r, rows[i].b_c, rows[i].knobs, CLATTN_DROPOUT, &ramp),
-                         16 * rows[i].groups);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .skeleton = "forward_hopper",
+                                               .features = CLATTN_DROPOUT,
+                                               .b_r = rows[i].b_r,
+                                               .b_c = rows[i].b_c};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_non_null(strstr(info.constants, rows[i].define));
     }
 }
 
@@ -453,7 +461,7 @@ int main(void)
         cmocka_unit_test(boxes_are_a_knob),
         cmocka_unit_test(maps_lie_behind_states),
         cmocka_unit_test(alibi_has_a_panel_where_there_is_room),
-        cmocka_unit_test(dropout_has_groups),
+        cmocka_unit_test(calls_are_kept_where_tiles_divide_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
