@@ -305,7 +305,6 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 if (kind != HOPPER_NOTE_ROWS)
                     break;
             }
-            HOPPER_DRAW(next.place.row + row_in_block, next.tile, last, &next.view);
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
             hopper_publish_found();
@@ -327,6 +326,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             const int row = next.place.row + row_in_block;
             bool weighed = false;
+            HOPPER_DRAW(row, next.tile, last, &next.view);
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
             if (steady && !last) {
@@ -348,6 +348,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
 #else
             matrix_softmax done = rows;
             matrix_bounds bounds;
+            HOPPER_DRAW(next.place.row + row_in_block, next.tile, last, &next.view);
             if (last)
                 matrix_begin_rows(&rows);
             bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
