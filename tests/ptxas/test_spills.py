@@ -25,7 +25,7 @@ OLDEST_CLANG = 19
 ALL_IN_USE = "all 255 registers of an item are in use, and a few addresses go to memory"
 KNOWN = (
     ("sm_75-backward_matrix-clattn_dk_dv-d64", 96, ALL_IN_USE),
-    *((f"sm_{sm}-forward_matrix-clattn_forward-d64-128x64-f512", 224,
+    *((f"sm_{sm}-forward_matrix-clattn_forward-d64-128x64-f512", 272,
        "all 255 registers are in use: scores until their weights are confirmed, and what dropout draws") for sm in (80, 86, 89, 90)),
     *((f"sm_{sm}-forward_matrix-clattn_forward-d64-128x{keys}-f", 24, ALL_IN_USE) for sm in (80, 86, 89, 90) for keys in (64, 128)),
     ("sm_80-forward_matrix-clattn_forward-d128-128x64-f", 64, ALL_IN_USE),
@@ -34,6 +34,7 @@ KNOWN = (
     ("sm_89-forward_matrix-clattn_forward-d128", 48, ALL_IN_USE),
     ("sm_90-forward_matrix-clattn_forward-d128", 96, ALL_IN_USE),
     ("sm_90-backward_matrix-clattn_dk_dv-d64-128x128-f512", 64, "dropout's numbers of a slice are kept from dP to the weights"),
+    ("sm_90-backward_matrix-clattn_dk_dv-d128-64x64-f512", 48, "as at d 64"),
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f2", 144, "hidden pairs are told apart on each of the ways that scores are capped"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f0", 80, "hidden pairs are told apart on both ways to weights"),
@@ -44,9 +45,10 @@ KNOWN = (
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 112, "as without hidden pairs"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 96,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
-    ("sm_90-forward_hopper-clattn_forward-d64-256x64-f512", 80, "as below; four consumers have 112 registers each"),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 80,
-     "three consumers have 160 registers each; scores stay in them until their weights are confirmed, and dropout's numbers wait for their turn"),
+    ("sm_90-forward_hopper-clattn_forward-d64-256x64-f512", 96, "as below; four consumers have 112 registers each"),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f512", 480, "as below, and hidden pairs are told apart on each way to weights"),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 112,
+     "three consumers have 160 registers each; scores stay in them until their weights are confirmed, and a call of Philox from tile to tile"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 320,
      "the producer has 40 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f2", 896, "as below, four times: near and far from the cap, with hidden pairs and without"),
@@ -56,6 +58,7 @@ KNOWN = (
      "a consumer's results, scores and part of dQ are 192 of its 232 registers; the producer as for d 64"),
     *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
     ("sm_80-backward_fused-clattn_dk_dv-d64-64x128-causal-f8", 176, "as below, and a bias's strides"),
+    *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64-64x128-causal-f512", 128, "as below, and what a call of Philox gave") for sm in (80, 86, 89, 90)),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64", 96,
        "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
       for sm in (80, 86, 89, 90)),

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What cl/common/matrix_dropout.clh draws for a sub-group that goes from tile to tile, as forward_hopper's do, here one
+ * of a single item: by calls that are kept and by calls of each tile, in whatever order tiles come, the host's mask to
+ * the bit.
+ */
+#include "device/source.h"
+#include "plan/kernel_params.h"
+#include "plan/philox.h"
+#include "support/device.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { N_Q = 48, LEAST_KV = 1100, MOST_KV = LEAST_KV + 256, HEADS = 3, B = 1, H = 2, OFFSET = 9 };
+static const uint64_t seed = UINT64_C(0x123456789abcdef0);
+
+static struct test_device device;
+
+static const char defines[] =
+    "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 16\n#define CLATTN_CAUSAL 0\n"
+    "#define CLATTN_FEATURES 512\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
+    "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
+    "#define CLATTN_B_C %d\n#define CLATTN_KEYS %d\n#define CLATTN_KEEPS_CALLS %d\n";
+static const char *const files[] = {
+    "common/types.clh",          "common/view.clh",          "common/score.clh",          "common/splits.clh",
+    "common/philox.clh",         "matrix/emulated.clh",      "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
+    "common/matrix_softcap.clh", "common/matrix_scores.clh", "common/matrix_weights.clh", NULL};
+
+/* Tiles come in strides, forth or back from amid them, so that calls are left and taken up again. */
+static const char kernel_text[] =
+    "__kernel void draw(__global uchar *kept, int tiles, int stride, int n_q CLATTN_SCORE_PARAMETERS)\n"
+    "{\n"
+    "    const int n_kv = tiles * CLATTN_KEYS;\n"
+    "    const clattn_view view = clattn_open(1, 2, 3, n_q, n_kv CLATTN_SCORE_ARGUMENTS);\n"
+    "    clattn_matrix_drawing drawing = MATRIX_DRAWING(0, 0, 0);\n"
+    "    for (int row = 0; row < n_q; row += 16) {\n"
+    "        for (int t = 0; t < tiles; ++t) {\n"
+    "            const int key = (t * stride + 1) % tiles * CLATTN_KEYS;\n"
+    "            clattn_matrix_random random[1];\n"
+    "            clattn_matrix_draw_tile(&drawing, row, key, t == 0, &view);\n"
+    "            for (int c = 0; c < KT; ++c) {\n"
+    "                clattn_matrix_operand a[1];\n"
+    "                for (int e = 0; e < MATRIX_ELEMENTS; ++e)\n"
+    "                    a[0].x[e] = 1.0f;\n"
+    "                clattn_matrix_draw_piece(random, c, &drawing, &view);\n"
+    "                clattn_matrix_drop_piece(a, random, c, &drawing, &view);\n"
+    "                for (int e = 0; e < MATRIX_ELEMENTS; ++e) {\n"
+    "                    const int i = row + clattn_matrix_row(0, MATRIX_SLOT(e)), j = key + 16 * c + "
+    "clattn_matrix_column(0, e);\n"
+    "                    kept[i * n_kv + j] = a[0].x[e] != 0.0f;\n"
+    "                }\n"
+    "            }\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+static cl_kernel build(int keys, bool keeps, cl_program *program)
+{
+    struct cla_text text = {0};
+    struct cla_error error;
+    cl_int code = CL_SUCCESS;
+    char filled[sizeof defines + 32];
+    snprintf(filled, sizeof filled, defines, keys, keys, keeps);
+    assert_int_equal(cla_source_assemble(filled, files, &text, &error), CLATTN_SUCCESS);
+    cla_text_add(&text, kernel_text, sizeof kernel_text - 1);
+    assert_false(text.failed);
+    *program = clCreateProgramWithSource(device.context, 1, (const char **)&text.data, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clBuildProgram(*program, 1, &device.device, "-cl-std=CL1.2", NULL, NULL), CL_SUCCESS);
+    cla_text_free(&text);
+    const cl_kernel kernel = clCreateKernel(*program, "draw", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    return kernel;
+}
+
+static void draw(cl_kernel kernel, uint32_t threshold, int tiles, int stride, size_t size, uint8_t *kept)
+{
+    const struct cla_score_params params = {.window_left = -1,
+                                            .window_right = -1,
+                                            .dropout_threshold = threshold,
+                                            .dropout_scale = 1.0f,
+                                            .seed_low = (uint32_t)seed,
+                                            .seed_high = (uint32_t)(seed >> 32),
+                                            .dropout_offset = OFFSET};
+    const cl_int numbers[] = {tiles, stride, N_Q};
+    const size_t one = 1;
+    cl_int code = CL_SUCCESS;
+    memset(kept, 2, size);
+    const cl_mem buffer = clCreateBuffer(device.context, CL_MEM_COPY_HOST_PTR, size, kept, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), CL_SUCCESS);
+    for (cl_uint i = 0; i < 3; i++)
+        assert_int_equal(clSetKernelArg(kernel, 1 + i, sizeof numbers[i], &numbers[i]), CL_SUCCESS);
+    assert_int_equal(clSetKernelArg(kernel, 4, sizeof params, &params), CL_SUCCESS);
+    assert_int_equal(clEnqueueNDRangeKernel(device.queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(clEnqueueReadBuffer(device.queue, buffer, CL_TRUE, 0, size, kept, 0, NULL, NULL), CL_SUCCESS);
+    clReleaseMemObject(buffer);
+}
+
+static void compare(const uint8_t *kept, uint32_t threshold, int n_kv)
+{
+    static uint8_t mask[MOST_KV];
+    for (int i = 0; i < N_Q; i++) {
+        cla_dropout_row(threshold, seed, OFFSET, B * HEADS + H, (uint32_t)i, 0, n_kv, mask);
+        for (int j = 0; j < n_kv; j++)
+            if (kept[i * n_kv + j] != mask[j])
+                fail_msg("row %d, key %d of %d: %d, not %d", i, j, n_kv, kept[i * n_kv + j], mask[j]);
+    }
+}
+
+static void tiles_draw_the_hosts_mask(void **state)
+{
+    (void)state;
+    static uint8_t kept[N_Q * MOST_KV];
+    static const struct {
+        int keys;
+        bool keeps;
+    } rows[] = {{128, true}, {64, true}, {256, true}, {16, true}, {128, false}, {96, false}, {80, false}};
+    static const uint32_t thresholds[] = {0, 500, 3277, 16384, 32767};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        const int tiles = (LEAST_KV + rows[n].keys - 1) / rows[n].keys, n_kv = tiles * rows[n].keys;
+        cl_program program = NULL;
+        const cl_kernel kernel = build(rows[n].keys, rows[n].keeps, &program);
+        for (size_t t = 0; t < sizeof thresholds / sizeof *thresholds; t++)
+            for (int back = 0; back < 2; back++) {
+                draw(kernel, thresholds[t], tiles, back ? tiles - 1 : 1, (size_t)N_Q * (size_t)n_kv, kept);
+                compare(kept, thresholds[t], n_kv);
+            }
+        clReleaseKernel(kernel);
+        clReleaseProgram(program);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tiles_draw_the_hosts_mask)};
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}
