@@ -90,9 +90,10 @@ class Plan(CommandTest):
             made = json.loads(self.run_it(*words, *more).stdout)[1]["plan"]
             return made["skeleton"], made["b_r"], made["splits"], made["chosen_by"]
         few, many = ["--heads", "4"], ["--heads", "32"]
-        self.assertEqual(plan("--d", "64", "--causal", *many), ("forward_hopper", 192, 1, "the model"))
-        self.assertEqual(plan("--d", "64", "--causal", *few), ("forward_hopper", 192, 1, "the model"))
-        self.assertEqual(plan("--d", "64", *few), ("forward_hopper", 192, 1, "the model"))
+        self.assertEqual(plan("--d", "64", "--causal", *many), ("forward_hopper", 256, 1, "the model"))
+        self.assertEqual(plan("--d", "64", "--causal", *few), ("forward_hopper", 256, 1, "the model"))
+        self.assertEqual(plan("--d", "64", *many), ("forward_hopper", 192, 1, "the model"))
+        self.assertEqual(plan("--d", "64", *few), ("forward_hopper", 256, 1, "the model"))
         self.assertEqual(plan("--d", "128", *many), ("forward_hopper", 192, 1, "the model"))
         self.assertEqual(plan("--d", "128", *few), ("forward_hopper", 128, 1, "the model"))
 
