@@ -18,6 +18,7 @@ enum {
     NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
     SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
     SHORT_NARROW = 511,    /* up to here where d_v is narrow, */
+    SHORT_FOUR = 256,      /* up to here where that is so and four consumers have causal rows, */
     SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
     LONG_SEQUENCE = 8192   /* from here on wide tiles gain more than they lose at the diagonal or a change of rows */
 };
@@ -142,7 +143,7 @@ static bool is_short(const struct clattn_problem *problem)
     const bool is_causal = problem->causal != CLATTN_FULL, is_narrow = problem->d_v <= NARROW;
     const int64_t n_q = problem->expected_n_q;
     if (is_narrow && is_plain(problem))
-        return n_q <= (is_causal ? 256 : SHORT_NARROW) && halves_fit(n_q);
+        return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
     return n_q <= (is_causal ? SHORT_CAUSAL : is_narrow ? SHORT_NARROW : SHORT_SEQUENCE);
 }
 

@@ -4,10 +4,10 @@
  * of a single item: by calls that are kept and by calls of each tile, in whatever order tiles come, the host's mask to
  * the bit.
  */
-#include "device/source.h"
 #include "plan/kernel_params.h"
 #include "plan/philox.h"
 #include "support/device.h"
+#include "support/text.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -57,21 +57,9 @@ static const char kernel_text[] =
 
 static cl_kernel build(int keys, bool keeps, cl_program *program)
 {
-    struct cla_text text = {0};
-    struct cla_error error;
-    cl_int code = CL_SUCCESS;
     char filled[sizeof defines + 32];
     snprintf(filled, sizeof filled, defines, keys, keys, keeps);
-    assert_int_equal(cla_source_assemble(filled, files, &text, &error), CLATTN_SUCCESS);
-    cla_text_add(&text, kernel_text, sizeof kernel_text - 1);
-    assert_false(text.failed);
-    *program = clCreateProgramWithSource(device.context, 1, (const char **)&text.data, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    assert_int_equal(clBuildProgram(*program, 1, &device.device, "-cl-std=CL1.2", NULL, NULL), CL_SUCCESS);
-    cla_text_free(&text);
-    const cl_kernel kernel = clCreateKernel(*program, "draw", &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return kernel;
+    return test_build_text(&device, filled, files, kernel_text, "draw", program);
 }
 
 static void draw(cl_kernel kernel, uint32_t threshold, int tiles, int stride, size_t size, uint8_t *kept)

@@ -4,10 +4,10 @@
  * item: rows that an infinity or NaN behind the causal mask has spoilt are computed again, and others left as they are;
  * of all keys, and of a split of them, which leaves a state.
  */
-#include "device/source.h"
 #include "plan/half.h"
 #include "plan/kernel_params.h"
 #include "support/device.h"
+#include "support/text.h"
 #include "support/unit.h"
 #include <math.h>
 #include <stdio.h>
@@ -143,19 +143,8 @@ static cl_mem upload(const float *values, size_t count)
 
 static cl_kernel build(bool split, cl_program *program)
 {
-    struct cla_text text = {0};
-    struct cla_error error;
-    cl_int code = CL_SUCCESS;
-    assert_int_equal(cla_source_assemble(split ? split_defines : defines, files, &text, &error), CLATTN_SUCCESS);
-    cla_text_add(&text, split ? split_text : kernel_text, (split ? sizeof split_text : sizeof kernel_text) - 1);
-    assert_false(text.failed);
-    *program = clCreateProgramWithSource(device.context, 1, (const char **)&text.data, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    assert_int_equal(clBuildProgram(*program, 1, &device.device, "-cl-std=CL1.2", NULL, NULL), CL_SUCCESS);
-    cla_text_free(&text);
-    const cl_kernel kernel = clCreateKernel(*program, "repair", &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return kernel;
+    return test_build_text(&device, split ? split_defines : defines, files, split ? split_text : kernel_text, "repair",
+                           program);
 }
 
 static void run(bool split, cl_mem buffers[4])
