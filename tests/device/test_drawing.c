@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What cl/common/matrix_dropout.clh draws for a sub-group that goes from tile to tile, as forward_hopper's do, here one
- * of a single item: by calls that are kept and by calls of each tile, in whatever order tiles come, the host's mask to
- * the bit.
+ * What cl/common/matrix_dropout.clh draws, by sub-groups of a single item, against the host's mask, to the bit: for one
+ * that goes from tile to tile, as forward_hopper's do, by calls that are kept and by calls of each tile, in whatever
+ * order tiles come; and by way of local memory, for keys along a sub-group's rows, as backward_hopper's have them.
  */
 #include "plan/kernel_params.h"
 #include "plan/philox.h"
@@ -55,11 +55,40 @@ static const char kernel_text[] =
     "    }\n"
     "}\n";
 
-static cl_kernel build(int keys, bool keeps, cl_program *program)
+/* The same arguments, but the stride: blocks of 128 keys, of which two take half the pieces each. */
+static const char transposed_text[] =
+    "__kernel void draw(__global uchar *kept, int tiles, int stride, int n_q CLATTN_SCORE_PARAMETERS)\n"
+    "{\n"
+    "    __local uint words[128] __attribute__((aligned(16))), made[512] __attribute__((aligned(16)));\n"
+    "    const int n_kv = tiles * CLATTN_KEYS;\n"
+    "    const clattn_view view = clattn_open(1, 2, 3, n_q, n_kv CLATTN_SCORE_ARGUMENTS);\n"
+    "    const clattn_matrix_address from = clattn_matrix_address_of(words), to = clattn_matrix_address_of(made);\n"
+    "    for (int row = 0; row < n_q; row += 16) {\n"
+    "        for (int key = 0; key < n_kv; key += 64) {\n"
+    "            if (key % 128 == 0)\n"
+    "                clattn_matrix_leave_words(from, row, key, 0, &view);\n"
+    "            clattn_matrix_leave_factors(to, from, key / 16 % 8, 4, 0, &view);\n"
+    "            for (int c = 0; c < 4; ++c) {\n"
+    "                const clattn_matrix_numbers factors = clattn_matrix_get_transposed(to + c * MATRIX_FACTORS);\n"
+    "                clattn_matrix_operand a;\n"
+    "                for (int e = 0; e < MATRIX_ELEMENTS; ++e)\n"
+    "                    a.x[e] = 1.0f;\n"
+    "                clattn_matrix_keep(&a, &factors);\n"
+    "                for (int e = 0; e < MATRIX_ELEMENTS; ++e) {\n"
+    "                    const int j = key + 16 * c + clattn_matrix_row(0, MATRIX_SLOT(e)), i = row + "
+    "clattn_matrix_column(0, e);\n"
+    "                    kept[i * n_kv + j] = a.x[e] == clattn_matrix_factor(&factors, e) ? (uchar)a.x[e] : 3;\n"
+    "                }\n"
+    "            }\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+static cl_kernel build(const char *text, int keys, bool keeps, cl_program *program)
 {
     char filled[sizeof defines + 32];
     snprintf(filled, sizeof filled, defines, keys, keys, keeps);
-    return test_build_text(&device, filled, files, kernel_text, "draw", program);
+    return test_build_text(&device, filled, files, text, "draw", program);
 }
 
 static void draw(cl_kernel kernel, uint32_t threshold, int tiles, int stride, size_t size, uint8_t *kept)
@@ -97,6 +126,8 @@ static void compare(const uint8_t *kept, uint32_t threshold, int n_kv)
     }
 }
 
+static const uint32_t thresholds[] = {0, 500, 3277, 16384, 32767};
+
 static void tiles_draw_the_hosts_mask(void **state)
 {
     (void)state;
@@ -105,11 +136,10 @@ static void tiles_draw_the_hosts_mask(void **state)
         int keys;
         bool keeps;
     } rows[] = {{128, true}, {64, true}, {256, true}, {16, true}, {128, false}, {96, false}, {80, false}};
-    static const uint32_t thresholds[] = {0, 500, 3277, 16384, 32767};
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const int tiles = (LEAST_KV + rows[n].keys - 1) / rows[n].keys, n_kv = tiles * rows[n].keys;
         cl_program program = NULL;
-        const cl_kernel kernel = build(rows[n].keys, rows[n].keeps, &program);
+        const cl_kernel kernel = build(kernel_text, rows[n].keys, rows[n].keeps, &program);
         for (size_t t = 0; t < sizeof thresholds / sizeof *thresholds; t++)
             for (int back = 0; back < 2; back++) {
                 draw(kernel, thresholds[t], tiles, back ? tiles - 1 : 1, (size_t)N_Q * (size_t)n_kv, kept);
@@ -120,9 +150,25 @@ static void tiles_draw_the_hosts_mask(void **state)
     }
 }
 
+static void words_handed_over_make_the_hosts_mask(void **state)
+{
+    (void)state;
+    enum { KEYS = 128, TILES = (LEAST_KV + KEYS - 1) / KEYS };
+    static uint8_t kept[N_Q * TILES * KEYS];
+    cl_program program = NULL;
+    const cl_kernel kernel = build(transposed_text, KEYS, false, &program);
+    for (size_t t = 0; t < sizeof thresholds / sizeof *thresholds; t++) {
+        draw(kernel, thresholds[t], TILES, 0, sizeof kept, kept);
+        compare(kept, thresholds[t], TILES * KEYS);
+    }
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tiles_draw_the_hosts_mask)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tiles_draw_the_hosts_mask),
+                                       cmocka_unit_test(words_handed_over_make_the_hosts_mask)};
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
