@@ -200,13 +200,13 @@ static void make_vectors(struct making *making)
 static void make_numbers(struct making *making)
 {
     static const int64_t windows[][2] = {{0, 0}, {17, 5}, {-1, 3}, {40, -1}, {31, 0}};
-    static const double caps[] = {5.0, 30.0}, shares[] = {0.125, 0.5};
+    static const double caps[] = {5.0, 30.0}, shares[] = {0.0125, 0.125, 0.5};
     struct reference_score *score = &making->problem->score;
     const int64_t *window = windows[random_below(&making->random, 5)];
     score->window_left = window[0];
     score->window_right = window[1];
     score->softcap = caps[random_below(&making->random, 2)];
-    score->dropout_p = shares[random_below(&making->random, 2)];
+    score->dropout_p = shares[random_below(&making->random, 3)];
     score->dropout_seed = random_next(&making->random);
     score->dropout_offset = (uint32_t)random_below(&making->random, 1000);
 }
