@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Compiles the matrix kernels for NVIDIA's devices without one, and fails where the assembler takes registers to memory, or
-makes products by warp groups wait for each other, unless that is known.
+makes products by warp groups wait for each other, unless that is known; or where a kernel has not, to the byte, the local
+memory that was planned.
 
     test_spills.py KERNEL_TEXTS BUILTINS [--list]
 
@@ -120,12 +121,15 @@ def retarget(ptx, sm, group, hopper):
 
 def compile_one(clang, ptxas, builtins, folder, line):
     """The bytes that are spilled, and what else the assembler has to say."""
-    name, sm, group, hopper = line.split()
+    name, sm, group, hopper, planned = line.split()
     base = str(folder / name)
     checked([clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang",
              "sm_75", "-Xclang", "-cl-ext=+cl_khr_fp16", "-O3", "-S", "-nogpulib", "-Xclang", "-finclude-default-header",
              "-ffp-contract=fast", "-cl-mad-enable", "-w", "-include", builtins, base + ".cl", "-o", base + ".ptx"])
     ptx = pathlib.Path(base + ".ptx").read_text()
+    declared = sum(int(n) for n in re.findall(r"\.shared \.align \d+ \.b8 [\w$]+\[(\d+)\];", ptx))
+    if int(planned) and declared != int(planned):
+        raise RuntimeError(f"{name}: {declared} bytes of local memory, of which {planned} were planned")
     pathlib.Path(base + ".for.ptx").write_text(retarget(ptx, sm, group, hopper == "1"))
     said = checked([ptxas, "-v", f"-arch=sm_{sm}{'a' if hopper == '1' else ''}", base + ".for.ptx", "-o", base + ".cubin"])
     stores = [int(n) for n in re.findall(r"(\d+) bytes spill stores", said)]

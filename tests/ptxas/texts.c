@@ -2,8 +2,9 @@
  *
  * Writes the texts that the library would hand to NVIDIA's compiler for its matrix kernels, as the planner plans them
  * for devices of several compute capabilities: test_spills.py compiles them. One file a program, DIRECTORY/NAME.cl, and
- * for each a line on stdout: its name, the compute capability, the work-items of a group, and 1 if it is to be
- * retargeted.
+ * for each a line on stdout: its name, the compute capability, the work-items of a group, 1 if it is to be
+ * retargeted, and the bytes of local memory that were planned; 0: it is a smaller kernel beside the one that this was
+ * planned for.
  *
  *     kernel_texts DIRECTORY */
 #include "device/source.h"
@@ -61,7 +62,10 @@ static int write_entry(const char *directory, const char *device, const struct c
                      ? complain(name, &error)
                      : write_program(directory, name, text.data);
     if (!failed)
-        printf("%s %s %d %d\n", name, device, form.work_group_size, cla_retarget_wanted(text.data));
+        printf("%s %s %d %d %llu\n", name, device, form.work_group_size, cla_retarget_wanted(text.data),
+               form.files == choice->skeleton->files
+                   ? (unsigned long long)choice->skeleton->local_bytes(problem, &choice->config)
+                   : 0);
     cla_text_free(&text);
     cla_text_free(&defines);
     return failed;
