@@ -40,6 +40,12 @@ static bool shares_keys(const struct cla_config *config)
     return config->b_c == CONSUMER_KEYS;
 }
 
+/* Whether dropout is drawn by way of local memory, in which beyond 128 columns there is no room for that. */
+static bool draws(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->features & CLATTN_DROPOUT && !shares_keys(config);
+}
+
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics and, for dropout,
  * words of its calls, and dO; dS, twice; where keys are shared, the factors from one consumer to the other, else those
  * that dropout makes; what is added to sums; the producer's notes; barriers. */
@@ -48,8 +54,8 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,
                   key = config->b_c * 128;
     const int64_t stages = config->backward_matrix.stages, d_o_stages = shares_keys(config) ? 1 : stages;
-    const bool draws = problem->features & CLATTN_DROPOUT && !shares_keys(config);
-    const int64_t words = draws ? 32 * (int64_t)config->b_r : 0, factors = draws ? 2 * config->b_r * config->b_c : 0;
+    const int64_t words = draws(problem, config) ? 32 * config->b_r : 0,
+                  factors = draws(problem, config) ? 2 * config->b_r * config->b_c : 0;
     const int64_t keys = config->backward_matrix.kv_stages * ((k + v) * key + 24);
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
@@ -109,9 +115,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
                   problem->unordered ? "in any order" : "always in the same order");
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "K and V in %d place%s, Q in %d, dO in %d, dS in 2: %llu of %llu bytes",
+                  "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
                   config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
                   config->backward_matrix.stages, shares_keys(config) ? 1 : config->backward_matrix.stages,
+                  draws(problem, config) ? ", and what dropout draws" : "",
                   (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
