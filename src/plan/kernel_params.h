@@ -50,7 +50,7 @@ struct cla_score_params {
     struct cla_softcap_curve curve;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 16 * 4, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 18 * 4, "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
 #define CLA_FEATURE_SCORE_MOD 1024u
