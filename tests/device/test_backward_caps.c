@@ -59,7 +59,7 @@ static int failures_of(float softcap, course factor, double lower, bool sunk)
         assert_true(backward_arrays_make(&forward, &arrays));
         course_of_keys(&forward, &arrays.forward, factor);
         if (lower != 0.0)
-            course_lower_scores(&forward, &arrays.forward, lower);
+            course_add_to_scores(&forward, &arrays.forward, even, -lower);
         if (sunk)
             sink_key(&forward, &arrays.forward);
         const bool right = backward_arrays_refresh(&forward, &arrays) &&

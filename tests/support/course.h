@@ -4,13 +4,13 @@
 
 #include "support/forward.h"
 
-/* What the keys are multiplied by, from the first (0) to the last (1). */
+/* Something of each key, from the first (0) to the last (1). */
 typedef double (*course)(double share);
 
-/* Gives the keys of a case of one batch such a course. */
+/* Multiplies the keys of a case of one batch by it. */
 void course_of_keys(const struct forward_case *forward, struct forward_arrays *arrays, course factor);
 
-/* Makes all its scores lower by about so much. */
-void course_lower_scores(const struct forward_case *forward, struct forward_arrays *arrays, double by);
+/* Adds about so much to all scores of each key, times `times`. */
+void course_add_to_scores(const struct forward_case *forward, struct forward_arrays *arrays, course term, double times);
 
 #endif
