@@ -43,7 +43,7 @@ KNOWN = (
     ("sm_90-forward_hopper-clattn_forward-d128-128x176-causal-f0", 160, "scores, weights and outputs are 196 of a consumer's 232 registers"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f2", 72, "scores stay in registers until their weights are confirmed"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f512", 56, "scores stay in registers until their weights are confirmed"),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 112, "as without hidden pairs"),
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f8", 120, "as without hidden pairs"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-f8", 96,
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
     ("sm_90-forward_hopper-clattn_forward-d64-256x64-f512", 96, "as below; four consumers have 112 registers each"),
