@@ -241,6 +241,13 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
     }
 }
 
+/* That a warp's number is the same for its lanes saves three consumers registers; plain kernels are slower for it, by 1 %. */
+#if CONSUMERS >= 3 && (CLATTN_DROPOUT || CLATTN_SOFTCAP)
+#define HOPPER_WARP(number) hopper_uniform(number)
+#else
+#define HOPPER_WARP(number) (number)
+#endif
+
 #if CLATTN_DROPOUT
 #define HOPPER_DRAW(row, key, others, view) matrix_draw_tile(&drawing, row, key, others, view)
 #else
@@ -250,8 +257,8 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const int lane = lid % MATRIX_LANES, consumer = lid / HOPPER_ITEMS - 1;
-    const int row_in_block = (lid - HOPPER_ITEMS) / MATRIX_LANES * 16;
+    const int lane = lid % MATRIX_LANES, warp = HOPPER_WARP(lid / MATRIX_LANES), consumer = warp / (HOPPER_ITEMS / MATRIX_LANES) - 1;
+    const int row_in_block = (warp - HOPPER_ITEMS / MATRIX_LANES) * 16;
     const matrix_address my_part = memory + consumer * (64 * 128);
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
     hopper_work work;
@@ -318,15 +325,15 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_values(out, weights[0], memory + V_TILE(turn.stage));
             if (CLATTN_TURNS)
                 HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
+            const int row = next.place.row + row_in_block;
+            HOPPER_DRAW(row, next.tile, last, &next.view); /* while products are under way */
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + K_EMPTY(next_turn.stage), lane);
 #if CLATTN_STEADY
             /* That V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            const int row = next.place.row + row_in_block;
             bool weighed = false;
-            HOPPER_DRAW(row, next.tile, last, &next.view);
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
             if (steady && !last) {
@@ -348,10 +355,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
 #else
             matrix_softmax done = rows;
             matrix_bounds bounds;
-            HOPPER_DRAW(next.place.row + row_in_block, next.tile, last, &next.view);
             if (last)
                 matrix_begin_rows(&rows);
-            bounds.form = hopper_modify(s, next.place.row + row_in_block, next.tile, lane, p, false, &next.view);
+            bounds.form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
             const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);

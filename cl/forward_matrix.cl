@@ -179,18 +179,18 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
                                  const clattn_view *view)
 {
 #if CLATTN_DROPOUT
-    matrix_random random[RT];
+    matrix_dropped dropped[RT];
 #endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
         matrix_operand a[RT];
         matrix_accumulator weights[RT];
         matrix_weigh(weights, s, c, form, raw, offset, rows->sum, view);
-        UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
 #if CLATTN_DROPOUT
-        matrix_draw_piece(random, c, drawing, view);
-        matrix_drop_piece(a, random, c, drawing, view);
+        matrix_draw_piece(dropped, c, drawing, view);
+        matrix_drop_piece(weights, dropped, c, drawing);
 #endif
+        UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
         UNROLL for (int x = 0; x < VT; ++x)
         {
             matrix_operand y;

@@ -116,8 +116,12 @@ static clattn_status check_dropout(struct cla_call *call, const struct clattn_sc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.dropout_p is %g: the share that is dropped is at least 0 and below 1",
                         (double)args->dropout_p);
-    score->dropout_threshold = cla_dropout_threshold(args->dropout_p);
-    score->dropout_scale = (float)(32768.0 / (32768.0 - score->dropout_threshold));
+    if (call->problem->dropout_p > 0 && args->dropout_p != call->problem->dropout_p)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.dropout_p is %g: the problem says that it is %g in every call (problem.dropout_p)",
+                        (double)args->dropout_p, (double)call->problem->dropout_p);
+    score->dropout_scale = cla_dropout_scale(cla_dropout_threshold(args->dropout_p));
+    cla_dropout_digits(cla_dropout_threshold(args->dropout_p), score->dropout_digits);
     score->seed_low = (uint32_t)args->dropout_seed;
     score->seed_high = (uint32_t)(args->dropout_seed >> 32);
     score->dropout_offset = args->dropout_offset;

@@ -2,6 +2,7 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/philox.h"
 #include "plan/softcap.h"
 #include <clattn/problem.h>
 
@@ -44,13 +45,14 @@ struct cla_score_params {
     int32_t first_key, key_count, keys;
     int32_t window_left, window_right;
     float softcap;
-    uint32_t dropout_threshold;
     float dropout_scale;
     uint32_t seed_low, seed_high, dropout_offset;
+    uint32_t dropout_digits[CLA_DROPOUT_DIGITS];
     struct cla_softcap_curve curve;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + 18 * 4, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (16 + CLA_DROPOUT_DIGITS) * 4,
+               "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
 #define CLA_FEATURE_SCORE_MOD 1024u

@@ -9,12 +9,18 @@
 /* Philox 4x32-7 in place. */
 void cla_philox(uint32_t counter[4], uint32_t key_low, uint32_t key_high);
 
-/* Word `word` (0 to 3) of piece `piece` (0 to 7) of block `block` (0 to 3) of a call's numbers: clattn_block_words and
- * clattn_piece_word of cl/common/philox.clh. */
-uint32_t cla_dropout_word(const uint32_t call[4], int block, int piece, int word);
+/* The binary digits of a pair's number: CLATTN_DROPOUT_DIGITS of cl/common/philox.clh. */
+enum { CLA_DROPOUT_DIGITS = 12 };
 
-/* Numbers of 15 bits that are not below 32768 less it are dropped. p is in [0, 1). */
+/* Which pairs of block `block` (0 to 3) of a call are dropped, in bits: clattn_dropped_words of cl/common/philox.clh.
+ */
+void cla_dropped_words(const uint32_t call[4], int block, uint32_t threshold, uint32_t dropped[2]);
+
+/* Numbers below it, of 2^CLA_DROPOUT_DIGITS, are dropped: p, which is in [0, 1), rounded, but never to 1; its digits,
+ * each 32 times, the first first; and 1 / (1 - p), of p as it is rounded. */
 uint32_t cla_dropout_threshold(float p);
+void cla_dropout_digits(uint32_t threshold, uint32_t digits[CLA_DROPOUT_DIGITS]);
+float cla_dropout_scale(uint32_t threshold);
 
 /* mask[c] = 1 where row i keeps key first_key + c, else 0. head_number is b * heads + h. */
 void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i,

@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 #include "plan/checked.h"
 #include "plan/knobs.h"
+#include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
 #include "plan/traffic.h"
@@ -223,5 +224,9 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         {"WORK_GROUP_SIZE", choice->config.work_group_size},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
+    if (problem->dropout_p > 0) {
+        const struct cla_define threshold = {"DROPOUT_THRESHOLD", (int)cla_dropout_threshold(problem->dropout_p)};
+        cla_text_define(text, &threshold, 1);
+    }
     choice->skeleton->define(problem, &choice->config, text);
 }

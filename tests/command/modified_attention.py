@@ -14,24 +14,27 @@ def philox(counter, key):
     return a, b, c, d
 
 
-def turned(word, bits):
-    return (word << bits | word >> 32 - bits) & 0xffffffff
+# Words of a call by number, turned by so many bits and with their block; 4 and 5 are 0 and 1 without a block's turn.
+LEAVES = (((3, 18), (4, 0), (2, 2), (1, 0), (0, 9), (1, 15)), ((1, 0), (3, 0), (5, 0), (0, 1), (3, 21), (1, 6)))
+CENTRES = ((0, 0), (2, 0))
 
 
 def dropout(p, seed, offset, heads):
-    """What a weight is multiplied by: 0, or 1 over the share that is kept. 15 bits of a number decide about a pair."""
-    threshold = round(32768 * p)
+    """What a weight is multiplied by: 0, or 1 over the share that is kept. 12 digits of a number decide about a pair."""
+    threshold = round(4096 * p)
 
     def factor(b, h, i, j):
-        group, line, block, piece = (j >> 9) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), j >> 7 & 3, j >> 4 & 7
+        group, line, block, half = (j >> 9) * 4 + (j >> 1 & 3), (i >> 4) * 8 + (i & 7), j >> 7 & 3, j >> 6 & 1
         call = philox((group, line, b * heads + h, offset), (seed & 0xffffffff, seed >> 32))
-        words = [call[n] + turned(call[(n + 1) % 4], 5 * block + 3) & 0xffffffff for n in range(4)]
-        own = (j >> 2 & 2) + (i >> 3 & 1)
-        word = words[own]
-        if piece:
-            word = sum(turned(words[(own + n) % 4], 8 * (piece >> bit & 1)) for n, bit in enumerate((2, 0, 1)))
-        bits = word >> 16 * (j % 2) & 0x7fff
-        return 0.0 if bits >= 32768 - threshold else 32768.0 / (32768 - threshold)
+        place = (j >> 4 & 3) * 8 + (j >> 3 & 1) * 4 + (i >> 3 & 1) * 2 + (j & 1)
+
+        def digit(word, by):
+            turn = (1, -1, 13, -13, 0, 0)[word] * (15 * block + 24) + by
+            return call[word % 4] >> (place - turn) % 32 & 1
+        ones = [digit(*leaf) ^ digit(*CENTRES[half]) for leaf in LEAVES[half]]
+        ones += [digit(*leaf) for leaf in reversed(LEAVES[1 - half])]
+        number = sum(2 ** (11 - n) for n, one in enumerate(ones) if not one)
+        return 0.0 if number < threshold else 4096.0 / (4096 - threshold)
     return factor
 
 

@@ -37,14 +37,14 @@ static const char kernel_text[] =
     "    for (int row = 0; row < n_q; row += 16) {\n"
     "        for (int t = 0; t < tiles; ++t) {\n"
     "            const int key = (t * stride + 1) % tiles * CLATTN_KEYS;\n"
-    "            clattn_matrix_random random[1];\n"
+    "            clattn_matrix_dropped dropped[1];\n"
     "            clattn_matrix_draw_tile(&drawing, row, key, t == 0, &view);\n"
     "            for (int c = 0; c < KT; ++c) {\n"
-    "                clattn_matrix_operand a[1];\n"
+    "                clattn_matrix_accumulator a[1];\n"
     "                for (int e = 0; e < MATRIX_ELEMENTS; ++e)\n"
     "                    a[0].x[e] = 1.0f;\n"
-    "                clattn_matrix_draw_piece(random, c, &drawing, &view);\n"
-    "                clattn_matrix_drop_piece(a, random, c, &drawing, &view);\n"
+    "                clattn_matrix_draw_piece(dropped, c, &drawing, &view);\n"
+    "                clattn_matrix_drop_piece(a, dropped, c, &drawing);\n"
     "                for (int e = 0; e < MATRIX_ELEMENTS; ++e) {\n"
     "                    const int i = row + clattn_matrix_row(0, MATRIX_SLOT(e)), j = key + 16 * c + "
     "clattn_matrix_column(0, e);\n"
@@ -67,9 +67,9 @@ static const char transposed_text[] =
     "        for (int key = 0; key < n_kv; key += 64) {\n"
     "            if (key % 128 == 0)\n"
     "                clattn_matrix_leave_words(from, row, key, 0, &view);\n"
-    "            clattn_matrix_leave_factors(to, from, key / 16 % 8, 4, 0, &view);\n"
+    "            clattn_matrix_leave_factors(to, from, key, key / 64 % 2, 0, &view);\n"
     "            for (int c = 0; c < 4; ++c) {\n"
-    "                const clattn_matrix_numbers factors = clattn_matrix_get_transposed(to + c * MATRIX_FACTORS);\n"
+    "                const clattn_matrix_factors factors = clattn_matrix_get_transposed(to + c * MATRIX_FACTORS);\n"
     "                clattn_matrix_operand a;\n"
     "                for (int e = 0; e < MATRIX_ELEMENTS; ++e)\n"
     "                    a.x[e] = 1.0f;\n"
@@ -93,13 +93,13 @@ static cl_kernel build(const char *text, int keys, bool keeps, cl_program *progr
 
 static void draw(cl_kernel kernel, uint32_t threshold, int tiles, int stride, size_t size, uint8_t *kept)
 {
-    const struct cla_score_params params = {.window_left = -1,
-                                            .window_right = -1,
-                                            .dropout_threshold = threshold,
-                                            .dropout_scale = 1.0f,
-                                            .seed_low = (uint32_t)seed,
-                                            .seed_high = (uint32_t)(seed >> 32),
-                                            .dropout_offset = OFFSET};
+    struct cla_score_params params = {.window_left = -1,
+                                      .window_right = -1,
+                                      .dropout_scale = 1.0f,
+                                      .seed_low = (uint32_t)seed,
+                                      .seed_high = (uint32_t)(seed >> 32),
+                                      .dropout_offset = OFFSET};
+    cla_dropout_digits(threshold, params.dropout_digits);
     const cl_int numbers[] = {tiles, stride, N_Q};
     const size_t one = 1;
     cl_int code = CL_SUCCESS;
@@ -126,7 +126,7 @@ static void compare(const uint8_t *kept, uint32_t threshold, int n_kv)
     }
 }
 
-static const uint32_t thresholds[] = {0, 500, 3277, 16384, 32767};
+static const uint32_t thresholds[] = {0, 63, 410, 2048, 4095};
 
 static void tiles_draw_the_hosts_mask(void **state)
 {

@@ -143,17 +143,18 @@ static void the_forward_pass_drops_what_the_host_says(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* Where kernels change their way of telling numbers apart (cl/matrix/nvidia_mma.clh), on both sides. */
-static void thresholds_at_their_borders(void **state)
+/* Of one digit, the first or the last; of all. */
+static void thresholds_of_few_digits_and_many(void **state)
 {
     (void)state;
-    static const int thresholds[] = {1, 1023, 1024, 21504, 21505, 31744, 31745, 32767};
+    static const int thresholds[] = {1, 2, 64, 1365, 2048, 2730, 4094, 4095};
     static const int small[] = {64, 32}; /* several tiles: the first has no bounds to go by */
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
         for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
             struct forward_case forward = case_of((*skeleton)->name, i % 2 ? CLATTN_BF16 : CLATTN_FP16, 32, N_KV);
-            forward.score.dropout_p = (float)thresholds[i] / 32768;
+            forward.score.dropout_p = (float)thresholds[i] / 4096;
+            forward.problem.dropout_p = i / 2 % 2 ? forward.score.dropout_p : 0.0f; /* compiled in, and of the call */
             if (!takes_tile(&forward, small) || !test_takes(&device, *skeleton, (int)i, 4) || forward_agrees(&forward))
                 continue;
             print_error("%s, threshold %d\n", (*skeleton)->name, thresholds[i]);
@@ -246,13 +247,42 @@ static void bad_requests_are_refused(void **state)
     assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 0, 0, 2, mask), CLATTN_SUCCESS);
 }
 
+/* A problem that says p, and calls with another. */
+static void p_is_the_problems(void **state)
+{
+    (void)state;
+    static const struct {
+        struct clattn_problem problem;
+        const char *error;
+    } wrong[] = {
+        {{.d = 16, .dropout_p = 0.5f}, "problem.dropout_p is 0.5, and problem.features has no CLATTN_DROPOUT"},
+        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1.0f}, "problem.dropout_p is 1"},
+        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = -1.0f}, "problem.dropout_p is -1"},
+        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = NAN}, "problem.dropout_p is"},
+    };
+    clattn_plan *plan = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(clattn_plan_create(&plan, device.clattn, &wrong[i].problem), CLATTN_INVALID_ARGUMENT);
+        assert_non_null(strstr(clattn_error_message(), wrong[i].error));
+        assert_null(plan);
+    }
+    const struct clattn_problem problem = {.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 0.25f};
+    const struct clattn_forward_args args = {.shape = {.batch = 1, .heads = 1, .n_q = 1, .n_kv = 1},
+                                             .score = {.dropout_p = 0.2f}};
+    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_SUCCESS);
+    assert_int_equal(clattn_forward_enqueue(plan, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_error_message(), "score.dropout_p is 0.2: the problem says that it is 0.25"));
+    clattn_plan_destroy(&plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_part_of_the_mask),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(the_forward_pass_drops_what_the_host_says),
-        cmocka_unit_test(thresholds_at_their_borders),
+        cmocka_unit_test(thresholds_of_few_digits_and_many),
+        cmocka_unit_test(p_is_the_problems),
         cmocka_unit_test(chunks_drop_what_the_whole_drops),
         cmocka_unit_test(the_backward_pass_drops_the_same),
     };

@@ -80,6 +80,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     struct cla_choice choice;
     struct cla_error error;
     problem.dtype = problem.dtype ? problem.dtype : CLATTN_FP16;
+    problem.dropout_p = problem.features & CLATTN_DROPOUT ? 0.1f : 0.0f;
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
         return complain(devices[n].name, &error);
     int failed = 0;

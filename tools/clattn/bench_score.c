@@ -6,10 +6,12 @@
 #include <stdlib.h>
 
 enum { SEED = 7 };
+static const float dropout_p = 0.1f;
 
 void bench_score_problem(const struct bench_shape *shape, struct clattn_problem *problem)
 {
     problem->features = shape->features;
+    problem->dropout_p = shape->features & CLATTN_DROPOUT ? dropout_p : 0.0f;
     if (shape->features & CLATTN_BLOCK_MASK) {
         problem->block_q = shape->block_q;
         problem->block_kv = shape->block_kv;
@@ -139,7 +141,7 @@ int bench_score_create(const struct session *session, const struct bench_shape *
     const unsigned features = shape->features;
     int status = STATUS_OK;
     *args = (struct clattn_score_args){.softcap = features & CLATTN_SOFTCAP ? 30.0f : 0.0f,
-                                       .dropout_p = features & CLATTN_DROPOUT ? 0.1f : 0.0f,
+                                       .dropout_p = features & CLATTN_DROPOUT ? dropout_p : 0.0f,
                                        .dropout_seed = features & CLATTN_DROPOUT ? SEED : 0};
     if (features & CLATTN_WINDOW) {
         args->window_left = shape->window_left;

@@ -22,48 +22,62 @@ void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t
     }
 }
 
+/* p of 4096, but at most 4095. */
 static uint32_t threshold(double p)
 {
-    return (uint32_t)fmin(32767, round(32768.0 * p));
+    return (uint32_t)fmin(4095, round(4096.0 * p));
 }
 
-/* A word with its lowest bit at place n. */
-static uint32_t turned(uint32_t word, uint32_t n)
+/* Bit `place` of a word that is turned left by n, however often around. */
+static uint32_t bit_turned(uint32_t word, int64_t n, int64_t place)
 {
-    return (uint32_t)(((uint64_t)word << n | (uint64_t)word << n >> 32) & 0xffffffff);
+    return word >> ((place - n) % 32 + 32) % 32 & 1;
 }
 
-/* The four words of the block: each of the call's, and the one after it, around, turned by 3, 8, 13 or 18. */
-static void block_words(const uint32_t call[4], uint32_t block, uint32_t words[4])
+/* A word of a call, turned. */
+struct turned {
+    int word, by;
+};
+
+/* Of 64 pairs' words, the first digits: each the exclusive or of one of these with the word before them. */
+static const struct turned centre[2] = {{0, 0}, {2, 0}};
+static const struct turned leaves[2][6] = {{{3, 18}, {4, 0}, {2, 2}, {1, 0}, {0, 9}, {1, 15}},
+                                           {{1, 0}, {3, 0}, {5, 0}, {0, 1}, {3, 21}, {1, 6}}};
+
+/* A pair's bit of one: words 0 to 3 are also turned by 1, -1, 13 and -13 times 24, 39, 54 or 69, as their block is; 4
+ * and 5 are 0 and 1, but for that. */
+static uint32_t bit_of(const uint32_t call[4], struct turned from, int64_t block, int64_t place)
 {
-    static const uint32_t turns[] = {3, 8, 13, 18};
-    for (uint32_t n = 0; n < 4; n++)
-        words[n] = call[n] + turned(call[(n + 1) % 4], turns[block]);
+    static const int times[] = {1, -1, 13, -13, 0, 0};
+    return bit_turned(call[from.word % 4], from.by + times[from.word] * (15 * block + 24), place);
+}
+
+/* A pair's number, the first digit the highest: 0 where the bit is 1. */
+static uint32_t number_of(const uint32_t call[4], int64_t block, int half, int64_t place)
+{
+    uint32_t number = 0;
+    for (int n = 0; n < 6; n++)
+        number =
+            number * 2 + (1 ^ bit_of(call, leaves[half][n], block, place) ^ bit_of(call, centre[half], block, place));
+    for (int n = 5; n >= 0; n--)
+        number = number * 2 + (1 ^ bit_of(call, leaves[1 - half][n], block, place));
+    return number;
 }
 
 /* The counter says which pairs share a call: of 512 keys that begin at a multiple of 512, those whose places in a group
- * of 8 are 2 g and 2 g + 1, with two rows that are 8 apart within 16. Each 128 of these keys are a block with four
- * words of its own. Each 16 of the block have four words, for the lower and the higher eight and for both rows; the
- * first 16 the block's, the others three of these added up: from a word's own number on, around, the first, second and
- * third turned by a byte or not as the number of the 16 has its bits 2, 0 and 1. Two keys side by side have a word's
- * halves. */
+ * of 8 are 2 g and 2 g + 1, with two rows that are 8 apart within 16. Each 128 of these keys are a block of two halves;
+ * in a half, of whose words each pair has a bit, the 16 keys count for the byte, then the eight, the row and the key.
+ */
 bool reference_kept(const struct reference_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const struct reference_score *score = &problem->score;
-    const uint32_t at = (uint32_t)(j % 8), block = (uint32_t)(j % 512 / 128), sixteen = (uint32_t)(j % 128 / 16);
-    const uint32_t line = (uint32_t)(i / 16 * 8 + i % 8);
-    const uint32_t counter[4] = {(uint32_t)(j / 512) * 4 + at / 2, line, (uint32_t)(b * problem->shape.heads + h),
-                                 score->dropout_offset};
+    const uint32_t counter[4] = {(uint32_t)(j / 512 * 4 + j % 8 / 2), (uint32_t)(i / 16 * 8 + i % 8),
+                                 (uint32_t)(b * problem->shape.heads + h), score->dropout_offset};
     const uint32_t key[2] = {(uint32_t)score->dropout_seed, (uint32_t)(score->dropout_seed >> 32)};
-    const uint32_t own = (j % 16 >= 8 ? 2 : 0) + (i % 16 >= 8 ? 1 : 0);
-    uint32_t call[4], words[4];
+    uint32_t call[4];
     reference_philox(counter, key, call);
-    block_words(call, block, words);
-    uint32_t word = turned(words[own], sixteen / 4 * 8);
-    if (sixteen > 0)
-        word += turned(words[(own + 1) % 4], sixteen % 2 * 8) + turned(words[(own + 2) % 4], sixteen / 2 % 2 * 8);
-    const uint32_t number = (at % 2 ? word >> 16 : word) % 32768;
-    return number < 32768 - threshold(score->dropout_p);
+    const int64_t place = j % 64 / 16 * 8 + j % 16 / 8 * 4 + i % 16 / 8 * 2 + j % 2;
+    return number_of(call, j % 512 / 128, (int)(j % 128 / 64), place) >= threshold(score->dropout_p);
 }
 
 double reference_keep(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
@@ -72,5 +86,5 @@ double reference_keep(const struct reference_problem *problem, const struct refe
         return 1.0;
     if (!reference_kept(problem, head->b, head->h, i, j))
         return 0.0;
-    return 32768.0 / (32768.0 - (double)threshold(problem->score.dropout_p));
+    return 4096.0 / (4096.0 - (double)threshold(problem->score.dropout_p));
 }

@@ -17,6 +17,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .causal = (enum clattn_causal)values->causal,
                                      .scale = (float)values->scale,
                                      .features = score_features(score),
+                                     .dropout_p = score->dropout > 0.0 ? (float)score->dropout : 0.0f,
                                      .score_mod = run->score.score_mod,
                                      .score_mod_grad = run->score.score_mod_grad,
                                      .mask_mod = run->score.mask_mod,

@@ -173,6 +173,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
 {
     const struct reference_score *score = &item->problem.score;
     const bool own = pass == verify_pass(item), blocks = score->features & CLATTN_BLOCK_MASK;
+    const bool p_is_known = score->features & CLATTN_DROPOUT && score->dropout_seed % 4; /* both are to be looked at */
     const struct clattn_problem problem = {.pass = pass,
                                            .dtype = item->problem.dtype,
                                            .d = item->problem.d,
@@ -180,6 +181,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                            .causal = item->problem.causal,
                                            .scale = (float)item->problem.scale,
                                            .features = score->features,
+                                           .dropout_p = p_is_known ? (float)score->dropout_p : 0.0f,
                                            .block_q = blocks ? score->block_q : 0,
                                            .block_kv = blocks ? score->block_kv : 0,
                                            .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
