@@ -59,7 +59,8 @@ static int bit_of(uint32_t i, int64_t j)
 
 static uint32_t turned(uint32_t word, int bits)
 {
-    return bits % 32 ? word << bits % 32 | word >> (32 - bits % 32) : word;
+    const int left = bits & 31;
+    return left ? word << left | word >> (32 - left) : word;
 }
 
 static uint32_t drop(uint32_t dropped, uint32_t ones, uint32_t threshold, int digit)
@@ -70,8 +71,8 @@ static uint32_t drop(uint32_t dropped, uint32_t ones, uint32_t threshold, int di
 void cla_dropped_words(const uint32_t call[4], int block, uint32_t threshold, uint32_t dropped[2])
 {
     const int turn = 15 * block + 24;
-    const uint32_t x0 = turned(call[0], turn), x1 = turned(call[1], -turn & 31);
-    const uint32_t x2 = turned(call[2], 13 * turn), x3 = turned(call[3], -13 * turn & 31);
+    const uint32_t x0 = turned(call[0], turn), x1 = turned(call[1], -turn);
+    const uint32_t x2 = turned(call[2], 13 * turn), x3 = turned(call[3], -13 * turn);
     const uint32_t a[6] = {turned(x3, 18), call[0], turned(x2, 2), x1, turned(x0, 9), turned(x1, 15)};
     const uint32_t b[6] = {x1, x3, call[1], turned(x0, 1), turned(x3, 21), turned(x1, 6)};
     dropped[0] = dropped[1] = 0;
@@ -84,6 +85,7 @@ void cla_dropped_words(const uint32_t call[4], int block, uint32_t threshold, ui
         dropped[1] = drop(dropped[1], b[digit] ^ x2, threshold, digit);
     }
 }
+
 /* Of row i the calls for 512 keys that start at a multiple of 512: four groups. */
 static void draw(uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i, int64_t first_key,
                  uint32_t words[4][4])

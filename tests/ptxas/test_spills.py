@@ -50,7 +50,7 @@ KNOWN = (
      "three consumers have 160 registers each; elements of a bias that cannot be read in words need addresses of their own"),
     ("sm_90-forward_hopper-clattn_forward-d64-256x64-f512", 272, "as below; four consumers have 112 registers each"),
     ("sm_90-forward_hopper-clattn_forward-d64-192x128-causal-f512", 480, "as below, and hidden pairs are told apart on each way to weights"),
-    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 320, # the driver's own compiler and assembler: 4 bytes
+    ("sm_90-forward_hopper-clattn_forward-d64-192x128-f512", 320,
      "three consumers have 160 registers each; scores stay in them until their weights are confirmed, and a call of Philox from tile to tile"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 128,
      "the producer has 72 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
