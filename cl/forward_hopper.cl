@@ -241,6 +241,19 @@ CLATTN_INLINE void hopper_settle(bool last, bool moved, const float shrink[1][MA
     }
 }
 
+#if MATRIX_CAPS_LATE
+/* A block's Q, once it is there (common/matrix_bend.clh): each warp's rows by that warp. */
+CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hopper_work *work)
+{
+    const matrix_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / MATRIX_LANES * 16) * 128;
+    work->view.bent = matrix_bend(mine, 128, Q_PANEL, lid % MATRIX_LANES, &work->view);
+    hopper_publish();
+    HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS);
+}
+#else
+#define hopper_bend(q_tile, consumer, lid, work) (void)0
+#endif
+
 /* That a warp's number is the same for its lanes saves three consumers registers; plain kernels are slower for it, by 1 %. */
 #if CONSUMERS >= 3 && (CLATTN_DROPOUT || CLATTN_SOFTCAP)
 #define HOPPER_WARP(number) hopper_uniform(number)
@@ -282,6 +295,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
             continue;
         }
+        hopper_bend(memory + Q_TILE(q_turn.stage), consumer, lid, &work);
         /* The first tile's scores alone; from then on the next tile's together with this one's values. */
         matrix_begin(&rows, out);
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
@@ -294,7 +308,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
         matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
-        bool steady = matrix_is_steady(&rows, p, &work.view);
+        int steady = matrix_steadiness(&rows, p, &work.view);
 #endif
 
         hopper_work next;
@@ -311,6 +325,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 kind = hopper_await_note(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
                 if (kind != HOPPER_NOTE_ROWS)
                     break;
+                hopper_bend(memory + Q_TILE(next_q.stage), consumer, lid, &next);
             }
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
@@ -339,7 +354,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (steady && !last) {
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, true, &next.view);
-                weighed = matrix_weigh_steady(weights, s, &form, &drawing, p, &next.view, &rows);
+                weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, &next.view, &rows);
             }
             if (!weighed) {
                 MATRIX_SELDOM;
@@ -349,7 +364,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
                 const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &next.view, &rows, shrink);
-                steady = matrix_is_steady(&rows, p, &next.view);
+                steady = matrix_steadiness(&rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
 #else

@@ -173,7 +173,7 @@ CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matri
 }
 #else
 /* P, rounded, times V is added to O, 16 keys at a time. */
-CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const bool raw,
+CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const int scores,
                                  const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
                                  matrix_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
                                  const clattn_view *view)
@@ -185,7 +185,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
     {
         matrix_operand a[RT];
         matrix_accumulator weights[RT];
-        matrix_weigh(weights, s, c, form, raw, offset, rows->sum, view);
+        matrix_weigh(weights, s, c, form, scores, offset, rows->sum, view);
 #if CLATTN_DROPOUT
         matrix_draw_piece(dropped, c, drawing, view);
         matrix_drop_piece(weights, dropped, c, drawing);
@@ -204,7 +204,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
 /* Attention of the sub-group's rows to all keys. `careful`, a constant at each call, keeps what is infinite or NaN in
  * V from rows that do not see it. */
 CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source v, matrix_address q_tile, int lid,
-                                 int group_row, int row, clattn_forward_params p, const clattn_view *view,
+                                 int group_row, int row, clattn_forward_params p, clattn_view *view,
                                  MATRIX_BEFORE_PARAMETER const bool careful, matrix_softmax *rows,
                                  matrix_accumulator out[RT][VT])
 {
@@ -226,6 +226,14 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
     }
     const matrix_address my_q = q_tile + (row - group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
     matrix_operand query[RT][DT];
+#if MATRIX_CAPS_LATE
+    if (tile < key_end) {
+        matrix_copy_wait();
+        barrier(CLK_LOCAL_MEM_FENCE);
+        view->bent = matrix_bend(q_tile + (row - group_row) * D_PITCH, D_PITCH, 0, lane, view);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#endif
 #if CLATTN_Q_REGISTERS
     matrix_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -234,7 +242,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #endif
 
 #if CLATTN_STEADY
-    bool steady = false; /* bounds are tried first before they are looked for (common/matrix_tile_weights.clh) */
+    int steady = MATRIX_UNSTEADY; /* bounds are tried first before they are looked for (common/matrix_tile_weights.clh) */
 #endif
     int stage = 0; /* where this tile's K starts, in bytes from the first */
 #pragma unroll 1
@@ -278,7 +286,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             if (steady) {
                 if (MATRIX_CAPS_LATE)
                     form = matrix_modify(s, row, tile + key, lane, p, kind, true, view);
-                weighed = matrix_weigh_steady(weights, s, &form, &drawing, p, view, rows);
+                weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, view, rows);
             }
             if (!weighed) {
                 MATRIX_SELDOM;
@@ -286,7 +294,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
                     form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
                 if (matrix_weigh_bounded(weights, s, &form, &drawing, careful, p, view, rows, shrink))
                     FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-                steady = matrix_is_steady(rows, p, view);
+                steady = matrix_steadiness(rows, p, view);
             }
             matrix_add_values(weights, my_v + key * V_PITCH, out);
 #else
@@ -295,9 +303,9 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             if (matrix_bound(s, &form, offset, rows, shrink, careful, view))
                 FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
             if (form.raw)
-                matrix_values(s, &form, true, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
+                matrix_values(s, &form, MATRIX_RAW, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
             else
-                matrix_values(s, &form, false, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
+                matrix_values(s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
 #endif
         }
         tile = next;

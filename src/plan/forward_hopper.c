@@ -121,7 +121,7 @@ static bool is_crowded(const struct clattn_problem *problem)
 {
     if (problem->d_v > NARROW)
         return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
-    return problem->causal != CLATTN_FULL && problem->features & (CLATTN_SOFTCAP | CLATTN_ALIBI);
+    return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
 }
 
 /* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone. */
@@ -457,6 +457,7 @@ static const char *const files[] = {"common/types.clh",
                                     "common/hopper_tiles.clh",
                                     "common/hopper_boxes.clh",
                                     "common/hopper_ramp.clh",
+                                    "common/matrix_bend.clh",
                                     "common/matrix_scores.clh",
                                     "common/matrix_weights.clh",
                                     "common/matrix_rows.clh",

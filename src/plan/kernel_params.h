@@ -19,7 +19,7 @@ struct cla_forward_params {
     float scale, scale_log2e;
     int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
     int32_t exact_m; /* whether m, or l, is wanted: m is then a row's largest score, else it may be less */
-    int32_t zero;    /* 0, which compilers do not know */
+    int32_t spare;   /* evens their number */
 };
 
 _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernels expect this size");
@@ -49,9 +49,10 @@ struct cla_score_params {
     uint32_t seed_low, seed_high, dropout_offset;
     uint32_t dropout_digits[CLA_DROPOUT_DIGITS];
     struct cla_softcap_curve curve;
+    struct cla_softcap_bend bend;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (16 + CLA_DROPOUT_DIGITS) * 4,
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (24 + CLA_DROPOUT_DIGITS) * 4,
                "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */

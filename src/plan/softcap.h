@@ -12,4 +12,18 @@ struct cla_softcap_curve {
 
 struct cla_softcap_curve cla_softcap_curve(float scale, float softcap);
 
+/* The same of products t of a Q that has been multiplied by `factor`, a power of two and at most 1: t unit ((t^2 +
+ * shift)^2 + rest); and for low scores, within 1e-4, in one step less:
+ *   t (top - min(1, |t| step)^2)
+ * What comes of the largest score that this is good for is `reached`. Of others it makes more than half of them, so
+ * that what is far below 0 stays there. */
+struct cla_softcap_bend {
+    float factor;  /* 0: there is no such one, for the scale is too large or too small, or the cap is too large */
+    float inverse; /* 1 / factor */
+    float step, top, reached;
+    float shift, rest, unit;
+};
+
+struct cla_softcap_bend cla_softcap_bend(float scale, float softcap);
+
 #endif

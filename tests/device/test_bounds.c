@@ -169,6 +169,33 @@ static void caps_of_moved_scores(void **state)
     assert_int_equal(failures, 0);
 }
 
+static double much_larger(double share)
+{
+    (void)share;
+    return 0x1p13;
+}
+
+/* Rows of Q so small that fp16 has few bits left for them, and none if they were made smaller, and K as much larger. */
+static void caps_of_small_queries(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++) {
+        struct forward_case forward = bounded_case(CLATTN_SOFTCAP, 2.0);
+        struct forward_arrays arrays;
+        forward.problem.dtype = (enum clattn_dtype)dtype;
+        forward.score.softcap = 30.0f;
+        forward.problem.knobs = test_knobs(skeleton, first_way());
+        assert_true(forward_arrays_make(&forward, &arrays));
+        course_of_keys(&forward, &arrays, much_larger);
+        for (int i = 0; i < HEADS * N_Q * D; i++)
+            arrays.q[i] = reference_round(forward.problem.dtype, arrays.q[i] * 0x1p-14f);
+        failures += !forward_holds(&device, &forward, &arrays);
+        forward_arrays_free(&arrays);
+    }
+    assert_int_equal(failures, 0);
+}
+
 static void penalties_and_dropout(void **state)
 {
     (void)state;
@@ -218,8 +245,13 @@ static void late_nan(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_of_all_courses), cmocka_unit_test(hidden_pairs),          cmocka_unit_test(caps),
-        cmocka_unit_test(caps_of_moved_scores),  cmocka_unit_test(penalties_and_dropout), cmocka_unit_test(late_nan),
+        cmocka_unit_test(scores_of_all_courses),
+        cmocka_unit_test(hidden_pairs),
+        cmocka_unit_test(caps),
+        cmocka_unit_test(caps_of_moved_scores),
+        cmocka_unit_test(caps_of_small_queries),
+        cmocka_unit_test(penalties_and_dropout),
+        cmocka_unit_test(late_nan),
     };
     skeleton = test_device_open_for(&device, argc, argv);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
