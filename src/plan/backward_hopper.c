@@ -47,21 +47,22 @@ static bool draws(const struct clattn_problem *problem, const struct cla_config 
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics and, for dropout,
- * words of its calls, and dO; dS, twice; where keys are shared, the factors from one consumer to the other, else those
- * that dropout makes; what is added to sums; the producer's notes; barriers. */
+ * words of its calls, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the other, else what
+ * dropout takes of each one's keys, twice; what is added to sums; the producer's notes; barriers. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,
                   key = config->b_c * 128;
     const int64_t stages = config->backward_matrix.stages, d_o_stages = shares_keys(config) ? 1 : stages;
     const int64_t words = draws(problem, config) ? 32 * config->b_r : 0,
-                  factors = draws(problem, config) ? 2 * config->b_r * config->b_c : 0;
+                  dropped = draws(problem, config) ? 2 * CONSUMERS * 8 * config->b_r : 0;
+    const int64_t slope = problem->features & CLATTN_ALIBI ? 16 : 0;
     const int64_t keys = config->backward_matrix.kv_stages * ((k + v) * key + 24);
-    const int64_t rows = stages * (k * row + words + config->b_r * 8 + 16) + d_o_stages * (v * row + 16);
+    const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
     const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
                   notes = (8 + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + factors + summands + notes + 16 + 16);
+    return (uint64_t)(keys + rows + weights + dropped + summands + notes + 16 + 16);
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)

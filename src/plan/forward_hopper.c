@@ -94,8 +94,9 @@ enum situation {
     CAUSAL = 4, /* the same of causal sequences; */
     PLAIN_LONG = 8,
     CAUSAL_LONG = 16, /* and both where they are long */
-    OTHER = 32,
-    ANY = 63
+    CAPPED = 32,      /* softcap alone changes scores, of head dimensions up to NARROW */
+    OTHER = 64,
+    ANY = 127
 };
 
 /* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
@@ -105,7 +106,7 @@ static const struct timed {
     int b_r, b_c, stages, q_stages;
 } timed[] = {
     {NARROW, FEW, 128, 128, 3, 2},
-    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG, 256, 64, 4, 2},
+    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CAPPED, 256, 64, 4, 2},
     {NARROW, ANY, 192, 128, 3, 2},
     {128, FEW, 128, 128, 2, 2},
     {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1},
@@ -124,12 +125,22 @@ static bool is_crowded(const struct clattn_problem *problem)
     return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
 }
 
-/* Whether what was timed of scores that nothing modifies holds: sinks are met at a block's end alone. */
-static bool is_plain(const struct clattn_problem *problem)
+/* Whether what was timed of scores that nothing but such features modifies holds: sinks are met at a block's end alone. */
+static bool has_at_most(const struct clattn_problem *problem, unsigned features)
 {
     const bool is_narrow = problem->d_v <= NARROW;
-    return !(problem->features & ~(unsigned)CLATTN_SINKS) && !problem->score_mod && !problem->mask_mod &&
+    return !(problem->features & ~(CLATTN_SINKS | features)) && !problem->score_mod && !problem->mask_mod &&
            problem->d <= (is_narrow ? NARROW : 128);
+}
+static bool is_plain(const struct clattn_problem *problem)
+{
+    return has_at_most(problem, 0);
+}
+
+/* Whether four consumers have registers for that. */
+static bool suits_four(const struct clattn_problem *problem)
+{
+    return problem->d_v <= NARROW && has_at_most(problem, CLATTN_SOFTCAP);
 }
 
 /* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
@@ -142,7 +153,7 @@ static bool is_short(const struct clattn_problem *problem)
 {
     const bool is_causal = problem->causal != CLATTN_FULL, is_narrow = problem->d_v <= NARROW;
     const int64_t n_q = problem->expected_n_q;
-    if (is_narrow && is_plain(problem))
+    if (suits_four(problem))
         return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
     return n_q <= (is_causal ? SHORT_CAUSAL : is_narrow ? SHORT_NARROW : SHORT_SEQUENCE);
 }
@@ -153,7 +164,7 @@ static enum situation situation_of(const struct clattn_problem *problem)
     if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
         return FEW;
     if (!is_plain(problem))
-        return OTHER;
+        return suits_four(problem) ? CAPPED : OTHER;
     if (problem->causal != CLATTN_FULL)
         return is_long ? CAUSAL_LONG : CAUSAL;
     return is_long ? PLAIN_LONG : PLAIN;

@@ -50,9 +50,10 @@ struct cla_score_params {
     uint32_t dropout_digits[CLA_DROPOUT_DIGITS];
     struct cla_softcap_curve curve;
     struct cla_softcap_bend bend;
+    struct cla_softcap_low low;
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (24 + CLA_DROPOUT_DIGITS) * 4,
+_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (30 + CLA_DROPOUT_DIGITS) * 4,
                "the kernels expect this size");
 
 /* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */

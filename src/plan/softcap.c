@@ -27,10 +27,31 @@ static const double meets[2] = {0.587785252, 0.951056516}, deviation = 8.4e-3;
 
 static const double allowed = 1e-4; /* of a score */
 
+/* Up to what share of the cap low scores go at most: of small caps, which allow more; and where a slope is wanted, too. */
+static const double furthest_bent = 0.4, furthest_low = 0.21;
+
 /* What is squared takes 1 of 2..4: half at most. */
 static const int halvings = 2;
 
 static const float largest_cap = 1000; /* up to here offsets, in powers of two, are exact enough */
+
+/* tanh(x) for |x| <= most as x (over + bow x^2), within what is allowed. */
+struct fit {
+    double most, over, bow;
+};
+
+static struct fit fit_low(float softcap, double furthest)
+{
+    const double most = fmin(furthest, pow(allowed / (deviation * (double)softcap), 0.2));
+    double squares[2], over[2];
+    for (int i = 0; i < 2; i++) {
+        const double x = most * meets[i];
+        squares[i] = x * x;
+        over[i] = tanh(x) / x;
+    }
+    const double bow = (over[1] - over[0]) / (squares[1] - squares[0]);
+    return (struct fit){.most = most, .over = over[0] - bow * squares[0], .bow = bow};
+}
 
 struct cla_softcap_bend cla_softcap_bend(float scale, float softcap)
 {
@@ -44,20 +65,27 @@ struct cla_softcap_bend cla_softcap_bend(float scale, float softcap)
         return (struct cla_softcap_bend){0};
 
     const double factor = ldexp(1, power), ratio = (double)scale / (double)softcap / factor;
-    const double most = fmin(0.4, pow(allowed / (deviation * (double)softcap), 0.2));
-    double squares[2], over[2];
-    for (int i = 0; i < 2; i++) {
-        const double x = most * meets[i];
-        squares[i] = x * x;
-        over[i] = tanh(x) / x;
-    }
-    const double c2 = (over[1] - over[0]) / (squares[1] - squares[0]), c0 = over[0] - c2 * squares[0];
+    const struct fit fit = fit_low(softcap, furthest_bent);
     return (struct cla_softcap_bend){.factor = (float)factor,
                                      .inverse = (float)(1 / factor),
-                                     .step = (float)(sqrt(-c2 * products) * ratio),
-                                     .top = (float)(c0 * products),
-                                     .reached = (float)(tanh(most) * (double)softcap),
+                                     .step = (float)(sqrt(-fit.bow * products) * ratio),
+                                     .top = (float)(fit.over * products),
+                                     .reached = (float)(tanh(fit.most) * (double)softcap),
                                      .shift = (float)(curve.shift * factor * factor),
                                      .rest = (float)(curve.rest * pow(factor, 4)),
                                      .unit = (float)(curve.unit / pow(factor, 5))};
+}
+
+struct cla_softcap_low cla_softcap_low(float scale, float softcap)
+{
+    if (!(cla_softcap_curve(scale, softcap).unit > 0))
+        return (struct cla_softcap_low){0};
+    const struct fit fit = fit_low(softcap, furthest_low);
+    const double ratio = (double)scale / (double)softcap, unit = scale * log2e, square = fit.most * fit.most;
+    /* 1 - tanh(x)^2 = 1 - x^2 + 2/3 x^4 - ..., of which x^4 is at best most^2 x^2 - most^4 / 8. */
+    return (struct cla_softcap_low){.over = (float)(fit.over * unit),
+                                    .bow = (float)(fit.bow * unit * ratio * ratio),
+                                    .slope = (float)(1 - square * square / 12),
+                                    .slope_bow = (float)((2 * square / 3 - 1) * ratio * ratio),
+                                    .reach = (float)(fit.most / ratio)};
 }
