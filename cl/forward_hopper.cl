@@ -254,8 +254,9 @@ CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hop
 #define hopper_bend(q_tile, consumer, lid, work) (void)0
 #endif
 
-/* That a warp's number is the same for its lanes saves three consumers registers; plain kernels are slower for it, by 1 %. */
-#if CONSUMERS >= 3 && (CLATTN_DROPOUT || CLATTN_SOFTCAP)
+/* That a warp's number is the same for its lanes saves three consumers registers, and four that also tell hidden pairs apart; plain kernels
+ * are slower for it, by 1 %. */
+#if (CONSUMERS == 3 || (CONSUMERS == 4 && CLATTN_CAUSAL)) && (CLATTN_DROPOUT || CLATTN_SOFTCAP)
 #define HOPPER_WARP(number) hopper_uniform(number)
 #else
 #define HOPPER_WARP(number) (number)
