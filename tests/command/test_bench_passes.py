@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CLATTN, CommandTest, FILE, USAGE, run_tests
+from command import CLATTN, CommandTest, DEVICE, FILE, USAGE, run_tests
 
 
 class BenchPasses(CommandTest):
@@ -43,6 +43,30 @@ class BenchPasses(CommandTest):
         self.refused(USAGE, "bench", "--n", "64", "--block-density", "0.5", "--block-size", "16,20", says=["'20'", "16"])
         self.refused(USAGE, "bench", "--n", "64", "--feature", "colour", says=["'colour'", "dropout"])
         self.refused(USAGE, "bench", "--n", "64", "--window", "5", says=["--window", "L,R"])
+
+    def test_user_texts(self):
+        """They are in the kernels: one that is not right in a device's language fails, and so does a derivative that is missing."""
+        texts = {"score": "float score_mod(float score, int b, int h, int i, int j, __global const float *data) { return 2.0f * score; }",
+                 "grad": "float score_mod_grad(float score, int b, int h, int i, int j, __global const float *data) { return 2.0f; }",
+                 "mask": "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return (i + j) % 4 != 0; }",
+                 "wrong": "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return colour; }"}
+        for name, text in texts.items():
+            with open(self.path(name), "w") as file:
+                file.write(text)
+        words = ["bench", "--n", "64", "--heads", "1", "--repetitions", "1"]
+        both = ["--score-mod", self.path("score"), "--score-mod-grad", self.path("grad"), "--mask-mod", self.path("mask")]
+        rows = json.loads(self.run_it(*words, *both, "--pass", "both", "--feature", "sinks", "--json").stdout)
+        for row, factor in zip(rows, (1.0, 2.5), strict=True):
+            self.assertEqual(row["features"], ["sinks", "score_mod", "mask_mod"])
+            self.assertIn("plain", row["standard_problem"])
+            self.assertAlmostEqual(row["tflops"], factor * 4.0 * 64 * 64 * 64 / row["median_ms"] * 1e-9, delta=1e-3 * row["tflops"])
+        self.assertIn("with sinks, score_mod, mask_mod\n", self.run_it(*words, *both, "--feature", "sinks").stdout)
+        self.assertIn("with mask_mod\n", self.run_it(*words, "--mask-mod", self.path("mask")).stdout)
+        self.refused(DEVICE, *words, "--mask-mod", self.path("wrong"), says=["colour"])
+        self.refused(FILE, *words, "--mask-mod", self.path("absent"), says=["absent"])
+        self.refused(USAGE, *words, "--score-mod-grad", self.path("grad"), says=["--score-mod FILE"])
+        self.refused(USAGE, *words, "--score-mod", self.path("score"), "--pass", "backward", says=["--score-mod-grad FILE"])
+        self.refused(USAGE, "bench", "--from", self.path("score"), "--csv", "--score-mod", self.path("score"), says=["--from", "texts"])
 
     def test_table_and_file(self):
         result = self.run_it("bench", "--n-q", "1", "--n-kv", "100", "--no-standard", "--dtype", "fp16,bf16", "--repetitions",

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "json_out.h"
 #include "progress.h"
+#include "text_file.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -59,6 +60,9 @@ static const struct option_spec options[] = {
      .minimum = 16,
      .maximum = 65536,
      .help = "rows and keys of its blocks, multiples of 16 (default: 64,64)"},
+    TEXT("score-mod", "FILE", score_mod, "with this OpenCL C text, as of 'clattn run', without data"),
+    TEXT("score-mod-grad", "FILE", score_mod_grad, "its derivative; needed for gradients"),
+    TEXT("mask-mod", "FILE", mask_mod, "with this OpenCL C text, which hides pairs; the FLOPs are those of all"),
     INTEGER("batch", batch, 1, 1 << 20, "default 1"),
     INTEGER("heads", heads, 1, 1 << 20, "default 8"),
     INTEGER("kv-heads", kv_heads, 1, 1 << 20, "default: heads"),
@@ -109,6 +113,7 @@ const struct command_spec bench_command = {
         "             [--json[=FILE]] [--csv[=FILE]] [--compare OLD.json] [--plot FILE.svg]\n"
         "clattn bench --n N | --n-q N --n-kv N [--batch N] [--heads N] [--kv-heads N] [--d N] [--d-v N] ...\n"
         "             [--pass NAME] [--feature NAME,...] [--window L,R] [--block-density X [--block-size BQ,BKV]]\n"
+        "             [--score-mod FILE [--score-mod-grad FILE]] [--mask-mod FILE]\n"
         "clattn bench --from FILE.json [--csv[=FILE]] [--compare OLD.json] [--plot FILE.svg]",
     .details =
         "Times are the device's own, medians of warm runs; flash and standard attention (two CLBlast GEMMs with\n"
@@ -197,8 +202,8 @@ static int measure_rows(const struct values *values, const struct session *sessi
     return worst;
 }
 
-static int bench_device(const struct values *values, const struct session *session, json_t *json,
-                        struct failure *failure)
+static int bench_device(const struct values *values, const struct bench_texts *texts, const struct session *session,
+                        json_t *json, struct failure *failure)
 {
     struct bench_rows rows;
     int status = values->pass == PASS_BACKWARD
@@ -208,20 +213,35 @@ static int bench_device(const struct values *values, const struct session *sessi
         status = bench_list_rows(values, session->capabilities->type == CLATTN_DEVICE_CPU, &rows, failure);
     if (status)
         return status;
+    for (int i = 0; i < rows.count; i++)
+        rows.items[i].texts = texts;
     status = measure_rows(values, session, &rows, json, failure);
     free(rows.items);
     return status;
+}
+
+static int read_texts(const struct values *values, struct bench_texts *texts, struct failure *failure)
+{
+    int status = text_file_read("score-mod", values->score_mod, &texts->score_mod, failure);
+    if (!status)
+        status = text_file_read("score-mod-grad", values->score_mod_grad, &texts->score_mod_grad, failure);
+    return status ? status : text_file_read("mask-mod", values->mask_mod, &texts->mask_mod, failure);
 }
 
 /* Measures, and adds the rows to the array. */
 static int measure(const struct values *values, json_t *json, struct failure *failure)
 {
     struct session session;
-    int status = session_open(&session, &values->device, values->quiet, failure);
-    if (status)
-        return status;
-    status = bench_device(values, &session, json, failure);
-    session_close(&session);
+    struct bench_texts texts = {.score_mod = NULL};
+    int status = read_texts(values, &texts, failure);
+    const bool is_open = !status && !(status = session_open(&session, &values->device, values->quiet, failure));
+    if (is_open) {
+        status = bench_device(values, &texts, &session, json, failure);
+        session_close(&session);
+    }
+    free(texts.score_mod);
+    free(texts.score_mod_grad);
+    free(texts.mask_mod);
     return status;
 }
 
@@ -251,10 +271,11 @@ static int check_files(const struct values *values, struct failure *failure)
         return fail(failure, STATUS_USAGE, "--keep-plot-script needs --plot FILE");
     if (values->from && !values->json && !values->csv && !values->compare && !values->plot)
         return fail(failure, STATUS_USAGE, "--from %s: say what for: --json, --csv, --compare or --plot", values->from);
-    if (values->from && (values->grids.count || bench_is_single(values) || values->device.given))
+    if (values->from && (values->grids.count || bench_is_single(values) || values->device.given || values->score_mod ||
+                         values->mask_mod))
         return fail(failure, STATUS_USAGE,
                     "--from %s: takes the rows as they were measured, on their device: no shapes, "
-                    "grids and devices go with it",
+                    "grids, devices and texts go with it",
                     values->from);
     return values->plot ? bench_plot_check(values->plot, failure) : STATUS_OK;
 }

@@ -8,6 +8,11 @@
 #include <clattn/traffic.h>
 #include <jansson.h>
 
+/* The user's functions of a score, as clattn_problem has them; NULL: not given. */
+struct bench_texts {
+    char *score_mod, *score_mod_grad, *mask_mod;
+};
+
 /* What one row measures. */
 struct bench_shape {
     const char *grid; /* that it is of; NULL: a shape from the command line */
@@ -20,6 +25,7 @@ struct bench_shape {
     int64_t window_left, window_right; /* of CLATTN_WINDOW; -1: unlimited */
     int block_q, block_kv;             /* of CLATTN_BLOCK_MASK */
     double block_density;              /* the share of blocks that it keeps */
+    const struct bench_texts *texts;   /* the user's functions; never NULL */
 };
 
 struct bench_options {

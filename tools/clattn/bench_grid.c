@@ -171,6 +171,12 @@ static int check_modifications(const struct values *values, struct failure *fail
     const int status = check_forced(values->skeleton, values->knobs, values->b_r, values->b_c, failure);
     if (status)
         return status;
+    if (values->score_mod_grad && !values->score_mod)
+        return fail(failure, STATUS_USAGE, "--score-mod-grad needs --score-mod FILE");
+    if (values->score_mod && !values->score_mod_grad && (values->pass == PASS_BACKWARD || values->pass == PASS_BOTH))
+        return fail(failure, STATUS_USAGE,
+                    "--pass %s with --score-mod needs --score-mod-grad FILE: the derivative of score_mod by the score",
+                    values->pass == PASS_BOTH ? "both" : "backward");
     if (values->splits && values->pass && values->pass != PASS_FORWARD)
         return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
     if (values->window.count && values->window.count != 2)

@@ -50,6 +50,10 @@ static void set_modifications(json_t *json, const struct bench_shape *shape)
     for (unsigned bit = 1; bit <= CLATTN_DROPOUT; bit *= 2)
         if (shape->features & bit)
             json_array_append_new(names, json_text(feature_name(bit)));
+    if (shape->texts->score_mod)
+        json_array_append_new(names, json_text("score_mod"));
+    if (shape->texts->mask_mod)
+        json_array_append_new(names, json_text("mask_mod"));
     set(json, "features", names);
     set(json, "window",
         window ? json_pack("[I, I]", (json_int_t)shape->window_left, (json_int_t)shape->window_right) : json_null());

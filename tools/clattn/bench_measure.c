@@ -228,7 +228,8 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
 static bool plan_standard(struct bench *bench, const struct bench_options *options, struct bench_row *row)
 {
     const uint64_t limit = bench->session->capabilities->max_allocation_bytes;
-    if (bench->shape->pass != CLATTN_FORWARD || bench->shape->features) {
+    const struct bench_texts *texts = bench->shape->texts;
+    if (bench->shape->pass != CLATTN_FORWARD || bench->shape->features || texts->score_mod || texts->mask_mod) {
         snprintf(row->standard_problem, sizeof row->standard_problem, "it is the plain forward pass");
         return false;
     }

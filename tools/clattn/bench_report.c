@@ -12,10 +12,13 @@ static bool has_standard(const struct bench_row *row)
 static void print_modifications(const struct bench_shape *shape)
 {
     char text[160];
+    const bool modified = shape->texts->score_mod || shape->texts->mask_mod;
     features_text(shape->features, text, sizeof text);
-    if (!shape->features)
+    if (!shape->features && !modified)
         return;
-    printf("with %s", text);
+    printf("with %s%s%s%s%s", shape->features ? text : "", shape->features && modified ? ", " : "",
+           shape->texts->score_mod ? "score_mod" : "", shape->texts->score_mod && shape->texts->mask_mod ? ", " : "",
+           shape->texts->mask_mod ? "mask_mod" : "");
     if (shape->features & CLATTN_WINDOW)
         printf("; window %" PRId64 ",%" PRId64, shape->window_left, shape->window_right);
     if (shape->features & CLATTN_BLOCK_MASK)

@@ -12,6 +12,9 @@ void bench_score_problem(const struct bench_shape *shape, struct clattn_problem 
 {
     problem->features = shape->features;
     problem->dropout_p = shape->features & CLATTN_DROPOUT ? dropout_p : 0.0f;
+    problem->score_mod = shape->texts->score_mod;
+    problem->score_mod_grad = problem->pass == CLATTN_BACKWARD ? shape->texts->score_mod_grad : NULL;
+    problem->mask_mod = shape->texts->mask_mod;
     if (shape->features & CLATTN_BLOCK_MASK) {
         problem->block_q = shape->block_q;
         problem->block_kv = shape->block_kv;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "score_entry.h"
+#include "text_file.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -158,44 +159,16 @@ static int open_arrays(const struct score_options *options, struct arrays *array
     return STATUS_OK;
 }
 
-enum { MOST_TEXT = 1 << 20 };
-
-/* A file of the user's OpenCL C, as a string. */
-static int read_text(const char *option, const char *path, char **text, struct failure *failure)
-{
-    if (!path)
-        return STATUS_OK;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return fail(failure, STATUS_FILE, "%s: %s", path, strerror(errno));
-    *text = malloc(MOST_TEXT + 1);
-    const size_t length = *text ? fread(*text, 1, MOST_TEXT + 1, file) : 0;
-    const bool failed = ferror(file);
-    const int reason = errno;
-    fclose(file);
-    if (!*text)
-        return fail(failure, STATUS_DEVICE, "%s: no memory for its text", path);
-    if (failed)
-        return fail(failure, STATUS_FILE, "%s: %s", path, strerror(reason));
-    if (!length || length > MOST_TEXT || memchr(*text, '\0', length))
-        return fail(failure, STATUS_FILE, "%s: --%s is OpenCL C text, but this is %s", path, option,
-                    !length              ? "empty"
-                    : length > MOST_TEXT ? "longer than 1 MiB"
-                                         : "not text: it holds a zero byte");
-    (*text)[length] = '\0';
-    return STATUS_OK;
-}
-
 int score_files_open(const struct score_options *options, struct arrays *arrays, struct score_files *score,
                      struct failure *failure)
 {
     *score = (struct score_files){.total_q = 0};
     int status = open_arrays(options, arrays, score, failure);
     if (!status)
-        status = read_text("score-mod", options->score_mod, &score->score_mod, failure);
+        status = text_file_read("score-mod", options->score_mod, &score->score_mod, failure);
     if (!status)
-        status = read_text("score-mod-grad", options->score_mod_grad, &score->score_mod_grad, failure);
-    return status ? status : read_text("mask-mod", options->mask_mod, &score->mask_mod, failure);
+        status = text_file_read("score-mod-grad", options->score_mod_grad, &score->score_mod_grad, failure);
+    return status ? status : text_file_read("mask-mod", options->mask_mod, &score->mask_mod, failure);
 }
 
 void score_files_close(struct score_files *score)
