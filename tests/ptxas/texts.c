@@ -183,7 +183,7 @@ int main(int argc, char **argv)
                 forward.features = backward.features = features[i];
                 failed += write_problem(argv[1], n, forward) + write_unsteady(argv[1], n, forward);
                 backward.causal = CLATTN_FULL;
-                for (size_t skeleton = 0; skeleton < 2 && !(features[i] & (CLATTN_ALIBI | CLATTN_BIAS)); skeleton++) {
+                for (size_t skeleton = 0; skeleton < (features[i] & (CLATTN_ALIBI | CLATTN_BIAS) ? 1 : 2); skeleton++) {
                     backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
                     failed += write_problem(argv[1], n, backward);
                 }
