@@ -47,8 +47,8 @@ static bool draws(const struct clattn_problem *problem, const struct cla_config 
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics and, for dropout,
- * words of its calls, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the other, else what
- * dropout takes of each one's keys, twice; what is added to sums; the producer's notes; barriers. */
+ * words of its calls, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the
+ * other, else what dropout takes of each one's keys, twice; what is added to sums; the producer's notes; barriers. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,

@@ -125,7 +125,7 @@ static bool is_crowded(const struct clattn_problem *problem)
     return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
 }
 
-/* Whether what was timed of scores that nothing but such features modifies holds: sinks are met at a block's end alone. */
+/* Whether what was timed of scores that only such features modify holds: sinks are met at a block's end alone. */
 static bool has_at_most(const struct clattn_problem *problem, unsigned features)
 {
     const bool is_narrow = problem->d_v <= NARROW;

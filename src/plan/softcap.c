@@ -27,7 +27,8 @@ static const double meets[2] = {0.587785252, 0.951056516}, deviation = 8.4e-3;
 
 static const double allowed = 1e-4; /* of a score */
 
-/* Up to what share of the cap low scores go at most: of small caps, which allow more; and where a slope is wanted, too. */
+/* Up to what share of the cap low scores go at most: of small caps, which allow more; and where a slope is wanted, too.
+ */
 static const double furthest_bent = 0.4, furthest_low = 0.21;
 
 /* What is squared takes 1 of 2..4: half at most. */

@@ -26,9 +26,9 @@ struct cla_softcap_bend {
 
 struct cla_softcap_bend cla_softcap_bend(float scale, float softcap);
 
-/* The same for gradients, without that power of two: products s of up to `reach`, either side of 0, are s (over + bow s^2)
- * in powers of two, within 1e-4, and the derivative of what that is in natural units by the score before is slope + slope_bow
- * s^2, within 1.9e-4. */
+/* The same for gradients, without that power of two: products s of up to `reach`, either side of 0, are s (over + bow
+ * s^2) in powers of two, within 1e-4, and the derivative of what that is in natural units by the score before is slope
+ * + slope_bow s^2, within 1.9e-4. */
 struct cla_softcap_low {
     float over, bow, slope, slope_bow;
     float reach; /* 0: there are none, see above */

@@ -148,11 +148,11 @@ static void low_scores_have_their_slope(void **state)
             assert_true((double)low.reach * ratio > 0.1 && (double)low.reach * ratio < 0.2101);
             for (int n = -1000; n <= 1000; n++) {
                 const float s = (float)n / 1000.0f * low.reach, y = s * s;
-                const double t = tanh((double)s * ratio),
-                             score = (double)(s * fmaf(y, low.bow, low.over)) / log2e,
+                const double t = tanh((double)s * ratio), score = (double)(s * fmaf(y, low.bow, low.over)) / log2e,
                              slope = (double)fmaf(y, low.slope_bow, low.slope);
                 if (fabs(score - cap * t) > 1.02e-4 + 3e-7 * fabs(cap * t))
-                    fail_msg("scale %g, cap %g, score %g: off by %g", scale, cap, (double)s * scale, fabs(score - cap * t));
+                    fail_msg("scale %g, cap %g, score %g: off by %g", scale, cap, (double)s * scale,
+                             fabs(score - cap * t));
                 if (fabs(slope - (1.0 - t * t)) > 1.9e-4)
                     fail_msg("scale %g, cap %g, score %g: slope off by %g", scale, cap, (double)s * scale,
                              fabs(slope - (1.0 - t * t)));
@@ -163,8 +163,8 @@ static void low_scores_have_their_slope(void **state)
 static void what_would_vanish_is_not_low(void **state)
 {
     (void)state;
-    static const float wrong[][2] = {{-0.125f, 30.0f},  {0.0f, 30.0f},    {0.125f, 1e6f}, {0.125f, 1e-7f},
-                                     {1e-24f, 1e-22f},  {INFINITY, 1.0f}, {NAN, 1.0f},    {1e-30f, 30.0f}};
+    static const float wrong[][2] = {{-0.125f, 30.0f}, {0.0f, 30.0f},    {0.125f, 1e6f}, {0.125f, 1e-7f},
+                                     {1e-24f, 1e-22f}, {INFINITY, 1.0f}, {NAN, 1.0f},    {1e-30f, 30.0f}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const struct cla_softcap_low low = cla_softcap_low(wrong[i][0], wrong[i][1]);
         assert_true(low.reach == 0.0f && low.over == 0.0f && low.bow == 0.0f);
@@ -173,10 +173,12 @@ static void what_would_vanish_is_not_low(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_tanh_up_to_two_fifths), cmocka_unit_test(what_is_hidden_stays_so),
-        cmocka_unit_test(what_would_vanish_is_refused), cmocka_unit_test(low_scores_are_bent_as_tanh_bends_them),
-        cmocka_unit_test(what_would_leave_the_range_is_not_bent), cmocka_unit_test(low_scores_have_their_slope),
-        cmocka_unit_test(what_would_vanish_is_not_low)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_tanh_up_to_two_fifths),
+                                       cmocka_unit_test(what_is_hidden_stays_so),
+                                       cmocka_unit_test(what_would_vanish_is_refused),
+                                       cmocka_unit_test(low_scores_are_bent_as_tanh_bends_them),
+                                       cmocka_unit_test(what_would_leave_the_range_is_not_bent),
+                                       cmocka_unit_test(low_scores_have_their_slope),
+                                       cmocka_unit_test(what_would_vanish_is_not_low)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
