@@ -131,6 +131,12 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 #else
 #define MATRIX_DK_DV clattn_dk_dv
 #endif
+/* dV is formed of the weights that dropout leaves, as they are. */
+#if CLATTN_DROPOUT
+#define MATRIX_KEPT_SCALE score_params.dropout_scale
+#else
+#define MATRIX_KEPT_SCALE 1.0f
+#endif
 MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global clattn_storage *d_v,
                            const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -184,7 +190,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     if (d_k)
         MATRIX_RESULT(out1, O1, CLATTN_D, p.scale, d_k, p.d_k, b, kv_head, base, fixed, keys);
     if (d_v)
-        MATRIX_RESULT(out2, O2, CLATTN_D_V, 1.0f, d_v, p.d_v, b, kv_head, base, fixed, keys);
+        MATRIX_RESULT(out2, O2, CLATTN_D_V, MATRIX_KEPT_SCALE, d_v, p.d_v, b, kv_head, base, fixed, keys);
 }
 
 #else
