@@ -13,6 +13,10 @@
  * (common/matrix_tile_weights.clh); without, that begins while P V still runs. With CLATTN_TURNS consumers take turns:
  * one issues its products while the others work on their scores.
  *
+ * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share of the producer's warps of
+ * its own, which have nothing to do with each other but that one works while the other waits. So blocks of rows may be no larger than those of
+ * a mask, and a compute unit still have four consumers.
+ *
  * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
  * its Q (hopper_note); the last values of one block are formed together with the first scores of the next, whose Q has a
  * place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block begins
@@ -30,20 +34,21 @@
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
- *   CLATTN_B_R               64 * consumers
+ *   CLATTN_B_R               64 * consumers of a team
+ *   CLATTN_TEAMS             1; 2 or 4, of fewer consumers each
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
  *   CLATTN_STAGES, CLATTN_Q_STAGES   places for tiles of K and V, 2 or more; for Q, 1 or 2
  *   CLATTN_TURNS             1: consumers take turns, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
- *   CLATTN_FILLERS           128
+ *   CLATTN_FILLERS           128 / TEAMS
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
  *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
  *   CLATTN_KEEPS_CALLS       see common/matrix_dropout.clh
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each work-group, causal blocks
  *                            of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
- *   CLATTN_WORK_GROUP_SIZE   128 * (consumers + 1)
+ *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all teams + 1)
  *
  * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in hopper_forward_work.clh.
  */
@@ -84,24 +89,31 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
 }
 
 /* The scores of a tile as those of the warp's rows, from `row` on. far: see matrix_modify. */
-CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], int row, int tile, int lane, clattn_forward_params p,
-                                        const bool far, const clattn_view *view)
+CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hopper_work *work, int row_in_block, int lane,
+                                        clattn_forward_params p, const bool far)
 {
-    int kind = clattn_tile(row, row + 15, tile, tile + CLATTN_B_C - 1, view);
+    const int row = work->place.row + row_in_block;
+#if HOPPER_NOTES_TILES
+    const int kind = work->some >> row_in_block / 16 & 1 ? CLATTN_TILE_SOME : CLATTN_TILE_ALL;
+#else
+    int kind = clattn_tile(row, row + 15, work->tile, work->tile + CLATTN_B_C - 1, &work->view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
-    return matrix_modify(s, row, tile, lane, p, kind, far, view);
+#endif
+    return matrix_modify(s, row, work->tile, lane, p, kind, far, &work->view);
 }
 
-#define HOPPER_TURN(consumer) (2 + (consumer))
-#define HOPPER_MEETING(consumer) (2 + CONSUMERS + (consumer))
+#define HOPPER_TURN(consumer) (2 + HOPPER_OF_TEAM(lid) + (consumer))
+#define HOPPER_MEETING(consumer) (2 + CLATTN_TEAMS * CONSUMERS + HOPPER_OF_TEAM(lid) + (consumer))
+/* The first consumer of an item's team, among all of the work-group. */
+#define HOPPER_OF_TEAM(lid) (CLATTN_TEAMS > 1 ? ((lid) / HOPPER_ITEMS - 1) / CONSUMERS * CONSUMERS : 0)
 
 #if MATRIX_MAY_REPAIR
 /* At the end: computes again which of the warp's rows have a NaN among their results. Bit n of `spoilt`: a lane has seen one in a
  * block of rows whose number modulo 32 is n. (In the midst of things this code costs others the registers it needs.) */
-CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoilt, int row_in_block, int lane,
+CLATTN_INLINE void hopper_repair(hopper_inputs in, hopper_outputs all, uint spoilt, int row_in_block, int lane, int team,
                                  clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    hopper_walk walk = hopper_begin_walk(p);
+    hopper_walk walk = hopper_begin_walk(team, p);
     hopper_work work;
     if (!matrix_any(spoilt != 0))
         return;
@@ -262,6 +274,12 @@ CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hop
 #define HOPPER_WARP(number) (number)
 #endif
 
+#if HOPPER_NOTES_TILES
+#define HOPPER_TAKE_TILE(turn, work) hopper_take_tile(memory + K_NOTE((turn).stage), work)
+#else
+#define HOPPER_TAKE_TILE(turn, work) (void)0
+#endif
+
 #if CLATTN_DROPOUT
 #define HOPPER_DRAW(row, key, others, view) matrix_draw_tile(&drawing, row, key, others, view)
 #else
@@ -271,8 +289,10 @@ CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hop
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const int lane = lid % MATRIX_LANES, warp = HOPPER_WARP(lid / MATRIX_LANES), consumer = warp / (HOPPER_ITEMS / MATRIX_LANES) - 1;
-    const int row_in_block = (warp - HOPPER_ITEMS / MATRIX_LANES) * 16;
+    const int lane = lid % MATRIX_LANES, warp = HOPPER_WARP(lid / MATRIX_LANES), first = HOPPER_OF_TEAM(lid);
+    const int consumer = warp / (HOPPER_ITEMS / MATRIX_LANES) - 1 - first, team = first / CONSUMERS;
+    const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / MATRIX_LANES)) * 16;
+    memory += team * TEAM_PITCH;
     const matrix_address my_part = memory + consumer * (64 * 128);
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
     hopper_work work;
@@ -301,11 +321,12 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         matrix_begin(&rows, out);
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
         hopper_publish_found();
+        HOPPER_TAKE_TILE(turn, &work);
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
         hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
-        matrix_form form = hopper_modify(s, work.place.row + row_in_block, work.tile, lane, p, false, &work.view);
+        matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
         matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
@@ -317,8 +338,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         for (;;) {
             hopper_turn next_q = q_turn;
             next = work;
-            hopper_next_tile(&next, lane);
-            const bool last = next.tile >= next.key_end;
+            const bool last = !hopper_leave_tile(&next, lane);
             if (last) {
                 if (CLATTN_Q_STAGES == 1)
                     break;
@@ -331,6 +351,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
             hopper_publish_found();
+            HOPPER_TAKE_TILE(next_turn, &next);
             if (CLATTN_TURNS)
                 HOPPER_SYNC(HOPPER_TURN(consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
@@ -351,10 +372,10 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             bool weighed = false;
             if (!MATRIX_CAPS_LATE)
-                form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
+                form = hopper_modify(s, &next, row_in_block, lane, p, false);
             if (steady && !last) {
                 if (MATRIX_CAPS_LATE)
-                    form = hopper_modify(s, row, next.tile, lane, p, true, &next.view);
+                    form = hopper_modify(s, &next, row_in_block, lane, p, true);
                 weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, &next.view, &rows);
             }
             if (!weighed) {
@@ -363,7 +384,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 if (last)
                     matrix_begin_rows(&rows);
                 if (MATRIX_CAPS_LATE)
-                    form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
+                    form = hopper_modify(s, &next, row_in_block, lane, p, false);
                 const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &next.view, &rows, shrink);
                 steady = matrix_steadiness(&rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
@@ -373,7 +394,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             matrix_bounds bounds;
             if (last)
                 matrix_begin_rows(&rows);
-            bounds.form = hopper_modify(s, row, next.tile, lane, p, false, &next.view);
+            bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
             const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
@@ -401,7 +422,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         }
     }
 #if MATRIX_MAY_REPAIR
-    hopper_repair(in, all, spoilt, row_in_block, lane, p CLATTN_SCORE_ARGUMENTS);
+    hopper_repair(in, all, spoilt, row_in_block, lane, team, p CLATTN_SCORE_ARGUMENTS);
 #endif
 }
 
@@ -414,20 +435,23 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
-    const matrix_address memory = matrix_address_of(array);
+    const matrix_address all_memory = matrix_address_of(array);
     const int lid = (int)get_local_id(0);
+    /* Of the producer's items: for which team they bring tiles, and which of those who do they are. */
+    const int filling = CLATTN_TEAMS > 1 ? lid / CLATTN_FILLERS : 0, filler = CLATTN_TEAMS > 1 ? lid % CLATTN_FILLERS : lid;
     const hopper_inputs in = {q, k, v};
     const hopper_outputs all = {o, lse, m, l};
 #if CLATTN_BOXES
-    __global uint *const maps = workspace + p.maps + get_group_id(0) * ((HOPPER_V + 1) * HOPPER_MAP_WORDS);
+    __global uint *const maps = workspace + p.maps + HOPPER_GROUP(filling) * ((HOPPER_V + 1) * HOPPER_MAP_WORDS);
 #else
     __global uint *const maps = 0;
 #endif
     hopper_ways ways;
     if (lid < HOPPER_ITEMS)
-        ways = hopper_find_ways(in, maps, lid, p CLATTN_SCORE_ARGUMENTS);
-    if (lid == 0) {
-        const int arrivals = ways.alone ? 1 : HOPPER_ITEMS;
+        ways = hopper_find_ways(in, maps, filler, p CLATTN_SCORE_ARGUMENTS);
+    if (lid < HOPPER_ITEMS && filler == 0) {
+        const matrix_address memory = all_memory + filling * TEAM_PITCH;
+        const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
             hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the note */
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
@@ -442,18 +466,18 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
 #if CLATTN_RAMP
     if (lid >= HOPPER_ITEMS)
-        hopper_fill_ramp(memory + RAMP_TILE, lid, HOPPER_ITEMS);
+        hopper_fill_ramp(all_memory + RAMP_TILE, lid, HOPPER_ITEMS);
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {
 #if CLATTN_PRODUCER_REGISTERS
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
 #endif
-        hopper_produce(in, ways, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+        hopper_produce(in, ways, all_memory + filling * TEAM_PITCH, filler, filling, p CLATTN_SCORE_ARGUMENTS);
     } else {
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
 #endif
-        hopper_consume(in, all, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+        hopper_consume(in, all, all_memory, lid, p CLATTN_SCORE_ARGUMENTS);
     }
 }

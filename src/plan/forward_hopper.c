@@ -25,9 +25,15 @@ enum {
 
 static const char name[] = "forward_hopper";
 
+/* Of all teams. */
 static int consumers(const struct cla_config *config)
 {
-    return config->b_r / WARP_GROUP_ROWS;
+    return config->b_r / WARP_GROUP_ROWS * config->hopper.teams;
+}
+
+static int teams(const struct cla_config *config)
+{
+    return config->hopper.teams;
 }
 
 /* Whether each tile lies within the keys that a call of Philox serves (cl/common/philox.clh). */
@@ -37,15 +43,17 @@ static bool keeps_calls(const struct cla_config *config)
     return CALL_KEYS % config->b_c == 0;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. */
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. Tiles of a mask in blocks are noted. Each team
+ * begins with a multiple of 1024. */
 static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
     const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
+    const int64_t barriers = problem->block_q && problem->block_kv ? 48 : 32;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
-    return (uint64_t)(config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + 32) +
-                      ramp_bytes);
+    const int64_t team = config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
+    return (uint64_t)((config->hopper.teams - 1) * (cla_ceil_div(team, 1024) * 1024) + team);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -59,7 +67,7 @@ static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clat
                        const struct cla_config *config)
 {
     const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
-    return alone == CLATTN_ALIBI && !problem->score_mod && problem->d <= 128 && problem->d_v <= 128 &&
+    return alone == CLATTN_ALIBI && config->hopper.teams == 1 && !problem->score_mod && problem->d <= 128 && problem->d_v <= 128 &&
            bytes_with(problem, config, true) <= limits->local_bytes;
 }
 
@@ -84,7 +92,7 @@ static const struct {
 /* Of each work-group in the workspace: of Q, K and V. */
 static int maps(const struct cla_config *config)
 {
-    return config->hopper.boxes ? 3 : 0;
+    return config->hopper.boxes ? 3 * config->hopper.teams : 0;
 }
 
 /* What decides, beside d_v, which configuration is fastest. */
@@ -94,7 +102,7 @@ enum situation {
     CAUSAL = 4, /* the same of causal sequences; */
     PLAIN_LONG = 8,
     CAUSAL_LONG = 16, /* and both where they are long */
-    CAPPED = 32,      /* softcap alone changes scores, of head dimensions up to NARROW */
+    CHANGED = 32,     /* softcap alone, or the user's functions alone, do more, of head dimensions up to NARROW */
     OTHER = 64,
     ANY = 127
 };
@@ -106,7 +114,7 @@ static const struct timed {
     int b_r, b_c, stages, q_stages;
 } timed[] = {
     {NARROW, FEW, 128, 128, 3, 2},
-    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CAPPED, 256, 64, 4, 2},
+    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CHANGED, 256, 64, 4, 2},
     {NARROW, ANY, 192, 128, 3, 2},
     {128, FEW, 128, 128, 2, 2},
     {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1},
@@ -129,18 +137,21 @@ static bool is_crowded(const struct clattn_problem *problem)
 static bool has_at_most(const struct clattn_problem *problem, unsigned features)
 {
     const bool is_narrow = problem->d_v <= NARROW;
-    return !(problem->features & ~(CLATTN_SINKS | features)) && !problem->score_mod && !problem->mask_mod &&
-           problem->d <= (is_narrow ? NARROW : 128);
+    return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (is_narrow ? NARROW : 128);
+}
+static bool has_functions(const struct clattn_problem *problem)
+{
+    return problem->score_mod || problem->mask_mod;
 }
 static bool is_plain(const struct clattn_problem *problem)
 {
-    return has_at_most(problem, 0);
+    return has_at_most(problem, 0) && !has_functions(problem);
 }
 
 /* Whether four consumers have registers for that. */
 static bool suits_four(const struct clattn_problem *problem)
 {
-    return problem->d_v <= NARROW && has_at_most(problem, CLATTN_SOFTCAP);
+    return problem->d_v <= NARROW && has_at_most(problem, has_functions(problem) ? 0 : CLATTN_SOFTCAP);
 }
 
 /* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
@@ -164,7 +175,7 @@ static enum situation situation_of(const struct clattn_problem *problem)
     if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
         return FEW;
     if (!is_plain(problem))
-        return suits_four(problem) ? CAPPED : OTHER;
+        return suits_four(problem) ? CHANGED : OTHER;
     if (problem->causal != CLATTN_FULL)
         return is_long ? CAUSAL_LONG : CAUSAL;
     return is_long ? PLAIN_LONG : PLAIN;
@@ -193,6 +204,7 @@ static void take_timed(const struct clattn_problem *problem, enum situation situ
     const struct timed *row = timed_of(problem->d_v, rows ? ANY : situation, rows);
     if (!row)
         row = timed_of(problem->d_v, FEW, 0);
+    config->hopper.teams = 1;
     config->b_r = row->b_r;
     config->b_c = row->b_c;
     config->hopper.stages = row->stages;
@@ -200,21 +212,53 @@ static void take_timed(const struct clattn_problem *problem, enum situation situ
     config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. */
+/* Whether two consumers' rows meet more than one block of a mask. */
+static bool has_small_blocks(const struct clattn_problem *problem)
+{
+    return problem->block_q % (2 * WARP_GROUP_ROWS) != 0;
+}
+
+/* Teams of one consumer each, as many as have registers. */
+static void take_teams(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const bool is_narrow = problem->d <= NARROW && problem->d_v <= NARROW;
+    config->b_r = config->b_c = WARP_GROUP_ROWS;
+    config->hopper.teams = is_narrow ? 4 : 2;
+    config->hopper.stages = 2;
+    config->hopper.q_stages = is_narrow ? 1 : 2;
+}
+
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. But two consumers that share their tiles are faster than
+ * two teams: the latter are for blocks that these would meet halves of. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->block_q || !problem->block_kv)
         return;
-    while (config->b_r > WARP_GROUP_ROWS && problem->block_q % config->b_r)
+    if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
+        take_teams(problem, config);
+        return;
+    }
+    while (config->b_r > 2 * WARP_GROUP_ROWS && problem->block_q % config->b_r)
         config->b_r -= WARP_GROUP_ROWS;
-    while (config->b_c > 32 && problem->block_kv % config->b_c)
+    while (config->b_c > WARP_GROUP_ROWS && problem->block_kv % config->b_c)
         config->b_c -= CLA_PIECE;
+}
+
+/* The teams that make up the caller's work-group of so many rows each. */
+static int forced_teams(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int all = (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
+    return config->b_r > 0 && all >= config->b_r ? all / config->b_r : 1;
 }
 
 static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (forced_rows(problem))
         config->b_r = forced_rows(problem);
+    if (problem->work_group_size)
+        config->hopper.teams = forced_teams(problem, config);
+    while (config->hopper.teams > 1 && consumers(config) > MOST_CONSUMERS)
+        config->hopper.teams /= 2;
     if (problem->b_c)
         config->b_c = problem->b_c;
     return !problem->work_group_size || problem->work_group_size == WARP_GROUP * (consumers(config) + 1);
@@ -226,7 +270,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 {
     const int count = consumers(config);
     config->work_group_size = WARP_GROUP * (count + 1);
-    config->hopper.turns = config->hopper.turns && count > 1;
+    config->hopper.turns = config->hopper.turns && config->b_r > WARP_GROUP_ROWS;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
     config->hopper.ramp = takes_ramp(limits, problem, config);
@@ -234,7 +278,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool is_possible(const struct cla_config *config)
 {
-    return config->b_r % WARP_GROUP_ROWS == 0 && consumers(config) >= 1 && consumers(config) <= MOST_CONSUMERS &&
+    return config->b_r % WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 && consumers(config) <= MOST_CONSUMERS &&
            config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE && config->b_c <= MOST_KEYS;
 }
 
@@ -346,10 +390,13 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
     cla_plan_step(info, "warp groups", config->b_r, config->b_c,
-                  "a producer brings tiles for %d consumer%s of %d rows, who hold the scores of %d keys%s; work-groups "
+                  "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
                   "stay, one to a compute unit",
-                  consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS, config->b_c,
-                  config->hopper.turns ? " and take turns" : "");
+                  consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS,
+                  config->hopper.teams == 4   ? " in four teams"
+                  : config->hopper.teams == 2 ? " in two teams"
+                                              : "",
+                  config->b_c, config->hopper.turns ? " and take turns" : "");
     if (problem->expected_heads && problem->expected_n_q)
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
@@ -366,8 +413,8 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, struct c
     return cla_fail(
         error, CLATTN_NOTHING_FITS,
         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
-        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, b_c a multiple of 16 up to 256, work_group_size "
-        "128 and 2 * b_r, and tiles of Q, K and V have to fit local memory, a "
+        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, of all teams (1, 2 or 4) no more than 256, b_c a multiple of 16 up to 256, "
+        "work_group_size 128 and 2 * teams * b_r, and tiles of Q, K and V have to fit local memory, a "
         "tile's scores and O the registers",
         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,
         problem->d_v);
@@ -407,6 +454,7 @@ static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, h
                                         {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
                                         {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0, 1}, 2},
                                         {"steady", offsetof(struct cla_config, hopper.steady), 0, 1, {0, 1}, 2},
+                                        {"teams", offsetof(struct cla_config, hopper.teams), 1, 4, {0}, 0},
                                         {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -437,7 +485,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"BOXES", config->hopper.boxes},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
-        {"FILLERS", WARP_GROUP},
+        {"FILLERS", WARP_GROUP / config->hopper.teams},
         {"KEEPS_CALLS", keeps_calls(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
@@ -447,6 +495,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"ROW_TILES", 1},
         {"STAGES", config->hopper.stages},
         {"STEADY", config->hopper.steady},
+        {"TEAMS", config->hopper.teams},
         {"TOGETHER_BYTES", CLA_TOGETHER_BYTES},
         {"TOGETHER_ROUNDS", CLA_TOGETHER_ROUNDS},
         {"TURNS", config->hopper.turns},
@@ -496,5 +545,6 @@ const struct cla_skeleton cla_forward_hopper = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .maps = maps,
+    .teams = teams,
     .define = define,
 };

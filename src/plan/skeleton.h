@@ -30,7 +30,7 @@ struct cla_config {
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
         struct {
-            int stages, q_stages, turns, boxes;
+            int teams, stages, q_stages, turns, boxes;
             int producer_registers, consumer_registers; /* 0: as compiled */
             int steady;                                 /* tries bounds before it looks for them */
             int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
@@ -103,6 +103,9 @@ struct cla_skeleton {
     /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
      * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */
     int (*maps)(const struct cla_config *config);
+
+    /* How many blocks of rows a work-group that stays works on side by side (NULL: one). */
+    int (*teams)(const struct cla_config *config);
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);

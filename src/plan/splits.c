@@ -19,17 +19,20 @@ enum { WAVES = 16 };
 /* GPUs hide latency by more than one work-group a compute unit; a skeleton whose work-groups stay does it by itself. */
 enum { GPU_GROUPS_A_UNIT = 2 };
 
-static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
+static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
+                        const struct cla_config *config)
 {
     const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
-    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays ? units : units * GPU_GROUPS_A_UNIT;
+    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays
+               ? units * (skeleton->teams ? skeleton->teams(config) : 1)
+               : units * GPU_GROUPS_A_UNIT;
 }
 
 struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,
                                      const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
                                      const struct cla_config *config)
 {
-    struct cla_split_rule rule = {.slots = slots_of(capabilities, skeleton),
+    struct cla_split_rule rule = {.slots = slots_of(capabilities, skeleton, config),
                                   .b_r = config->b_r,
                                   .b_c = config->b_c,
                                   .causal = problem->causal,

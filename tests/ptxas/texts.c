@@ -11,6 +11,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/retarget.h"
+#include "plan/user_text.h"
 #include "support/nvidia.h"
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +50,15 @@ static int write_entry(const char *directory, const char *device, const struct c
     const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
     struct cla_choice own = *choice;
     own.config.work_group_size = form.work_group_size;
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s", device, choice->skeleton->name,
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features, !backward && number == CLA_SPLIT ? "-split" : "",
+             problem->causal ? "-causal" : "", problem->features, problem->mask_mod ? "-user" : "", !backward && number == CLA_SPLIT ? "-split" : "",
              problem->dtype == CLATTN_BF16 ? "-bf16" : "", problem->knobs ? "-" : "",
              problem->knobs ? problem->knobs : "");
     for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
         *space = ','; /* names are words */
     cla_plan_defines(problem, &own, &defines);
+    cla_user_texts(problem, &defines);
     cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
     int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
                      ? complain(name, &error)
@@ -132,6 +134,24 @@ static int write_full_matrix(const char *directory, size_t n, int d)
     return failed;
 }
 
+/* What hides pairs otherwise, and the user's functions. */
+static int write_hidden(const char *directory, size_t n, struct clattn_problem problem)
+{
+    problem.features = CLATTN_WINDOW;
+    int failed = write_problem(directory, n, problem);
+    problem.features = CLATTN_BLOCK_MASK;
+    problem.block_q = problem.block_kv = 64;
+    failed += write_problem(directory, n, problem);
+    problem.block_q = problem.block_kv = 128;
+    failed += write_problem(directory, n, problem);
+    problem.features = 0;
+    problem.block_q = problem.block_kv = 0;
+    problem.score_mod = "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";
+    problem.score_mod_grad = "float score_mod_grad(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f; }";
+    problem.mask_mod = "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return (j & 7) != 0; }";
+    return failed + write_problem(directory, n, problem);
+}
+
 /* In both of its shapes, where local memory suffices for them; with what it computes of each pair for 8.0 and 9.0. */
 static int write_fused(const char *directory, size_t n, struct clattn_problem problem)
 {
@@ -187,6 +207,12 @@ int main(int argc, char **argv)
                     backward.skeleton = skeleton ? "backward_matrix" : "backward_hopper";
                     failed += write_problem(argv[1], n, backward);
                 }
+            }
+            if (hopper) {
+                forward.causal = backward.causal = CLATTN_FULL;
+                forward.features = backward.features = 0;
+                backward.skeleton = "backward_hopper";
+                failed += write_hidden(argv[1], n, forward) + write_hidden(argv[1], n, backward);
             }
             for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
                 backward.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;

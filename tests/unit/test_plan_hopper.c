@@ -35,47 +35,47 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
-        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SINKS},
+        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
-        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
-        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP | CLATTN_SINKS},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL,
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
          CLATTN_SOFTCAP | CLATTN_WINDOW},
-        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP | CLATTN_ALIBI},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SINKS},
-        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SINKS},
+        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_DROPOUT},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1", CLATTN_FULL, CLATTN_ALIBI},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1", CLATTN_FULL, 0},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_ALIBI},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -97,6 +97,91 @@ static void the_fastest_are_taken(void **state)
             assert_int_equal(info.work_group_size, rows[i].work_group_size);
             assert_string_equal(info.knobs, rows[i].knobs);
         }
+}
+
+/* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a product; teams make up for
+ * blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the same plan. */
+static void masks_in_blocks_have_tiles_that_suit_them(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, block_q, block_kv;
+        int b_r, b_c, work_group_size;
+        const char *knobs;
+        uint64_t local_bytes;
+    } rows[] = {
+        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48},
+        {64, 128, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", 32 * 1024 + 96 * 1024 + 64 + 3 * 48},
+        {64, 384, 64, 192, 64, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", 0},
+        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
+        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2", 0},
+        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
+        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
+    };
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info, again;
+        struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                         .d = rows[i].d,
+                                         .features = CLATTN_BLOCK_MASK,
+                                         .block_q = rows[i].block_q,
+                                         .block_kv = rows[i].block_kv};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_hopper");
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_int_equal(info.b_c, rows[i].b_c);
+        assert_int_equal(info.work_group_size, rows[i].work_group_size);
+        assert_string_equal(info.knobs, rows[i].knobs);
+        if (rows[i].local_bytes)
+            assert_int_equal(info.local_bytes, rows[i].local_bytes);
+        assert_int_equal(choice.skeleton->maps(&choice.config), 3 * choice.config.hopper.teams);
+        problem.skeleton = "forward_hopper";
+        problem.b_r = info.b_r;
+        problem.b_c = info.b_c;
+        problem.work_group_size = info.work_group_size;
+        problem.knobs = info.knobs;
+        assert_int_equal(plan(&capabilities, problem, &choice, &again), CLATTN_SUCCESS);
+        assert_string_equal(again.knobs, info.knobs);
+        assert_int_equal(again.work_group_size, info.work_group_size);
+        assert_int_equal(again.local_bytes, info.local_bytes);
+    }
+}
+
+static void three_teams_are_refused(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = hopper();
+    struct clattn_problem problem = {
+        .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .b_r = 64, .b_c = 64, .knobs = "teams=3"};
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(error.text, "teams"));
+    problem.knobs = "teams=4"; /* of more consumers than there are registers for */
+    problem.b_r = 128;
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    problem.b_r = 64;
+    problem.knobs = "teams=4 stages=2 q_stages=1";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.work_group_size, 640);
+}
+
+static void the_users_functions_leave_four_consumers(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = hopper();
+    struct clattn_problem problem = {.dtype = CLATTN_FP16, .d = 64, .score_mod = "some text"};
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 256);
+    problem.mask_mod = "some text";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 256);
+    problem.features = CLATTN_SOFTCAP; /* and polynomials beside them do not */
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 192);
 }
 
 /* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes
@@ -198,9 +283,9 @@ static void boxes_are_a_knob(void **state)
         const char *knobs, *written, *define;
         int maps;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0", "CLATTN_BOXES=0 ", 0},
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 ", 3},
+        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0 teams=1", "CLATTN_BOXES=0 ", 0},
     };
     const struct clattn_capabilities capabilities = hopper();
     EACH (i, rows) {
@@ -464,6 +549,9 @@ int main(void)
         cmocka_unit_test(what_it_cannot_is_refused),
         cmocka_unit_test(forced_sizes_are_honoured),
         cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
+        cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
+        cmocka_unit_test(three_teams_are_refused),
+        cmocka_unit_test(the_users_functions_leave_four_consumers),
         cmocka_unit_test(boxes_are_a_knob),
         cmocka_unit_test(maps_lie_behind_states),
         cmocka_unit_test(alibi_has_a_panel_where_there_is_room),
