@@ -43,8 +43,8 @@ static bool keeps_calls(const struct cla_config *config)
     return CALL_KEYS % config->b_c == 0;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. Tiles of a mask in blocks are noted. Each team
- * begins with a multiple of 1024. */
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. Tiles of a mask in
+ * blocks are noted. Each team begins with a multiple of 1024. */
 static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
@@ -52,7 +52,8 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t barriers = problem->block_q && problem->block_kv ? 48 : 32;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
-    const int64_t team = config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
+    const int64_t team =
+        config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
     return (uint64_t)((config->hopper.teams - 1) * (cla_ceil_div(team, 1024) * 1024) + team);
 }
 
@@ -67,8 +68,8 @@ static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clat
                        const struct cla_config *config)
 {
     const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
-    return alone == CLATTN_ALIBI && config->hopper.teams == 1 && !problem->score_mod && problem->d <= 128 && problem->d_v <= 128 &&
-           bytes_with(problem, config, true) <= limits->local_bytes;
+    return alone == CLATTN_ALIBI && config->hopper.teams == 1 && !problem->score_mod && problem->d <= 128 &&
+           problem->d_v <= 128 && bytes_with(problem, config, true) <= limits->local_bytes;
 }
 
 /* Registers of a consumer's item: scores, weights at half their size, outputs. */
@@ -228,8 +229,8 @@ static void take_teams(const struct clattn_problem *problem, struct cla_config *
     config->hopper.q_stages = is_narrow ? 1 : 2;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. But two consumers that share their tiles are faster than
- * two teams: the latter are for blocks that these would meet halves of. */
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. But two consumers that share
+ * their tiles are faster than two teams: the latter are for blocks that these would meet halves of. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->block_q || !problem->block_kv)
@@ -278,8 +279,9 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool is_possible(const struct cla_config *config)
 {
-    return config->b_r % WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 && consumers(config) <= MOST_CONSUMERS &&
-           config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE && config->b_c <= MOST_KEYS;
+    return config->b_r % WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 &&
+           consumers(config) <= MOST_CONSUMERS && config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE &&
+           config->b_c <= MOST_KEYS;
 }
 
 static bool has_room(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
@@ -389,14 +391,15 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
 static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
-    cla_plan_step(info, "warp groups", config->b_r, config->b_c,
-                  "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
-                  "stay, one to a compute unit",
-                  consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS,
-                  config->hopper.teams == 4   ? " in four teams"
-                  : config->hopper.teams == 2 ? " in two teams"
-                                              : "",
-                  config->b_c, config->hopper.turns ? " and take turns" : "");
+    cla_plan_step(
+        info, "warp groups", config->b_r, config->b_c,
+        "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
+        "stay, one to a compute unit",
+        consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS,
+        config->hopper.teams == 4   ? " in four teams"
+        : config->hopper.teams == 2 ? " in two teams"
+                                    : "",
+        config->b_c, config->hopper.turns ? " and take turns" : "");
     if (problem->expected_heads && problem->expected_n_q)
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
@@ -413,7 +416,8 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, struct c
     return cla_fail(
         error, CLATTN_NOTHING_FITS,
         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
-        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, of all teams (1, 2 or 4) no more than 256, b_c a multiple of 16 up to 256, "
+        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, of all teams (1, 2 or 4) no more than 256, b_c a "
+        "multiple of 16 up to 256, "
         "work_group_size 128 and 2 * teams * b_r, and tiles of Q, K and V have to fit local memory, a "
         "tile's scores and O the registers",
         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,

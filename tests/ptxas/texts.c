@@ -45,16 +45,18 @@ static int write_entry(const char *directory, const char *device, const struct c
 {
     struct cla_text defines = {0}, text = {0};
     struct cla_error error;
-    char name[160];
+    char name[160], blocks[16] = "";
     const bool backward = choice->skeleton->backward;
     const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
     struct cla_choice own = *choice;
     own.config.work_group_size = form.work_group_size;
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s", device, choice->skeleton->name,
+    if (problem->block_q)
+        snprintf(blocks, sizeof blocks, "-blocks%d", problem->block_q);
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features, problem->mask_mod ? "-user" : "", !backward && number == CLA_SPLIT ? "-split" : "",
-             problem->dtype == CLATTN_BF16 ? "-bf16" : "", problem->knobs ? "-" : "",
-             problem->knobs ? problem->knobs : "");
+             problem->causal ? "-causal" : "", problem->features, blocks, problem->mask_mod ? "-user" : "",
+             !backward && number == CLA_SPLIT ? "-split" : "", problem->dtype == CLATTN_BF16 ? "-bf16" : "",
+             problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
     for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
         *space = ','; /* names are words */
     cla_plan_defines(problem, &own, &defines);
@@ -146,8 +148,10 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     failed += write_problem(directory, n, problem);
     problem.features = 0;
     problem.block_q = problem.block_kv = 0;
-    problem.score_mod = "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";
-    problem.score_mod_grad = "float score_mod_grad(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f; }";
+    problem.score_mod =
+        "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";
+    problem.score_mod_grad =
+        "float score_mod_grad(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f; }";
     problem.mask_mod = "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return (j & 7) != 0; }";
     return failed + write_problem(directory, n, problem);
 }

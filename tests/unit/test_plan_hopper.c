@@ -43,8 +43,10 @@ static void the_fastest_are_taken(void **state)
         {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
         {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_DROPOUT},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
+         0},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_DROPOUT},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
         {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
@@ -54,25 +56,34 @@ static void the_fastest_are_taken(void **state)
         {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP | CLATTN_SINKS},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
         {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
          CLATTN_SOFTCAP | CLATTN_WINDOW},
         {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_SOFTCAP | CLATTN_ALIBI},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
         {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SINKS},
+        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_SINKS},
         {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
+         0},
+        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
+         0},
         {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
         {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SOFTCAP},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_DROPOUT},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_ALIBI},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_DROPOUT},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+         CLATTN_ALIBI},
         {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
@@ -99,8 +110,9 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
-/* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a product; teams make up for
- * blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the same plan. */
+/* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a
+ * product; teams make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
+ * same plan. */
 static void masks_in_blocks_have_tiles_that_suit_them(void **state)
 {
     (void)state;
@@ -110,8 +122,10 @@ static void masks_in_blocks_have_tiles_that_suit_them(void **state)
         const char *knobs;
         uint64_t local_bytes;
     } rows[] = {
-        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48},
-        {64, 128, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", 32 * 1024 + 96 * 1024 + 64 + 3 * 48},
+        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4",
+         3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48},
+        {64, 128, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1",
+         32 * 1024 + 96 * 1024 + 64 + 3 * 48},
         {64, 384, 64, 192, 64, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", 0},
         {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
         {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2", 0},
