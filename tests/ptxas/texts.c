@@ -90,10 +90,12 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     int failed = 0;
     if (!choice.skeleton->backward) {
         failed += write_entry(directory, devices[n].name, &resolved, &choice, CLA_WHOLE);
-        return failed + (problem.features ? 0 : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
+        return failed + (problem.features || problem.mask_mod
+                             ? 0
+                             : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
     }
     for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
-        if (problem.features ? i == CLA_DK_DV : i != CLA_D_BIAS)
+        if (problem.features || problem.mask_mod ? i == CLA_DK_DV : i != CLA_D_BIAS)
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
     return failed;
 }
@@ -145,7 +147,7 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     problem.block_q = problem.block_kv = 64;
     failed += write_problem(directory, n, problem);
     problem.block_q = problem.block_kv = 128;
-    failed += write_problem(directory, n, problem);
+    failed += problem.pass == CLATTN_FORWARD ? write_problem(directory, n, problem) : 0;
     problem.features = 0;
     problem.block_q = problem.block_kv = 0;
     problem.score_mod =
