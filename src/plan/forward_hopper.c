@@ -300,7 +300,10 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
 {
     if (problem->b_r || problem->work_group_size || consumers(config) == 1)
         return false;
-    config->b_r -= WARP_GROUP_ROWS;
+    if (config->hopper.teams > 1)
+        config->hopper.teams /= 2;
+    else
+        config->b_r -= WARP_GROUP_ROWS;
     return true;
 }
 

@@ -181,6 +181,29 @@ static void three_teams_are_refused(void **state)
     assert_int_equal(info.work_group_size, 640);
 }
 
+/* A device with room for fewer work-items has fewer teams, not rows of none. */
+static void fewer_items_are_fewer_teams(void **state)
+{
+    (void)state;
+    static const int items[] = {640, 512, 384, 256};
+    static const int work_group_sizes[] = {640, 384, 384, 256};
+    EACH (i, items) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        struct clattn_capabilities capabilities = hopper();
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .skeleton = "forward_hopper",
+                                               .features = CLATTN_BLOCK_MASK,
+                                               .block_q = 64,
+                                               .block_kv = 64};
+        capabilities.max_work_group_size = capabilities.max_work_item_size = (size_t)items[i];
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_r, 64);
+        assert_int_equal(info.work_group_size, work_group_sizes[i]);
+    }
+}
+
 static void the_users_functions_leave_four_consumers(void **state)
 {
     (void)state;
@@ -565,6 +588,7 @@ int main(void)
         cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
         cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
         cmocka_unit_test(three_teams_are_refused),
+        cmocka_unit_test(fewer_items_are_fewer_teams),
         cmocka_unit_test(the_users_functions_leave_four_consumers),
         cmocka_unit_test(boxes_are_a_knob),
         cmocka_unit_test(maps_lie_behind_states),
