@@ -10,11 +10,11 @@
  * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
  * P V; the product Q K^T of the next tile and P V of this one are under way together. With CLATTN_STEADY weights are
  * formed by the bounds of the tile before, and only where these do not hold the largest scores are looked for
- * (common/matrix_tile_weights.clh); without, that begins while P V still runs. With CLATTN_TURNS consumers take turns:
- * one issues its products while the others work on their scores.
+ * (common/matrix_tile_weights.clh); without, that begins while P V still runs. With CLATTN_TURNS consumers take turns, those of all teams
+ * in one round: one issues its products while the others work on their scores.
  *
  * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share of the producer's warps of
- * its own, which have nothing to do with each other but that one works while the other waits. So blocks of rows may be no larger than those of
+ * its own, which have nothing to do with each other but that they take turns. So blocks of rows may be no larger than those of
  * a mask, and a compute unit still have four consumers.
  *
  * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
@@ -102,10 +102,29 @@ CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hoppe
     return matrix_modify(s, row, work->tile, lane, p, kind, far, &work->view);
 }
 
-#define HOPPER_TURN(consumer) (2 + HOPPER_OF_TEAM(lid) + (consumer))
-#define HOPPER_MEETING(consumer) (2 + CLATTN_TEAMS * CONSUMERS + HOPPER_OF_TEAM(lid) + (consumer))
-/* The first consumer of an item's team, among all of the work-group. */
+/* Consumers count through all teams: the first of an item's team, and what is to come after one. */
+#define ALL_CONSUMERS (CLATTN_TEAMS * CONSUMERS)
 #define HOPPER_OF_TEAM(lid) (CLATTN_TEAMS > 1 ? ((lid) / HOPPER_ITEMS - 1) / CONSUMERS * CONSUMERS : 0)
+#define HOPPER_TURN(number) (2 + (number))
+#define HOPPER_AFTER(number) (((number) + 1) % ALL_CONSUMERS)
+#define HOPPER_MEETING(consumer) (2 + ALL_CONSUMERS + HOPPER_OF_TEAM(lid) + (consumer))
+
+/* Teams have different numbers of tiles: one that has no more passes on its turns until none has. Those who have ended are counted by
+ * whoever's turn it is, so that all of its items find the same. */
+CLATTN_INLINE void hopper_pass_turns(matrix_address ended, int number, int lid)
+{
+    bool first = true, all;
+#pragma unroll 1
+    do {
+        HOPPER_SYNC(HOPPER_TURN(number), 2 * HOPPER_ITEMS);
+        const uint count = matrix_get4(ended);
+        all = !first && count == ALL_CONSUMERS;
+        if (first && lid % HOPPER_ITEMS == 0)
+            matrix_put4(ended, count + 1);
+        first = false;
+        HOPPER_SYNC_ARRIVE(HOPPER_TURN(HOPPER_AFTER(number)), 2 * HOPPER_ITEMS);
+    } while (!all);
+}
 
 #if MATRIX_MAY_REPAIR
 /* At the end: computes again which of the warp's rows have a NaN among their results. Bit n of `spoilt`: a lane has seen one in a
@@ -303,7 +322,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
     float shrink[1][MATRIX_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
 
-    if (CLATTN_TURNS && consumer == CONSUMERS - 1)
+    if (CLATTN_TURNS && first + consumer == ALL_CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
 
     int kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
@@ -338,7 +357,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         for (;;) {
             hopper_turn next_q = q_turn;
             next = work;
-            const bool last = !hopper_leave_tile(&next, lane);
+            const bool last = !hopper_leave_tile(&next);
             if (last) {
                 if (CLATTN_Q_STAGES == 1)
                     break;
@@ -353,7 +372,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             hopper_publish_found();
             HOPPER_TAKE_TILE(next_turn, &next);
             if (CLATTN_TURNS)
-                HOPPER_SYNC(HOPPER_TURN(consumer), 2 * HOPPER_ITEMS);
+                HOPPER_SYNC(HOPPER_TURN(first + consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
@@ -361,7 +380,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_values(out, weights[0], memory + V_TILE(turn.stage));
             if (CLATTN_TURNS)
-                HOPPER_SYNC_ARRIVE(HOPPER_TURN((consumer + 1) % CONSUMERS), 2 * HOPPER_ITEMS);
+                HOPPER_SYNC_ARRIVE(HOPPER_TURN(HOPPER_AFTER(first + consumer)), 2 * HOPPER_ITEMS);
             const int row = next.place.row + row_in_block;
             HOPPER_DRAW(row, next.tile, last, &next.view); /* while products are under way */
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
@@ -421,6 +440,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
         }
     }
+    if (CLATTN_TURNS && CLATTN_TEAMS > 1)
+        hopper_pass_turns(memory + (int)(HOPPER_ENDED - team * TEAM_PITCH), first + consumer, lid);
 #if MATRIX_MAY_REPAIR
     hopper_repair(in, all, spoilt, row_in_block, lane, team, p CLATTN_SCORE_ARGUMENTS);
 #endif
@@ -449,6 +470,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     hopper_ways ways;
     if (lid < HOPPER_ITEMS)
         ways = hopper_find_ways(in, maps, filler, p CLATTN_SCORE_ARGUMENTS);
+    if (CLATTN_TEAMS > 1 && lid == 0)
+        matrix_put4(all_memory + HOPPER_ENDED, 0);
     if (lid < HOPPER_ITEMS && filler == 0) {
         const matrix_address memory = all_memory + filling * TEAM_PITCH;
         const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;

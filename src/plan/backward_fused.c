@@ -35,11 +35,12 @@ static int columns(const struct clattn_problem *problem)
     return cla_widest(problem) > NARROW ? WIDE : NARROW;
 }
 
-/* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics; dS
- * twice, and where warps share keys P as well. */
+/* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics and,
+ * for dropout, a bit of each pair; dS twice, and where warps share keys P as well. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t row = 2 * (int64_t)columns(problem), stage = config->b_r * (2 * row + 8);
+    const int64_t row = 2 * (int64_t)columns(problem);
+    const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_matrix.draws_once ? config->b_c / 8 : 0));
     const int64_t weights = 2 * (int64_t)config->b_r * config->b_c;
     return (uint64_t)(2 * config->b_c * row +
                       (config->backward_matrix.own_keys ? 2 * stage + 2 * weights : 3 * stage + 4 * weights) +
@@ -55,6 +56,22 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes * (gradients + 8) + 48);
 }
 
+static bool fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                 const struct cla_config *config)
+{
+    return local_bytes(problem, config) <= cla_matrix_limits_of(capabilities).local_bytes;
+}
+
+/* The shape that takes less local memory; and where it is still too much, as dropout takes none. */
+static void take_less(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    config->backward_matrix.own_keys = 1;
+    config->backward_matrix.draws_once = (problem->features & CLATTN_DROPOUT) != 0;
+    if (!fits(capabilities, problem, config))
+        config->backward_matrix.draws_once = 0;
+}
+
 /* Sizes that were timed on an H200. A compute capability of 0 is the emulation's. */
 static struct cla_config config_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    int compute_capability)
@@ -68,10 +85,11 @@ static struct cla_config config_of(const struct clattn_capabilities *capabilitie
         .backward_matrix = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
                             .lanes = lanes,
                             .compute_capability = compute_capability,
-                            .own_keys = !wide},
+                            .own_keys = !wide,
+                            .draws_once = !wide && (problem->features & CLATTN_DROPOUT)},
     };
-    if (wide && local_bytes(problem, &config) > cla_matrix_limits_of(capabilities).local_bytes)
-        config.backward_matrix.own_keys = 1;
+    if (!fits(capabilities, problem, &config))
+        take_less(capabilities, problem, &config);
     return config;
 }
 
@@ -82,8 +100,8 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
            (config->backward_matrix.own_keys || columns(problem) == WIDE) &&
-           limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes &&
-           local_bytes(problem, config) <= limits.local_bytes;
+           (!config->backward_matrix.draws_once || (config->backward_matrix.own_keys && (problem->features & CLATTN_DROPOUT))) &&
+           limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes && fits(capabilities, problem, config);
 }
 
 /* For 16 x 16 pairs, in products by backward_matrix's measure. */
@@ -150,7 +168,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do "
                         "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d, work_group_size %d, own_keys 1 up to %d "
-                        "columns, and tiles of %llu bytes have to fit %llu of local memory",
+                        "columns, draws_once 0 without dropout or own keys, and tiles of %llu bytes have to fit %llu of local memory",
                         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "",
                         name_of(config), problem->d, problem->d_v, config->b_r, config->b_c, config->work_group_size,
                         NARROW, (unsigned long long)local_bytes(problem, config),
@@ -196,13 +214,16 @@ static bool prefers_emulated(const struct clattn_capabilities *capabilities, con
 }
 
 static const struct cla_knob knobs[] = {
-    {"own_keys", offsetof(struct cla_config, backward_matrix.own_keys), 0, 1, {0, 1}, 2}, {NULL, 0, 0, 0, {0}, 0}};
+    {"draws_once", offsetof(struct cla_config, backward_matrix.draws_once), 0, 1, {0, 1}, 2},
+    {"own_keys", offsetof(struct cla_config, backward_matrix.own_keys), 0, 1, {0, 1}, 2},
+    {NULL, 0, 0, 0, {0}, 0}};
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     const struct cla_define defines[] = {
         {"COLUMNS", columns(problem)},
         {"D_PIECES", cla_pieces(problem->d)},
+        {"DRAWS_ONCE", config->backward_matrix.draws_once},
         {"OWN_KEYS", config->backward_matrix.own_keys},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
@@ -236,7 +257,7 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 {
     if (config->backward_matrix.own_keys)
         return false;
-    config->backward_matrix.own_keys = 1;
+    take_less(capabilities, problem, config);
     return suits(capabilities, problem, config);
 }
 

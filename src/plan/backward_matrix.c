@@ -4,6 +4,7 @@
  * its table are in tests/data/measured/h200-backward-matrix-notes.md. */
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
+#include "plan/problem.h"
 #include "plan/traffic.h"
 #include <stddef.h>
 
@@ -11,6 +12,7 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
+enum { DRAWN_KEYS = 128, MOST_DRAWN_ROWS = 64 }; /* keys that dropout draws at once; rows of a slice, if a lane takes them at once */
 
 static const char *name_of(const struct cla_config *config)
 {
@@ -22,13 +24,23 @@ static int fixed_rows(const struct cla_config *config, int side)
     return side == DQ ? config->b_r : config->b_c;
 }
 
+/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DRAWS_ONCE): a bit of
+ * each pair, of a half of the 128 keys that are drawn at once or of both. */
+static int drawn_row_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const bool once = side == DK_DV && (problem->features & CLATTN_DROPOUT) && !cla_problem_accumulates(problem) &&
+                      DRAWN_KEYS % config->b_c == 0 && config->backward_matrix.side[side].slice <= MOST_DRAWN_ROWS;
+    return !once ? 0 : config->b_c > DRAWN_KEYS / 2 ? DRAWN_KEYS / 8 : DRAWN_KEYS / 16;
+}
+
 /* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
 static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
     const int64_t row = cla_matrix_pitch(problem->d) + cla_matrix_pitch(problem->d_v);
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
-    return (uint64_t)(fixed_rows(config, side) * row + stages * moving * (row + 12) + 16);
+    return (uint64_t)(fixed_rows(config, side) * row +
+                      stages * moving * (row + 12 + drawn_row_bytes(problem, config, side)) + 16);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)

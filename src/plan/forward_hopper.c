@@ -54,7 +54,8 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
     const int64_t team =
         config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
-    return (uint64_t)((config->hopper.teams - 1) * (cla_ceil_div(team, 1024) * 1024) + team);
+    const int count = config->hopper.teams, ended_bytes = count > 1 ? 16 : 0;
+    return (uint64_t)((count - 1) * (cla_ceil_div(team, 1024) * 1024) + team + ended_bytes);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -104,26 +105,33 @@ enum situation {
     PLAIN_LONG = 8,
     CAUSAL_LONG = 16, /* and both where they are long */
     CHANGED = 32,     /* softcap alone, or the user's functions alone, do more, of head dimensions up to NARROW */
-    OTHER = 64,
-    ANY = 127
+    BAND = 64,        /* a sliding window and nothing else, of head dimensions up to NARROW */
+    OTHER = 128,
+    ANY = 255
 };
 
 /* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
 static const struct timed {
     int most_d_v;
     unsigned situations;
-    int b_r, b_c, stages, q_stages;
+    int b_r, b_c, stages, q_stages, teams;
 } timed[] = {
-    {NARROW, FEW, 128, 128, 3, 2},
-    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CHANGED, 256, 64, 4, 2},
-    {NARROW, ANY, 192, 128, 3, 2},
-    {128, FEW, 128, 128, 2, 2},
-    {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1},
-    {128, CAUSAL_LONG, 128, 176, 2, 1},
-    {128, ANY, 128, 128, 3, 1},
-    {192, ANY, 128, 96, 2, 1},
-    {CLA_MATRIX_LARGEST_D, ANY, 128, 80, 2, 1},
+    {NARROW, FEW, 128, 128, 3, 2, 1},
+    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CHANGED, 256, 64, 4, 2, 1},
+    {NARROW, BAND, 64, 64, 2, 1, 4}, /* small tiles: at a window's two ends they are cut */
+    {NARROW, ANY, 192, 128, 3, 2, 1},
+    {128, FEW, 128, 128, 2, 2, 1},
+    {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1, 1},
+    {128, CAUSAL_LONG, 128, 176, 2, 1, 1},
+    {128, ANY, 128, 128, 3, 1, 1},
+    {192, ANY, 128, 96, 2, 1, 1},
+    {CLA_MATRIX_LARGEST_D, ANY, 128, 80, 2, 1, 1},
 };
+
+static bool is_narrow(const struct clattn_problem *problem)
+{
+    return problem->d <= NARROW && problem->d_v <= NARROW;
+}
 
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
  * places, and a third one of K and V leaves ALiBi's ramp none. */
@@ -137,8 +145,7 @@ static bool is_crowded(const struct clattn_problem *problem)
 /* Whether what was timed of scores that only such features modify holds: sinks are met at a block's end alone. */
 static bool has_at_most(const struct clattn_problem *problem, unsigned features)
 {
-    const bool is_narrow = problem->d_v <= NARROW;
-    return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (is_narrow ? NARROW : 128);
+    return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (problem->d_v <= NARROW ? NARROW : 128);
 }
 static bool has_functions(const struct clattn_problem *problem)
 {
@@ -163,16 +170,19 @@ static bool halves_fit(int64_t n_q)
 
 static bool is_short(const struct clattn_problem *problem)
 {
-    const bool is_causal = problem->causal != CLATTN_FULL, is_narrow = problem->d_v <= NARROW;
+    const bool is_causal = problem->causal != CLATTN_FULL;
     const int64_t n_q = problem->expected_n_q;
     if (suits_four(problem))
         return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
-    return n_q <= (is_causal ? SHORT_CAUSAL : is_narrow ? SHORT_NARROW : SHORT_SEQUENCE);
+    return n_q <= (is_causal ? SHORT_CAUSAL : problem->d_v <= NARROW ? SHORT_NARROW : SHORT_SEQUENCE);
 }
 
 static enum situation situation_of(const struct clattn_problem *problem)
 {
     const bool is_long = problem->expected_n_q >= LONG_SEQUENCE;
+    if (is_narrow(problem) && problem->features & CLATTN_WINDOW && has_at_most(problem, CLATTN_WINDOW) &&
+        !has_functions(problem))
+        return BAND;
     if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
         return FEW;
     if (!is_plain(problem))
@@ -190,11 +200,12 @@ static int forced_rows(const struct clattn_problem *problem)
     return (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
 }
 
-/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. */
+/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. Teams are for their situation alone. */
 static const struct timed *timed_of(int d_v, unsigned situations, int b_r)
 {
     for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
-        if (timed[i].most_d_v >= d_v && timed[i].situations & situations && (!b_r || timed[i].b_r == b_r))
+        if (timed[i].most_d_v >= d_v && timed[i].situations & situations &&
+            (!b_r || (timed[i].b_r == b_r && timed[i].teams == 1)))
             return &timed[i];
     return NULL;
 }
@@ -205,7 +216,7 @@ static void take_timed(const struct clattn_problem *problem, enum situation situ
     const struct timed *row = timed_of(problem->d_v, rows ? ANY : situation, rows);
     if (!row)
         row = timed_of(problem->d_v, FEW, 0);
-    config->hopper.teams = 1;
+    config->hopper.teams = row->teams;
     config->b_r = row->b_r;
     config->b_c = row->b_c;
     config->hopper.stages = row->stages;
@@ -219,24 +230,29 @@ static bool has_small_blocks(const struct clattn_problem *problem)
     return problem->block_q % (2 * WARP_GROUP_ROWS) != 0;
 }
 
-/* Teams of one consumer each, as many as have registers. */
-static void take_teams(const struct clattn_problem *problem, struct cla_config *config)
+/* Teams of so many consumers each, as many as have registers. */
+static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
 {
-    const bool is_narrow = problem->d <= NARROW && problem->d_v <= NARROW;
-    config->b_r = config->b_c = WARP_GROUP_ROWS;
-    config->hopper.teams = is_narrow ? 4 : 2;
-    config->hopper.stages = 2;
-    config->hopper.q_stages = is_narrow ? 1 : 2;
+    config->b_r = each * WARP_GROUP_ROWS;
+    config->b_c = WARP_GROUP_ROWS;
+    config->hopper.teams = (is_narrow(problem) ? 4 : 2) / each;
+    config->hopper.stages = each == 1 ? 2 : 4;
+    config->hopper.q_stages = each == 1 && is_narrow(problem) ? 1 : 2;
+    config->hopper.turns = each > 1;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. But two consumers that share
- * their tiles are faster than two teams: the latter are for blocks that these would meet halves of. */
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
+ * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->block_q || !problem->block_kv)
         return;
     if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
-        take_teams(problem, config);
+        take_teams(problem, 1, config);
+        return;
+    }
+    if (is_narrow(problem) && !has_small_blocks(problem)) {
+        take_teams(problem, problem->block_q % (4 * WARP_GROUP_ROWS) ? 2 : 4, config);
         return;
     }
     while (config->b_r > 2 * WARP_GROUP_ROWS && problem->block_q % config->b_r)
@@ -271,7 +287,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 {
     const int count = consumers(config);
     config->work_group_size = WARP_GROUP * (count + 1);
-    config->hopper.turns = config->hopper.turns && config->b_r > WARP_GROUP_ROWS;
+    config->hopper.turns = config->hopper.turns && count > 1;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
     config->hopper.ramp = takes_ramp(limits, problem, config);
@@ -383,7 +399,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     const enum situation situation = situation_of(problem);
     if (!fit(&limits, problem, situation, config))
         return false;
-    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2)
+    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2 ||
+        config->hopper.teams > 1)
         return true;
     if (situation == PLAIN_LONG)
         share_out(capabilities, problem, PLAIN, config);

@@ -39,7 +39,8 @@ struct cla_config {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
             int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels; */
-            int own_keys;          /* and backward_fused, whose are, too */
+            int own_keys;          /* and backward_fused, whose are, too: whether warps have keys of their own; */
+            int draws_once;        /* if so, whether they draw for each other what dropout takes */
         } backward_matrix;
     };
 };

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 SKIPPED = 77
 FEATURE_SETS = 5  # of PASSES
@@ -44,6 +45,7 @@ def run(program, runtime, directory, local_kb, group, *options):
         environment['OCLGRIND_BUILD_OPTIONS'] = UNOPTIMISED
     environment.pop('OPENCL_LAYERS', None)
     environment.pop('CLATTN_TEST_DEVICE', None)
+    start = time.monotonic()
     try:
         done = subprocess.run([program, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=LIMIT_SECONDS, text=True)
@@ -54,7 +56,7 @@ def run(program, runtime, directory, local_kb, group, *options):
     if os.path.exists(log):
         with open(log, encoding='utf-8', errors='replace') as file:
             found = file.read().strip()
-    return code, output, found
+    return code, output, found, time.monotonic() - start
 
 
 def main():
@@ -82,11 +84,11 @@ def main():
         programs += [(arguments.program, local_kb, group) for local_kb in arguments.local for group in arguments.group]
         runs = [(each, pool.submit(run, each[0], runtime, directory, *each[1:])) for each in programs]
         for (_, local_kb, group, *options), future in runs:
-            code, output, found = future.result()
+            code, output, found, seconds = future.result()
             good = code == 0 and not found
             failures += not good
             print(f'{", ".join([f"{local_kb} KB", f"{group} work-items", *options])}: '
-                  f'{"passed" if good else "FAILED"}')
+                  f'{"passed" if good else "FAILED"}, {seconds:.1f} s')
             print(output if not found else f'{output}\nOclgrind says:\n{found}', flush=True)
     return 1 if failures else 0
 

@@ -174,4 +174,5 @@ def main():
     return int(failures > 0 or not lines)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

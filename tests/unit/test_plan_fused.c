@@ -41,10 +41,10 @@ static void shapes_take_what_the_kernel_declares(void **state)
         int sum_pieces; /* of 64 rows by 16 columns */
         const char *knobs;
     } rows[] = {
-        {800, 64, 64, 64, 2, 2, 128, 4, "own_keys=1"},    {806, 40, 64, 64, 2, 2, 128, 4, "own_keys=1"},
-        {900, 16, 1, 64, 2, 2, 128, 2, "own_keys=1"},     {900, 128, 128, 128, 3, 4, 256, 8, "own_keys=0"},
-        {900, 72, 40, 128, 3, 4, 256, 8, "own_keys=0"},   {900, 40, 111, 128, 3, 4, 256, 4, "own_keys=0"},
-        {800, 128, 128, 128, 2, 2, 256, 8, "own_keys=1"}, {800, 59, 96, 128, 2, 2, 256, 4, "own_keys=1"},
+        {800, 64, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},    {806, 40, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
+        {900, 16, 1, 64, 2, 2, 128, 2, "draws_once=0 own_keys=1"},     {900, 128, 128, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
+        {900, 72, 40, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},   {900, 40, 111, 128, 3, 4, 256, 4, "draws_once=0 own_keys=0"},
+        {800, 128, 128, 128, 2, 2, 256, 8, "draws_once=0 own_keys=1"}, {800, 59, 96, 128, 2, 2, 256, 4, "draws_once=0 own_keys=1"},
     };
     EACH (i, rows)
         for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++) {
@@ -165,7 +165,7 @@ static void local_memory_decides_the_shape(void **state)
         uint64_t bytes;
         const char *knobs; /* NULL: nothing fits */
     } rows[] = {
-        {230912 + 128, "own_keys=0"}, {230912 + 127, "own_keys=1"}, {164864 + 128, "own_keys=1"}, {164864 + 127, NULL}};
+        {230912 + 128, "draws_once=0 own_keys=0"}, {230912 + 127, "draws_once=0 own_keys=1"}, {164864 + 128, "draws_once=0 own_keys=1"}, {164864 + 127, NULL}};
     EACH (i, rows) {
         struct clattn_problem problem = unordered(128, 128);
         problem.skeleton = "backward_fused";
@@ -187,6 +187,57 @@ static void local_memory_decides_the_shape(void **state)
                      CLATTN_NOTHING_FITS);
 }
 
+/* Dropout's bits, two tiles of 64 x 128 pairs, are left out where they do not fit, not the shape; warps that share keys have none. */
+static void drawing_once_takes_what_room_there_is(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t compute_capability;
+        int d;
+        uint64_t bytes;    /* of local memory; 0: the device's */
+        uint64_t declared; /* 0: nothing fits */
+        const char *knobs;
+    } rows[] = {
+        {900, 64, 0, 99328 + 2048, "draws_once=1 own_keys=1"},
+        {806, 64, 0, 99328, "draws_once=0 own_keys=1"}, /* 98 KB */
+        {900, 64, 99328 + 2048 + 128, 99328 + 2048, "draws_once=1 own_keys=1"},
+        {900, 64, 99328 + 2048 + 127, 99328, "draws_once=0 own_keys=1"},
+        {900, 64, 99328 + 127, 0, NULL},
+        {900, 128, 0, 230912, "draws_once=0 own_keys=0"},
+        {900, 128, 230912 + 127, 164864 + 2048, "draws_once=1 own_keys=1"},
+        {900, 128, 164864 + 128, 164864, "draws_once=0 own_keys=1"},
+        {800, 128, 0, 164864, "draws_once=0 own_keys=1"}, /* 162 KB */
+    };
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = device(rows[i].compute_capability);
+        struct clattn_problem problem = unordered(rows[i].d, rows[i].d);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        problem.skeleton = "backward_fused";
+        problem.features = CLATTN_DROPOUT;
+        if (rows[i].bytes)
+            capabilities.static_local_memory_bytes = rows[i].bytes;
+        assert_int_equal(plan(&capabilities, problem, &choice, &info),
+                         rows[i].declared ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!rows[i].declared)
+            continue;
+        assert_string_equal(info.knobs, rows[i].knobs);
+        assert_int_equal(info.local_bytes, rows[i].declared);
+    }
+    const struct clattn_capabilities capabilities = device(900);
+    struct clattn_problem problem = unordered(64, 64);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    problem.skeleton = "backward_fused";
+    problem.knobs = "draws_once=1";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS); /* nothing is drawn */
+    assert_non_null(strstr(error.text, "draws_once 0 without dropout"));
+    problem.features = CLATTN_DROPOUT;
+    problem.knobs = "draws_once=0";
+    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.local_bytes, 99328);
+}
+
 /* The emulation plans what the real one would, with sub-groups of one item: by name alone, on any device. */
 static void the_emulation_has_the_same_shapes(void **state)
 {
@@ -195,9 +246,9 @@ static void the_emulation_has_the_same_shapes(void **state)
         uint64_t bytes;
         int d, items;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{99328 + 256 + 128, 64, 4, "own_keys=1"},   {99328 + 256 + 127, 64, 0, NULL},
-                {230912 + 256 + 128, 128, 8, "own_keys=0"}, {230912 + 256 + 127, 128, 8, "own_keys=1"},
-                {164864 + 256 + 128, 65, 8, "own_keys=1"},  {164864 + 256 + 127, 65, 0, NULL}};
+    } rows[] = {{99328 + 256 + 128, 64, 4, "draws_once=0 own_keys=1"},   {99328 + 256 + 127, 64, 0, NULL},
+                {230912 + 256 + 128, 128, 8, "draws_once=0 own_keys=0"}, {230912 + 256 + 127, 128, 8, "draws_once=0 own_keys=1"},
+                {164864 + 256 + 128, 65, 8, "draws_once=0 own_keys=1"},  {164864 + 256 + 127, 65, 0, NULL}};
     EACH (i, rows) {
         struct clattn_capabilities capabilities = device(700);
         struct clattn_problem problem = unordered(rows[i].d, rows[i].d);
@@ -256,6 +307,7 @@ int main(void)
         cmocka_unit_test(features_are_served),
         cmocka_unit_test(it_has_its_place_among_others),
         cmocka_unit_test(local_memory_decides_the_shape),
+        cmocka_unit_test(drawing_once_takes_what_room_there_is),
         cmocka_unit_test(the_emulation_has_the_same_shapes),
         cmocka_unit_test(own_keys_is_a_knob),
     };

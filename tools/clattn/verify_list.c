@@ -107,6 +107,7 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
     return a->skeleton == b->skeleton && (a->kind == b->kind || (is_law(a) && is_law(b))) &&
            a->problem.dtype == b->problem.dtype && a->problem.d == b->problem.d && a->problem.d_v == b->problem.d_v &&
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
+           a->problem.score.block_q == b->problem.score.block_q && a->problem.score.block_kv == b->problem.score.block_kv &&
            a->mods == b->mods && a->splits == b->splits;
 }
 
@@ -310,6 +311,26 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
     add_modified(list, skeleton, kind, ALL_FEATURES, 0);
 }
 
+/* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more blocks of rows
+ * than work-groups, which then have different numbers of tiles. */
+static void add_walks(struct verify_list *list, const char *skeleton, enum verify_kind kind)
+{
+    static const int64_t shapes[][4] = {{1, 1, 160, 4500}, {1, 1, 4500, 160}, {40, 8, 203, 113}};
+    static const int blocks[] = {64, 128, 256, 0}, d[] = {64, 128}; /* 0: a window */
+    for (int i = 0; i < COUNT(blocks) * COUNT(d); i++)
+        for (int j = 0; j < COUNT(shapes); j++) {
+            const int block = blocks[i / COUNT(d)];
+            struct verify_case item = cycled(skeleton, kind, CLATTN_FP16 + i / 2 % 2, i % 3, d[i % COUNT(d)],
+                                             d[i % COUNT(d)], &shapes[j][2], i + j);
+            item.problem.shape.batch = shapes[j][0];
+            item.problem.shape.heads = item.problem.shape.kv_heads = shapes[j][1];
+            item.problem.score.features = block ? CLATTN_BLOCK_MASK : CLATTN_WINDOW;
+            item.problem.score.block_q = item.problem.score.block_kv = block;
+            if (serves(list, &item))
+                add(list, item);
+        }
+}
+
 static void add_laws(struct verify_list *list, bool full, const char *skeleton)
 {
     static const int64_t n[2] = {113, 203};
@@ -344,10 +365,13 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
     add_features(list, full, skeleton, VERIFY_RULE);
     add_features(list, full, skeleton, VERIFY_STATE);
     add_features(list, full, skeleton, VERIFY_BACKWARD);
-    if (full)
+    if (full) {
         add_features(list, full, skeleton, VERIFY_BACKWARD_CHUNKS);
-    else /* one kernel: packed keys, and what adds up over chunks */
+        add_walks(list, skeleton, VERIFY_RULE);
+        add_walks(list, skeleton, VERIFY_BACKWARD);
+    } else { /* one kernel: packed keys, and what adds up over chunks */
         add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
+    }
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
