@@ -14,7 +14,7 @@
  * in one round: one issues its products while the others work on their scores.
  *
  * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share of the producer's warps of
- * its own, which have nothing to do with each other but that they take turns. So blocks of rows may be no larger than those of
+ * its own, which have nothing to do with each other but that with CLATTN_TURNS they take turns. So blocks of rows may be no larger than those of
  * a mask, and a compute unit still have four consumers.
  *
  * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
@@ -39,7 +39,7 @@
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
  *   CLATTN_STAGES, CLATTN_Q_STAGES   places for tiles of K and V, 2 or more; for Q, 1 or 2
- *   CLATTN_TURNS             1: consumers take turns, and there are more than one; else 0
+ *   CLATTN_TURNS             1: consumers, of all teams, take turns, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_FILLERS           128 / TEAMS
  *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do

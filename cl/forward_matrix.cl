@@ -270,7 +270,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
         const matrix_address my_v = v_tile + matrix_lane_b(lane, V_PITCH);
 #pragma unroll 1
         for (int key = 0; key < CLATTN_B_C && tile + key < my_key_end; key += CLATTN_KEYS) {
-            const int kind = matrix_part(row, tile + key, view);
+            const int kind = clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
             if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
             const matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);

@@ -35,8 +35,8 @@ static int columns(const struct clattn_problem *problem)
     return cla_widest(problem) > NARROW ? WIDE : NARROW;
 }
 
-/* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics and,
- * for dropout, a bit of each pair; dS twice, and where warps share keys P as well. */
+/* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics
+ * and, for dropout, a bit of each pair; dS twice, and where warps share keys P as well. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = 2 * (int64_t)columns(problem);
@@ -100,7 +100,8 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
            (config->backward_matrix.own_keys || columns(problem) == WIDE) &&
-           (!config->backward_matrix.draws_once || (config->backward_matrix.own_keys && (problem->features & CLATTN_DROPOUT))) &&
+           (!config->backward_matrix.draws_once ||
+            (config->backward_matrix.own_keys && (problem->features & CLATTN_DROPOUT))) &&
            limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes && fits(capabilities, problem, config);
 }
 
@@ -168,7 +169,8 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do "
                         "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d, work_group_size %d, own_keys 1 up to %d "
-                        "columns, draws_once 0 without dropout or own keys, and tiles of %llu bytes have to fit %llu of local memory",
+                        "columns, draws_once 0 without dropout or own keys, and tiles of %llu bytes have to fit %llu "
+                        "of local memory",
                         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "",
                         name_of(config), problem->d, problem->d_v, config->b_r, config->b_c, config->work_group_size,
                         NARROW, (unsigned long long)local_bytes(problem, config),

@@ -12,7 +12,10 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
-enum { DRAWN_KEYS = 128, MOST_DRAWN_ROWS = 64 }; /* keys that dropout draws at once; rows of a slice, if a lane takes them at once */
+enum {
+    DRAWN_KEYS = 128,
+    MOST_DRAWN_ROWS = 64
+}; /* keys that dropout draws at once; rows of a slice, if a lane takes them at once */
 
 static const char *name_of(const struct cla_config *config)
 {
@@ -24,8 +27,8 @@ static int fixed_rows(const struct cla_config *config, int side)
     return side == DQ ? config->b_r : config->b_c;
 }
 
-/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DRAWS_ONCE): a bit of
- * each pair, of a half of the 128 keys that are drawn at once or of both. */
+/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DRAWS_ONCE): a bit
+ * of each pair, of a half of the 128 keys that are drawn at once or of both. */
 static int drawn_row_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
     const bool once = side == DK_DV && (problem->features & CLATTN_DROPOUT) && !cla_problem_accumulates(problem) &&

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The planner's side of cl/forward_hopper.cl: what a configuration costs, and which one to take. The figures are in
- * tests/data/measured/h200-forward-hopper-notes.md. */
+ * The planner's side of cl/forward_hopper.cl: what a configuration costs, and which one to take, of the sizes of
+ * plan/hopper_sizes.h as far as they fit. */
 #include "plan/checked.h"
+#include "plan/hopper_sizes.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -10,17 +11,9 @@
 #include <stddef.h>
 
 enum {
-    WARP_GROUP = 128, /* items */
-    WARP_GROUP_ROWS = 64,
     MOST_CONSUMERS = 4,
-    MOST_KEYS = 256,       /* columns of one product */
-    FEWEST_ROWS = 65,      /* below, forward_matrix shares them out better */
-    NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
-    SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
-    SHORT_NARROW = 511,    /* up to here where d_v is narrow, */
-    SHORT_FOUR = 256,      /* up to here where that is so and four consumers have causal rows, */
-    SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
-    LONG_SEQUENCE = 8192   /* from here on wide tiles gain more than they lose at the diagonal or a change of rows */
+    MOST_KEYS = 256,  /* columns of one product */
+    FEWEST_ROWS = 65, /* below, forward_matrix shares them out better */
 };
 
 static const char name[] = "forward_hopper";
@@ -28,7 +21,7 @@ static const char name[] = "forward_hopper";
 /* Of all teams. */
 static int consumers(const struct cla_config *config)
 {
-    return config->b_r / WARP_GROUP_ROWS * config->hopper.teams;
+    return config->b_r / CLA_WARP_GROUP_ROWS * config->hopper.teams;
 }
 
 static int teams(const struct cla_config *config)
@@ -49,7 +42,7 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
-    const int rises = WARP_GROUP_ROWS * config->hopper.q_stages;
+    const int rises = CLA_WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t barriers = problem->block_q && problem->block_kv ? 48 : 32;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
     const int64_t team =
@@ -97,188 +90,24 @@ static int maps(const struct cla_config *config)
     return config->hopper.boxes ? 3 * config->hopper.teams : 0;
 }
 
-/* What decides, beside d_v, which configuration is fastest. */
-enum situation {
-    FEW = 1,    /* blocks of rows have few tiles, or consumers lack registers */
-    PLAIN = 2,  /* all pairs are seen, and their scores stay as they are; */
-    CAUSAL = 4, /* the same of causal sequences; */
-    PLAIN_LONG = 8,
-    CAUSAL_LONG = 16, /* and both where they are long */
-    CHANGED = 32,     /* softcap alone, or the user's functions alone, do more, of head dimensions up to NARROW */
-    BAND = 64,        /* a sliding window and nothing else, of head dimensions up to NARROW */
-    OTHER = 128,
-    ANY = 255
-};
-
-/* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
-static const struct timed {
-    int most_d_v;
-    unsigned situations;
-    int b_r, b_c, stages, q_stages, teams;
-} timed[] = {
-    {NARROW, FEW, 128, 128, 3, 2, 1},
-    {NARROW, PLAIN | CAUSAL | CAUSAL_LONG | CHANGED, 256, 64, 4, 2, 1},
-    {NARROW, BAND, 64, 64, 2, 1, 4}, /* small tiles: at a window's two ends they are cut */
-    {NARROW, ANY, 192, 128, 3, 2, 1},
-    {128, FEW, 128, 128, 2, 2, 1},
-    {128, PLAIN | PLAIN_LONG, 192, 80, 3, 1, 1},
-    {128, CAUSAL_LONG, 128, 176, 2, 1, 1},
-    {128, ANY, 128, 128, 3, 1, 1},
-    {192, ANY, 128, 96, 2, 1, 1},
-    {CLA_MATRIX_LARGEST_D, ANY, 128, 80, 2, 1, 1},
-};
-
-static bool is_narrow(const struct clattn_problem *problem)
-{
-    return problem->d <= NARROW && problem->d_v <= NARROW;
-}
-
-/* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
- * places, and a third one of K and V leaves ALiBi's ramp none. */
-static bool is_crowded(const struct clattn_problem *problem)
-{
-    if (problem->d_v > NARROW)
-        return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
-    return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
-}
-
-/* Whether what was timed of scores that only such features modify holds: sinks are met at a block's end alone. */
-static bool has_at_most(const struct clattn_problem *problem, unsigned features)
-{
-    return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (problem->d_v <= NARROW ? NARROW : 128);
-}
-static bool has_functions(const struct clattn_problem *problem)
-{
-    return problem->score_mod || problem->mask_mod;
-}
-static bool is_plain(const struct clattn_problem *problem)
-{
-    return has_at_most(problem, 0) && !has_functions(problem);
-}
-
-/* Whether four consumers have registers for that. */
-static bool suits_four(const struct clattn_problem *problem)
-{
-    return problem->d_v <= NARROW && has_at_most(problem, has_functions(problem) ? 0 : CLATTN_SOFTCAP);
-}
-
-/* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
-static bool halves_fit(int64_t n_q)
-{
-    return 5 * cla_ceil_div(n_q, 128) < 8 * cla_ceil_div(n_q, 256);
-}
-
-static bool is_short(const struct clattn_problem *problem)
-{
-    const bool is_causal = problem->causal != CLATTN_FULL;
-    const int64_t n_q = problem->expected_n_q;
-    if (suits_four(problem))
-        return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
-    return n_q <= (is_causal ? SHORT_CAUSAL : problem->d_v <= NARROW ? SHORT_NARROW : SHORT_SEQUENCE);
-}
-
-static enum situation situation_of(const struct clattn_problem *problem)
-{
-    const bool is_long = problem->expected_n_q >= LONG_SEQUENCE;
-    if (is_narrow(problem) && problem->features & CLATTN_WINDOW && has_at_most(problem, CLATTN_WINDOW) &&
-        !has_functions(problem))
-        return BAND;
-    if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
-        return FEW;
-    if (!is_plain(problem))
-        return suits_four(problem) ? CHANGED : OTHER;
-    if (problem->causal != CLATTN_FULL)
-        return is_long ? CAUSAL_LONG : CAUSAL;
-    return is_long ? PLAIN_LONG : PLAIN;
-}
-
-/* The rows of a block that the caller asks for; 0: any. */
-static int forced_rows(const struct clattn_problem *problem)
-{
-    if (problem->b_r || !problem->work_group_size)
-        return problem->b_r;
-    return (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
-}
-
-/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. Teams are for their situation alone. */
-static const struct timed *timed_of(int d_v, unsigned situations, int b_r)
-{
-    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
-        if (timed[i].most_d_v >= d_v && timed[i].situations & situations &&
-            (!b_r || (timed[i].b_r == b_r && timed[i].teams == 1)))
-            return &timed[i];
-    return NULL;
-}
-
-static void take_timed(const struct clattn_problem *problem, enum situation situation, struct cla_config *config)
-{
-    const int rows = forced_rows(problem);
-    const struct timed *row = timed_of(problem->d_v, rows ? ANY : situation, rows);
-    if (!row)
-        row = timed_of(problem->d_v, FEW, 0);
-    config->hopper.teams = row->teams;
-    config->b_r = row->b_r;
-    config->b_c = row->b_c;
-    config->hopper.stages = row->stages;
-    config->hopper.q_stages = row->q_stages;
-    config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
-}
-
-/* Whether two consumers' rows meet more than one block of a mask. */
-static bool has_small_blocks(const struct clattn_problem *problem)
-{
-    return problem->block_q % (2 * WARP_GROUP_ROWS) != 0;
-}
-
-/* Teams of so many consumers each, as many as have registers. */
-static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
-{
-    config->b_r = each * WARP_GROUP_ROWS;
-    config->b_c = WARP_GROUP_ROWS;
-    config->hopper.teams = (is_narrow(problem) ? 4 : 2) / each;
-    config->hopper.stages = each == 1 ? 2 : 4;
-    config->hopper.q_stages = each == 1 && is_narrow(problem) ? 1 : 2;
-    config->hopper.turns = each > 1;
-}
-
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
- * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
-static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
-{
-    if (!problem->block_q || !problem->block_kv)
-        return;
-    if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
-        take_teams(problem, 1, config);
-        return;
-    }
-    if (is_narrow(problem) && !has_small_blocks(problem)) {
-        take_teams(problem, problem->block_q % (4 * WARP_GROUP_ROWS) ? 2 : 4, config);
-        return;
-    }
-    while (config->b_r > 2 * WARP_GROUP_ROWS && problem->block_q % config->b_r)
-        config->b_r -= WARP_GROUP_ROWS;
-    while (config->b_c > WARP_GROUP_ROWS && problem->block_kv % config->b_c)
-        config->b_c -= CLA_PIECE;
-}
-
 /* The teams that make up the caller's work-group of so many rows each. */
 static int forced_teams(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int all = (problem->work_group_size / WARP_GROUP - 1) * WARP_GROUP_ROWS;
+    const int all = (problem->work_group_size / CLA_WARP_GROUP - 1) * CLA_WARP_GROUP_ROWS;
     return config->b_r > 0 && all >= config->b_r ? all / config->b_r : 1;
 }
 
 static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (forced_rows(problem))
-        config->b_r = forced_rows(problem);
+    if (cla_hopper_forced_rows(problem))
+        config->b_r = cla_hopper_forced_rows(problem);
     if (problem->work_group_size)
         config->hopper.teams = forced_teams(problem, config);
     while (config->hopper.teams > 1 && consumers(config) > MOST_CONSUMERS)
         config->hopper.teams /= 2;
     if (problem->b_c)
         config->b_c = problem->b_c;
-    return !problem->work_group_size || problem->work_group_size == WARP_GROUP * (consumers(config) + 1);
+    return !problem->work_group_size || problem->work_group_size == CLA_WARP_GROUP * (consumers(config) + 1);
 }
 
 /* What follows from the rest. */
@@ -286,7 +115,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
                      struct cla_config *config)
 {
     const int count = consumers(config);
-    config->work_group_size = WARP_GROUP * (count + 1);
+    config->work_group_size = CLA_WARP_GROUP * (count + 1);
     config->hopper.turns = config->hopper.turns && count > 1;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
@@ -295,7 +124,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool is_possible(const struct cla_config *config)
 {
-    return config->b_r % WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 &&
+    return config->b_r % CLA_WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 &&
            consumers(config) <= MOST_CONSUMERS && config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE &&
            config->b_c <= MOST_KEYS;
 }
@@ -309,7 +138,7 @@ static bool has_room(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool has_items(const struct cla_matrix_limits *limits, const struct cla_config *config)
 {
-    return WARP_GROUP * (consumers(config) + 1) <= limits->items;
+    return CLA_WARP_GROUP * (consumers(config) + 1) <= limits->items;
 }
 
 static bool drop_consumer(const struct clattn_problem *problem, struct cla_config *config)
@@ -319,7 +148,7 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
     if (config->hopper.teams > 1)
         config->hopper.teams /= 2;
     else
-        config->b_r -= WARP_GROUP_ROWS;
+        config->b_r -= CLA_WARP_GROUP_ROWS;
     return true;
 }
 
@@ -347,7 +176,8 @@ static bool shrink(const struct clattn_problem *problem, struct cla_config *conf
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
-    const double operands = config->b_c < WARP_GROUP_ROWS ? (WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
+    const double operands =
+        config->b_c < CLA_WARP_GROUP_ROWS ? (CLA_WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
     const double products = 617.0 / 969 * (d * operands + d_v);
     const double weights = 8.0 / consumers(config), wait = consumers(config) > 3 ? 96 : 128;
     const double waits = (config->hopper.turns ? wait : 2.5 * wait) / config->b_c;
@@ -364,11 +194,10 @@ static double expected_time(const struct clattn_capabilities *capabilities, cons
     return cla_split_cost(&rule, heads, n_q, n_kv, splits) * config->b_r * estimate(problem, config);
 }
 
-static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, enum situation situation,
-                struct cla_config *config)
+static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                enum cla_hopper_situation situation, struct cla_config *config)
 {
-    take_timed(problem, situation, config);
-    suit_block_mask(problem, config);
+    cla_hopper_take_sizes(problem, situation, config);
     if (!take_forced(problem, config) || !is_possible(config))
         return false;
     while (!has_items(limits, config))
@@ -383,7 +212,7 @@ static bool fit(const struct cla_matrix_limits *limits, const struct clattn_prob
 
 /* Where blocks of rows are few, those of another size may share out better what they do more slowly. */
 static void share_out(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                      enum situation situation, struct cla_config *config)
+                      enum cla_hopper_situation situation, struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     struct cla_config other = *config;
@@ -396,15 +225,15 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    const enum situation situation = situation_of(problem);
+    const enum cla_hopper_situation situation = cla_hopper_situation_of(problem);
     if (!fit(&limits, problem, situation, config))
         return false;
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2 ||
         config->hopper.teams > 1)
         return true;
-    if (situation == PLAIN_LONG)
-        share_out(capabilities, problem, PLAIN, config);
-    share_out(capabilities, problem, FEW, config);
+    if (situation == CLA_HOPPER_PLAIN_LONG)
+        share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
+    share_out(capabilities, problem, CLA_HOPPER_FEW, config);
     return true;
 }
 
@@ -415,7 +244,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         info, "warp groups", config->b_r, config->b_c,
         "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
         "stay, one to a compute unit",
-        consumers(config), consumers(config) == 1 ? "" : "s", WARP_GROUP_ROWS,
+        consumers(config), consumers(config) == 1 ? "" : "s", CLA_WARP_GROUP_ROWS,
         config->hopper.teams == 4   ? " in four teams"
         : config->hopper.teams == 2 ? " in two teams"
                                     : "",
@@ -509,7 +338,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"BOXES", config->hopper.boxes},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
-        {"FILLERS", WARP_GROUP / config->hopper.teams},
+        {"FILLERS", CLA_WARP_GROUP / config->hopper.teams},
         {"KEEPS_CALLS", keeps_calls(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},

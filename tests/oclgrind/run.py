@@ -4,7 +4,7 @@
 
 usage: run.py PROGRAM PASSES [--local KB,KB,...] [--group N,N,...]
 
-PROGRAM runs on all of these, PASSES (the other passes and the score modifications) on the smallest and on one of 32 KB. A run passes where the program succeeds and Oclgrind's log stays empty: Oclgrind itself exits with 0 whatever it finds.
+PROGRAM runs on each of these memories with one of the limits, by turns (with CLATTN_TEST_FULL=1: with all of them), PASSES (the other passes and the score modifications) on the smallest and on one of 32 KB. A run passes where the program succeeds and Oclgrind's log stays empty: Oclgrind itself exits with 0 whatever it finds.
 """
 import argparse
 import concurrent.futures
@@ -81,7 +81,8 @@ def main():
         programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
                      for name in ('backward', 'state', 'features', 'splits')]
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))
-        programs += [(arguments.program, local_kb, group) for local_kb in arguments.local for group in arguments.group]
+        programs += [(arguments.program, local_kb, group) for i, local_kb in enumerate(arguments.local)
+                     for j, group in enumerate(arguments.group) if FULL or i % len(arguments.group) == j]
         runs = [(each, pool.submit(run, each[0], runtime, directory, *each[1:])) for each in programs]
         for (_, local_kb, group, *options), future in runs:
             code, output, found, seconds = future.result()

@@ -41,10 +41,14 @@ static void shapes_take_what_the_kernel_declares(void **state)
         int sum_pieces; /* of 64 rows by 16 columns */
         const char *knobs;
     } rows[] = {
-        {800, 64, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},    {806, 40, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
-        {900, 16, 1, 64, 2, 2, 128, 2, "draws_once=0 own_keys=1"},     {900, 128, 128, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
-        {900, 72, 40, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},   {900, 40, 111, 128, 3, 4, 256, 4, "draws_once=0 own_keys=0"},
-        {800, 128, 128, 128, 2, 2, 256, 8, "draws_once=0 own_keys=1"}, {800, 59, 96, 128, 2, 2, 256, 4, "draws_once=0 own_keys=1"},
+        {800, 64, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
+        {806, 40, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
+        {900, 16, 1, 64, 2, 2, 128, 2, "draws_once=0 own_keys=1"},
+        {900, 128, 128, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
+        {900, 72, 40, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
+        {900, 40, 111, 128, 3, 4, 256, 4, "draws_once=0 own_keys=0"},
+        {800, 128, 128, 128, 2, 2, 256, 8, "draws_once=0 own_keys=1"},
+        {800, 59, 96, 128, 2, 2, 256, 4, "draws_once=0 own_keys=1"},
     };
     EACH (i, rows)
         for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++) {
@@ -164,8 +168,10 @@ static void local_memory_decides_the_shape(void **state)
     static const struct {
         uint64_t bytes;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {
-        {230912 + 128, "draws_once=0 own_keys=0"}, {230912 + 127, "draws_once=0 own_keys=1"}, {164864 + 128, "draws_once=0 own_keys=1"}, {164864 + 127, NULL}};
+    } rows[] = {{230912 + 128, "draws_once=0 own_keys=0"},
+                {230912 + 127, "draws_once=0 own_keys=1"},
+                {164864 + 128, "draws_once=0 own_keys=1"},
+                {164864 + 127, NULL}};
     EACH (i, rows) {
         struct clattn_problem problem = unordered(128, 128);
         problem.skeleton = "backward_fused";
@@ -187,7 +193,8 @@ static void local_memory_decides_the_shape(void **state)
                      CLATTN_NOTHING_FITS);
 }
 
-/* Dropout's bits, two tiles of 64 x 128 pairs, are left out where they do not fit, not the shape; warps that share keys have none. */
+/* Dropout's bits, two tiles of 64 x 128 pairs, are left out where they do not fit, not the shape; warps that share keys
+ * have none. */
 static void drawing_once_takes_what_room_there_is(void **state)
 {
     (void)state;
@@ -246,9 +253,12 @@ static void the_emulation_has_the_same_shapes(void **state)
         uint64_t bytes;
         int d, items;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{99328 + 256 + 128, 64, 4, "draws_once=0 own_keys=1"},   {99328 + 256 + 127, 64, 0, NULL},
-                {230912 + 256 + 128, 128, 8, "draws_once=0 own_keys=0"}, {230912 + 256 + 127, 128, 8, "draws_once=0 own_keys=1"},
-                {164864 + 256 + 128, 65, 8, "draws_once=0 own_keys=1"},  {164864 + 256 + 127, 65, 0, NULL}};
+    } rows[] = {{99328 + 256 + 128, 64, 4, "draws_once=0 own_keys=1"},
+                {99328 + 256 + 127, 64, 0, NULL},
+                {230912 + 256 + 128, 128, 8, "draws_once=0 own_keys=0"},
+                {230912 + 256 + 127, 128, 8, "draws_once=0 own_keys=1"},
+                {164864 + 256 + 128, 65, 8, "draws_once=0 own_keys=1"},
+                {164864 + 256 + 127, 65, 0, NULL}};
     EACH (i, rows) {
         struct clattn_capabilities capabilities = device(700);
         struct clattn_problem problem = unordered(rows[i].d, rows[i].d);

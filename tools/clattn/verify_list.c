@@ -107,8 +107,8 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
     return a->skeleton == b->skeleton && (a->kind == b->kind || (is_law(a) && is_law(b))) &&
            a->problem.dtype == b->problem.dtype && a->problem.d == b->problem.d && a->problem.d_v == b->problem.d_v &&
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
-           a->problem.score.block_q == b->problem.score.block_q && a->problem.score.block_kv == b->problem.score.block_kv &&
-           a->mods == b->mods && a->splits == b->splits;
+           a->problem.score.block_q == b->problem.score.block_q &&
+           a->problem.score.block_kv == b->problem.score.block_kv && a->mods == b->mods && a->splits == b->splits;
 }
 
 static void add(struct verify_list *list, struct verify_case item)
@@ -311,8 +311,8 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
     add_modified(list, skeleton, kind, ALL_FEATURES, 0);
 }
 
-/* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more blocks of rows
- * than work-groups, which then have different numbers of tiles. */
+/* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more
+ * blocks of rows than work-groups, which then have different numbers of tiles. */
 static void add_walks(struct verify_list *list, const char *skeleton, enum verify_kind kind)
 {
     static const int64_t shapes[][4] = {{1, 1, 160, 4500}, {1, 1, 4500, 160}, {40, 8, 203, 113}};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which sizes of forward_hopper were the fastest for what. The figures are in
+ * tests/data/measured/h200-forward-hopper-notes.md. */
+#include "plan/hopper_sizes.h"
+#include "plan/checked.h"
+#include "plan/matrix_units.h"
+
+enum {
+    NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
+    SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
+    SHORT_NARROW = 511,    /* up to here where d_v is narrow, */
+    SHORT_FOUR = 256,      /* up to here where that is so and four consumers have causal rows, */
+    SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
+    LONG_SEQUENCE = 8192   /* from here on wide tiles gain more than they lose at the diagonal or a change of rows */
+};
+
+/* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
+static const struct timed {
+    int most_d_v;
+    unsigned situations;
+    int b_r, b_c, stages, q_stages;
+} timed[] = {
+    {NARROW, CLA_HOPPER_FEW, 128, 128, 3, 2},
+    {NARROW, CLA_HOPPER_PLAIN | CLA_HOPPER_CAUSAL | CLA_HOPPER_CAUSAL_LONG | CLA_HOPPER_CHANGED, 256, 64, 4, 2},
+    {NARROW, CLA_HOPPER_ANY, 192, 128, 3, 2},
+    {128, CLA_HOPPER_FEW, 128, 128, 2, 2},
+    {128, CLA_HOPPER_PLAIN | CLA_HOPPER_PLAIN_LONG, 192, 80, 3, 1},
+    {128, CLA_HOPPER_CAUSAL_LONG, 128, 176, 2, 1},
+    {128, CLA_HOPPER_ANY, 128, 128, 3, 1},
+    {192, CLA_HOPPER_ANY, 128, 96, 2, 1},
+    {CLA_MATRIX_LARGEST_D, CLA_HOPPER_ANY, 128, 80, 2, 1},
+};
+
+static bool is_narrow(const struct clattn_problem *problem)
+{
+    return problem->d <= NARROW && problem->d_v <= NARROW;
+}
+
+/* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
+ * places, and a third one of K and V leaves ALiBi's ramp none. */
+static bool is_crowded(const struct clattn_problem *problem)
+{
+    if (problem->d_v > NARROW)
+        return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
+    return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
+}
+
+/* Whether what was timed of scores that only such features modify holds: sinks are met at a block's end alone. */
+static bool has_at_most(const struct clattn_problem *problem, unsigned features)
+{
+    return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (problem->d_v <= NARROW ? NARROW : 128);
+}
+static bool has_functions(const struct clattn_problem *problem)
+{
+    return problem->score_mod || problem->mask_mod;
+}
+static bool is_plain(const struct clattn_problem *problem)
+{
+    return has_at_most(problem, 0) && !has_functions(problem);
+}
+
+/* Whether four consumers have registers for that. */
+static bool suits_four(const struct clattn_problem *problem)
+{
+    return problem->d_v <= NARROW && has_at_most(problem, has_functions(problem) ? 0 : CLATTN_SOFTCAP);
+}
+
+/* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
+static bool halves_fit(int64_t n_q)
+{
+    return 5 * cla_ceil_div(n_q, 128) < 8 * cla_ceil_div(n_q, 256);
+}
+
+static bool is_short(const struct clattn_problem *problem)
+{
+    const bool is_causal = problem->causal != CLATTN_FULL;
+    const int64_t n_q = problem->expected_n_q;
+    if (suits_four(problem))
+        return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
+    return n_q <= (is_causal ? SHORT_CAUSAL : problem->d_v <= NARROW ? SHORT_NARROW : SHORT_SEQUENCE);
+}
+
+enum cla_hopper_situation cla_hopper_situation_of(const struct clattn_problem *problem)
+{
+    const bool is_long = problem->expected_n_q >= LONG_SEQUENCE;
+    if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
+        return CLA_HOPPER_FEW;
+    if (!is_plain(problem))
+        return suits_four(problem) ? CLA_HOPPER_CHANGED : CLA_HOPPER_OTHER;
+    if (problem->causal != CLATTN_FULL)
+        return is_long ? CLA_HOPPER_CAUSAL_LONG : CLA_HOPPER_CAUSAL;
+    return is_long ? CLA_HOPPER_PLAIN_LONG : CLA_HOPPER_PLAIN;
+}
+
+int cla_hopper_forced_rows(const struct clattn_problem *problem)
+{
+    if (problem->b_r || !problem->work_group_size)
+        return problem->b_r;
+    return (problem->work_group_size / CLA_WARP_GROUP - 1) * CLA_WARP_GROUP_ROWS;
+}
+
+/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. */
+static const struct timed *timed_of(int d_v, unsigned situations, int b_r)
+{
+    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
+        if (timed[i].most_d_v >= d_v && timed[i].situations & situations && (!b_r || timed[i].b_r == b_r))
+            return &timed[i];
+    return NULL;
+}
+
+static void take_timed(const struct clattn_problem *problem, enum cla_hopper_situation situation,
+                       struct cla_config *config)
+{
+    const int rows = cla_hopper_forced_rows(problem);
+    const struct timed *row = timed_of(problem->d_v, rows ? CLA_HOPPER_ANY : situation, rows);
+    if (!row)
+        row = timed_of(problem->d_v, CLA_HOPPER_FEW, 0);
+    config->hopper.teams = 1;
+    config->b_r = row->b_r;
+    config->b_c = row->b_c;
+    config->hopper.stages = row->stages;
+    config->hopper.q_stages = row->q_stages;
+    config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
+}
+
+/* Whether two consumers' rows meet more than one block of a mask. */
+static bool has_small_blocks(const struct clattn_problem *problem)
+{
+    return problem->block_q % (2 * CLA_WARP_GROUP_ROWS) != 0;
+}
+
+/* Teams of so many consumers each, as many as have registers. */
+static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
+{
+    config->b_r = each * CLA_WARP_GROUP_ROWS;
+    config->b_c = CLA_WARP_GROUP_ROWS;
+    config->hopper.teams = (is_narrow(problem) ? 4 : 2) / each;
+    config->hopper.stages = each == 1 ? 2 : 4;
+    config->hopper.q_stages = each == 1 && is_narrow(problem) ? 1 : 2;
+    config->hopper.turns = each > 1;
+}
+
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
+ * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
+static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (!problem->block_q || !problem->block_kv)
+        return;
+    if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
+        take_teams(problem, 1, config);
+        return;
+    }
+    if (is_narrow(problem) && !has_small_blocks(problem)) {
+        take_teams(problem, problem->block_q % (4 * CLA_WARP_GROUP_ROWS) ? 2 : 4, config);
+        return;
+    }
+    while (config->b_r > 2 * CLA_WARP_GROUP_ROWS && problem->block_q % config->b_r)
+        config->b_r -= CLA_WARP_GROUP_ROWS;
+    while (config->b_c > CLA_WARP_GROUP_ROWS && problem->block_kv % config->b_c)
+        config->b_c -= CLA_PIECE;
+}
+
+void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper_situation situation,
+                           struct cla_config *config)
+{
+    take_timed(problem, situation, config);
+    suit_block_mask(problem, config);
+}
