@@ -10,8 +10,8 @@
 
 static struct test_device device;
 
-/* Tiles of up to 64 columns; of 128 as planned; and these by the knob, which some skeletons lack. Each is a kernel that
- * a CPU's compiler takes seconds for. */
+/* Tiles of up to 64 columns; of 128 as planned; and these by the knob, which some skeletons lack; dropout as smaller
+ * devices and none have it. Each is a kernel that a CPU's compiler takes seconds for. */
 static const struct {
     enum clattn_dtype dtype;
     enum clattn_causal causal;
@@ -23,6 +23,8 @@ static const struct {
     {CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 128, 0, NULL},
     {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 111, 72, CLATTN_MASK | CLATTN_SINKS, NULL},
     {CLATTN_FP16, CLATTN_FULL, 96, 128, CLATTN_VARLEN, "own_keys=1"},
+    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 64, 40, CLATTN_DROPOUT, "draws_once=0"},
+    {CLATTN_BF16, CLATTN_FULL, 72, 128, CLATTN_DROPOUT, "own_keys=1 draws_once=1"},
 };
 
 static struct forward_case case_of(size_t kernel, const struct cla_skeleton *skeleton, int64_t n_q, int64_t n_kv)
