@@ -19,6 +19,10 @@
  * taken by ticket, in that order. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a
  * counter of 0 stands for sums of 0.
  *
+ * With CLATTN_UNORDERED and a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see
+ * nothing. It leaves dS = 0, and only its part of dQ is still formed; the producer has such tiles of one consumer follow those of the other, so that
+ * both are at work.
+ *
  * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a flag
  * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums.
  *
@@ -30,14 +34,15 @@
  *   CLATTN_B_R               64: rows that pass at a time
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
  *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to 16
- *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more; for K and V, 1 or 2
+ *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where consumers pass over
+ *                            tiles: each is at its own while the next comes); for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
  *
- * The producer's side is in common/hopper_backward_work.clh.
+ * Which blocks and tiles a work-group has is in common/hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh.
  */
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void

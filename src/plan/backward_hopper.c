@@ -72,9 +72,16 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(8 * (results + (shares_keys(config) ? 1 : 2) * rows) + 32);
 }
 
+/* Whether consumers pass over tiles of which their halves of the keys see nothing (HOPPER_HALVES). */
+static bool passes_over(const struct clattn_problem *problem)
+{
+    return problem->unordered && problem->block_q && problem->block_kv % (CONSUMERS * CONSUMER_KEYS) != 0 &&
+           cla_widest(problem) <= LARGEST_OWN_D;
+}
+
 /* What was verified and timed on an H200. A second place for K and V was 4 to 9 % faster at d 64, and is taken up to
  * there; others of `stages` and `kv_stages`, also where there is room beyond, are for the tuner to try. */
-static struct cla_config first_choice(const struct clattn_problem *problem)
+static struct cla_config sizes(const struct clattn_problem *problem, int stages)
 {
     const bool wide = cla_widest(problem) > CLA_PANEL, shared = cla_widest(problem) > LARGEST_OWN_D;
     return (struct cla_config){
@@ -84,9 +91,18 @@ static struct cla_config first_choice(const struct clattn_problem *problem)
         .backward_matrix = {.side = {{shared ? 32 : 64, 32, wide && !shared, 2, 1}, {32, 16, 0, 1, shared ? 2 : 1}},
                             .lanes = CLA_NVIDIA_LANES,
                             .compute_capability = 90,
-                            .stages = 2,
+                            .stages = stages,
                             .kv_stages = wide ? 1 : 2},
     };
+}
+
+/* Consumers that are each at a tile of their own hold two places: then a third, where there is room for it. */
+static struct cla_config first_choice(const struct clattn_capabilities *capabilities,
+                                      const struct clattn_problem *problem)
+{
+    const struct cla_config three = sizes(problem, 3);
+    const bool fits = local_bytes(problem, &three) <= cla_matrix_limits_of(capabilities).local_bytes;
+    return passes_over(problem) && fits ? three : sizes(problem, 2);
 }
 
 static bool suits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -111,10 +127,11 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     info->estimate = estimate(problem, config);
     cla_plan_step(info, "warp groups", config->b_r, config->b_c,
                   "a producer brings %d rows of Q and dO at a time for %d consumers %s, who hold dK and dV and add "
-                  "to sums of dQ in device memory, %s; work-groups stay, one to a compute unit",
+                  "to sums of dQ, %s%s; work-groups stay, one to a compute unit",
                   config->b_r, CONSUMERS,
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
-                  problem->unordered ? "in any order" : "always in the same order");
+                  problem->unordered ? "in any order" : "always in the same order",
+                  passes_over(problem) ? ", and pass over tiles that theirs do not see" : "");
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
                   config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
@@ -163,14 +180,14 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     *config = (struct cla_config){0};
     if (status)
         return status;
-    *config = first_choice(problem);
+    *config = first_choice(capabilities, problem);
     return adopt(capabilities, problem, config, info, error);
 }
 
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    const struct cla_config config = first_choice(problem);
+    const struct cla_config config = first_choice(capabilities, problem);
     return !check(capabilities, problem, &unused) && problem->d % 8 == 0 && problem->d_v % 8 == 0 &&
            suits(capabilities, problem, &config);
 }
@@ -212,6 +229,7 @@ static const char *const files[] = {"common/types.clh",
                                     "common/matrix_modified.clh",
                                     "common/hopper_tiles.clh",
                                     "common/hopper_boxes.clh",
+                                    "common/hopper_backward_walk.clh",
                                     "common/hopper_backward_work.clh",
                                     "common/hopper_backward_products.clh",
                                     "common/hopper_own_keys.clh",

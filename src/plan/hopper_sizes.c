@@ -124,6 +124,14 @@ static void take_timed(const struct clattn_problem *problem, enum cla_hopper_sit
     config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
 }
 
+/* A window cuts tiles at two ends: those of one consumer's rows by 64 keys have the least that is hidden. Timed where a
+ * compute unit has four. */
+static bool has_window_alone(const struct clattn_problem *problem)
+{
+    return problem->features & CLATTN_WINDOW && has_at_most(problem, CLATTN_WINDOW) && !has_functions(problem) &&
+           is_narrow(problem);
+}
+
 /* Whether two consumers' rows meet more than one block of a mask. */
 static bool has_small_blocks(const struct clattn_problem *problem)
 {
@@ -165,5 +173,7 @@ void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper
                            struct cla_config *config)
 {
     take_timed(problem, situation, config);
+    if (has_window_alone(problem) && !cla_hopper_forced_rows(problem))
+        take_teams(problem, 1, config);
     suit_block_mask(problem, config);
 }

@@ -52,9 +52,10 @@ static int write_entry(const char *directory, const char *device, const struct c
     own.config.work_group_size = form.work_group_size;
     if (problem->block_q)
         snprintf(blocks, sizeof blocks, "-blocks%d", problem->block_q);
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s", device, choice->skeleton->name,
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s%s", device, choice->skeleton->name,
              choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features, blocks, problem->mask_mod ? "-user" : "",
+             problem->causal ? "-causal" : "", problem->features, blocks,
+             problem->block_q && problem->unordered ? "-unordered" : "", problem->mask_mod ? "-user" : "",
              !backward && number == CLA_SPLIT ? "-split" : "", problem->dtype == CLATTN_BF16 ? "-bf16" : "",
              problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
     for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
@@ -149,7 +150,10 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     failed += write_problem(directory, n, problem);
     problem.block_q = problem.block_kv = 128;
     failed += problem.pass == CLATTN_FORWARD ? write_problem(directory, n, problem) : 0;
-    problem.features = 0;
+    problem.block_q = problem.block_kv = 64;
+    problem.unordered = 1; /* consumers pass over tiles */
+    failed += problem.pass == CLATTN_BACKWARD ? write_problem(directory, n, problem) : 0;
+    problem.features = problem.unordered = 0;
     problem.block_q = problem.block_kv = 0;
     problem.score_mod =
         "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";

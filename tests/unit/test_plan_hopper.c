@@ -51,7 +51,7 @@ static void the_fastest_are_taken(void **state)
          CLATTN_DROPOUT},
         {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
+        {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
         {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
@@ -77,6 +77,9 @@ static void the_fastest_are_taken(void **state)
          0},
         {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
          CLATTN_WINDOW},
+        {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", CLATTN_FULL, CLATTN_WINDOW},
+        {64, 64, 512, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", CLATTN_CAUSAL_TOP_LEFT,
+         CLATTN_WINDOW | CLATTN_SINKS},
         {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
          CLATTN_SOFTCAP},
@@ -543,6 +546,47 @@ static void backward_has_one_tile(void **state)
         }
 }
 
+/* Consumers who pass over tiles hold two places of Q and dO, so that a third is taken where there is room. */
+static void backward_has_a_third_place_where_tiles_are_passed_over(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, block, unordered;
+        unsigned features;
+        const char *knobs;
+        bool passes;
+    } rows[] = {{64, 64, 1, 0, "kv_stages=2 stages=3", true},
+                {128, 64, 1, 0, "kv_stages=1 stages=3", true},
+                {128, 64, 1, CLATTN_DROPOUT, "kv_stages=1 stages=2", true},
+                {128, 96, 1, 0, "kv_stages=1 stages=3", true},
+                {64, 128, 1, 0, "kv_stages=2 stages=2", false},
+                {64, 256, 1, 0, "kv_stages=2 stages=2", false},
+                {64, 64, 0, 0, "kv_stages=2 stages=2", false},
+                {256, 64, 1, 0, "kv_stages=1 stages=2", false}};
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
+                                               .dtype = CLATTN_FP16,
+                                               .d = rows[i].d,
+                                               .features = CLATTN_BLOCK_MASK | rows[i].features,
+                                               .block_q = rows[i].block,
+                                               .block_kv = rows[i].block,
+                                               .unordered = rows[i].unordered};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "backward_hopper");
+        assert_string_equal(info.knobs, rows[i].knobs);
+        bool says = false, is_cut = true;
+        for (int step = 0; step < info.step_count; step++) {
+            says = says || strstr(info.steps[step].reason, "pass over tiles");
+            is_cut = is_cut && !strstr(info.steps[step].reason, "one to a compute unit");
+        }
+        assert_int_equal(says, rows[i].passes);
+        assert_false(is_cut);
+    }
+}
+
 static void backward_leaves_others_to_others(void **state)
 {
     (void)state;
@@ -584,6 +628,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backward_has_one_tile),
+        cmocka_unit_test(backward_has_a_third_place_where_tiles_are_passed_over),
         cmocka_unit_test(backward_leaves_others_to_others),
         cmocka_unit_test(the_fastest_are_taken),
         cmocka_unit_test(tiles_take_what_the_kernel_declares),
