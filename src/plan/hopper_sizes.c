@@ -124,12 +124,12 @@ static void take_timed(const struct clattn_problem *problem, enum cla_hopper_sit
     config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
 }
 
-/* A window cuts tiles at two ends: those of one consumer's rows by 64 keys have the least that is hidden. Timed where a
- * compute unit has four. */
+/* A window cuts tiles at two ends: those of one consumer's rows by 64 keys have the least that is hidden. So it was
+ * where a compute unit has four of them, but not of causal rows. */
 static bool has_window_alone(const struct clattn_problem *problem)
 {
     return problem->features & CLATTN_WINDOW && has_at_most(problem, CLATTN_WINDOW) && !has_functions(problem) &&
-           is_narrow(problem);
+           problem->causal == CLATTN_FULL && is_narrow(problem);
 }
 
 /* Whether two consumers' rows meet more than one block of a mask. */

@@ -78,6 +78,8 @@ KNOWN = (
        "a warp's results, scores and their gradients are 192 of 255 registers; what a head has for all its tiles goes to memory")
       for sm in (80, 86, 89, 90)),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d128", 96, "as for d 64") for sm in (80, 90)),
+    ("sm_90-forward_hopper-clattn_forward-d64-64x64-f1", 224,
+     "four consumers have 112 registers each, and hidden pairs are told apart at either end of a row's keys"),
     ("sm_90-forward_hopper-clattn_forward-d64", 64, "three consumers have 160 registers each, four 112"),
     ("sm_90-forward_hopper-clattn_forward-d256", 224, "scores, weights and outputs are 188 of a consumer's 232 registers"),
     ("sm_90-forward_hopper-clattn_forward-d128", 48, "scores, weights and outputs are 160 of a consumer's 232 registers"),
