@@ -39,7 +39,7 @@
  *                               one before is used
  *   CLATTN_WORK_GROUP_SIZE   sub-groups times MATRIX_LANES
  *
- * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh, above.
+ * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and matrix_gradient_walk.clh, above.
  */
 
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */

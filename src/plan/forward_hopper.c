@@ -377,6 +377,7 @@ static const char *const files[] = {"common/types.clh",
                                     "common/matrix_repair.clh",
                                     "common/hopper_forward_walk.clh",
                                     "common/hopper_forward_work.clh",
+                                    "common/hopper_forward_results.clh",
                                     "common/matrix_tile_weights.clh",
                                     "forward_hopper.cl",
                                     NULL};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Planning of backward_hopper: its one tile, the places beside it, and what it leaves to others. */
+#include "attention/forward.h"
+#include "support/nvidia.h"
+#include "support/planned.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
+
+static struct cla_error error;
+
+static struct clattn_capabilities hopper(void)
+{
+    return test_nvidia(900, 132);
+}
+
+static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
+                          struct cla_choice *choice, struct clattn_plan_info *info)
+{
+    return test_plan(capabilities, &problem, choice, info, &error);
+}
+
+/* K and V once, Q and dO twice, dS twice, summands; rows of d and d_v in panels of 128 bytes, 64 rows or 128 keys. */
+static void it_has_one_tile(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, d_v;
+        int keys; /* 128; 64, which the consumers share */
+        int panels, v_panels;
+        int parts, part; /* of dQ's tile, and floats of one */
+    } rows[] = {{64, 64, 128, 1, 1, 2, 64 * 32}, {128, 128, 128, 2, 2, 2, 64 * 64}, {40, 128, 128, 1, 2, 2, 64 * 32},
+                {96, 16, 128, 2, 1, 2, 64 * 64}, {256, 256, 64, 4, 4, 4, 64 * 64},  {136, 40, 64, 3, 1, 4, 64 * 64},
+                {64, 160, 64, 1, 3, 2, 64 * 32}};
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows)
+        for (int unordered = 0; unordered <= 1; unordered++) {
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            char define[64];
+            const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
+                                                   .dtype = CLATTN_BF16,
+                                                   .d = rows[i].d,
+                                                   .d_v = rows[i].d_v,
+                                                   .unordered = unordered};
+            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "backward_hopper");
+            assert_int_equal(info.b_r, 64);
+            assert_int_equal(info.b_c, rows[i].keys);
+            const bool shared = rows[i].keys == 64;
+            const int across = rows[i].panels + rows[i].v_panels, places = across == 2 ? 2 : 1; /* of K and V */
+            assert_string_equal(info.knobs, places == 2 ? "kv_stages=2 stages=2" : "kv_stages=1 stages=2");
+            const int passing = 2 * rows[i].panels * 64 + (shared ? 1 : 2) * rows[i].v_panels * 64;
+            const int tiles = (places * across * rows[i].keys + passing + 2 * rows[i].keys) * 128 +
+                              2 * 4 * rows[i].part + (shared ? 4 * 64 * 64 : 0);
+            const int notes = (8 + 2) * 16, statistics = 2 * 64 * 8;
+            const int barriers = 2 * 16 + places * 3 * 8 + 2 * 16 + (shared ? 1 : 2) * 16 + 2 * 16 + 16 + 16;
+            assert_int_equal(info.local_bytes, tiles + notes + barriers + statistics);
+            assert_int_equal(choice.skeleton->sum_floats(&problem), rows[i].parts * rows[i].part);
+            snprintf(define, sizeof define, "CLATTN_UNORDERED=%d ", unordered);
+            assert_non_null(strstr(info.constants, define));
+            assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, 384);
+            assert_true(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).retargeted);
+            assert_false(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).retargeted);
+        }
+}
+
+/* Consumers who pass over tiles hold two places of Q and dO, so that a third is taken where there is room. */
+static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, block, unordered;
+        unsigned features;
+        const char *knobs;
+        bool passes;
+    } rows[] = {{64, 64, 1, 0, "kv_stages=2 stages=3", true},
+                {128, 64, 1, 0, "kv_stages=1 stages=3", true},
+                {128, 64, 1, CLATTN_DROPOUT, "kv_stages=1 stages=2", true},
+                {128, 96, 1, 0, "kv_stages=1 stages=3", true},
+                {64, 128, 1, 0, "kv_stages=2 stages=2", false},
+                {64, 256, 1, 0, "kv_stages=2 stages=2", false},
+                {64, 64, 0, 0, "kv_stages=2 stages=2", false},
+                {256, 64, 1, 0, "kv_stages=1 stages=2", false}};
+    const struct clattn_capabilities capabilities = hopper();
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
+                                               .dtype = CLATTN_FP16,
+                                               .d = rows[i].d,
+                                               .features = CLATTN_BLOCK_MASK | rows[i].features,
+                                               .block_q = rows[i].block,
+                                               .block_kv = rows[i].block,
+                                               .unordered = rows[i].unordered};
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "backward_hopper");
+        assert_string_equal(info.knobs, rows[i].knobs);
+        bool says = false, is_cut = true;
+        for (int step = 0; step < info.step_count; step++) {
+            says = says || strstr(info.steps[step].reason, "pass over tiles");
+            is_cut = is_cut && !strstr(info.steps[step].reason, "one to a compute unit");
+        }
+        assert_int_equal(says, rows[i].passes);
+        assert_false(is_cut);
+    }
+}
+
+static void it_leaves_others_to_others(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = hopper();
+    struct clattn_capabilities without = capabilities;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    static const struct {
+        struct clattn_problem problem;
+        const char *says;
+    } rows[] = {
+        {{.dtype = CLATTN_FP16, .d = 264, .pass = CLATTN_BACKWARD}, "problem.d is 264"},
+        {{.dtype = CLATTN_FP16, .d = 64, .pass = CLATTN_BACKWARD_ACCUMULATE}, "CLATTN_BACKWARD_ACCUMULATE"},
+        {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
+        {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
+    };
+    without.nv_wgmma = false;
+    EACH (i, rows) {
+        struct clattn_problem problem = rows[i].problem;
+        problem.skeleton = "backward_hopper";
+        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(error.text, rows[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].says);
+        problem.skeleton = problem.knobs = NULL;
+        if (i < 2) {
+            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, i == 0 ? "backward_simt" : "backward_matrix");
+        }
+    }
+    struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 128, .pass = CLATTN_BACKWARD};
+    assert_int_equal(plan(&without, plain, &choice, &info), CLATTN_SUCCESS);
+    assert_string_equal(info.skeleton, "backward_matrix");
+    plain.unordered = 2;
+    assert_int_equal(plan(&capabilities, plain, &choice, &info), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.text, "problem.unordered is 2"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_has_one_tile),
+        cmocka_unit_test(it_has_a_third_place_where_tiles_are_passed_over),
+        cmocka_unit_test(it_leaves_others_to_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
