@@ -10,4 +10,6 @@
 
 #include <cmocka.h>
 
+#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
+
 #endif

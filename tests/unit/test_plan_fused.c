@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
-
 static struct cla_error error;
 
 /* An NVIDIA device of this compute capability, without products by warp groups. */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
-
 static struct cla_error error;
 
 static struct clattn_capabilities hopper(void)

@@ -31,8 +31,6 @@ static clattn_status plan(const struct clattn_capabilities *capabilities, const 
     return test_plan(capabilities, problem, choice, info, &error);
 }
 
-#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
-
 /* What the fastest configurations were on the devices that were timed, and what others have room for. */
 static const struct {
     uint32_t compute_capability;

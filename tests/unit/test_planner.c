@@ -50,8 +50,6 @@ static const uint64_t local_sizes[] = {1 << 10,  2 << 10,  4 << 10,   8 << 10,  
 static const uint64_t group_sizes[] = {1, 16, 63, 128, 256, 1024};
 static const int head_dimensions[] = {1, 3, 16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256, 320, 384, 512};
 
-#define EACH(index, array) for (size_t index = 0; index < sizeof array / sizeof *array; index++)
-
 static void check_limits(const struct clattn_capabilities *capabilities, const struct clattn_plan_info *info)
 {
     const uint64_t groups = capabilities->max_work_group_size;
