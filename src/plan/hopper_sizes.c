@@ -173,7 +173,7 @@ void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper
                            struct cla_config *config)
 {
     take_timed(problem, situation, config);
-    if (has_window_alone(problem) && !cla_hopper_forced_rows(problem))
+    if (has_window_alone(problem) && !cla_hopper_forced_rows(problem) && !problem->b_c)
         take_teams(problem, 1, config);
     suit_block_mask(problem, config);
 }

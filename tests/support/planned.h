@@ -4,8 +4,9 @@
 
 #include "plan/planner.h"
 
-/* What is planned for a problem as a caller would state it; *error says why nothing is. */
-clattn_status test_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
+/* What is planned for a problem as a caller would state it; test_error says why nothing is. */
+clattn_status test_plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
+                        struct cla_choice *choice, struct clattn_plan_info *info);
+extern struct cla_error test_error;
 
 #endif

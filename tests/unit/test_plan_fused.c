@@ -9,18 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct cla_error error;
-
 /* An NVIDIA device of this compute capability, without products by warp groups. */
 static struct clattn_capabilities device(uint32_t compute_capability)
 {
     return test_nvidia_without_warp_groups(compute_capability, 108);
-}
-
-static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
-                          struct cla_choice *choice, struct clattn_plan_info *info)
-{
-    return test_plan(capabilities, &problem, choice, info, &error);
 }
 
 static struct clattn_problem unordered(int d, int d_v)
@@ -56,7 +48,7 @@ static void shapes_take_what_the_kernel_declares(void **state)
             struct clattn_plan_info info;
             problem.dtype = (enum clattn_dtype)dtype;
             problem.skeleton = "backward_fused";
-            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
             assert_string_equal(info.skeleton, "backward_fused");
             assert_string_equal(info.knobs, rows[i].knobs);
             assert_int_equal(info.b_r, 64);
@@ -97,11 +89,11 @@ static void others_are_left_to_others(void **state)
         struct clattn_plan_info info;
         problem.pass = CLATTN_BACKWARD;
         problem.skeleton = "backward_fused";
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-        if (!strstr(error.text, rows[i].says))
-            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].says);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(test_error.text, rows[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", test_error.text, rows[i].says);
         problem.skeleton = NULL;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, rows[i].instead);
     }
     struct cla_choice choice;
@@ -109,7 +101,7 @@ static void others_are_left_to_others(void **state)
     struct clattn_problem chunks = unordered(64, 64);
     const struct clattn_capabilities capabilities = device(800);
     chunks.pass = CLATTN_BACKWARD_ACCUMULATE;
-    assert_int_equal(plan(&capabilities, chunks, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, chunks, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "backward_matrix");
 }
 
@@ -127,7 +119,7 @@ static void features_are_served(void **state)
         struct clattn_problem problem = unordered(128, 128);
         problem.features = sets[i];
         problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_fused");
     }
 }
@@ -151,7 +143,7 @@ static void it_has_its_place_among_others(void **state)
         struct clattn_plan_info info;
         capabilities.nv_wgmma = rows[i].wgmma;
         problem.unordered = rows[i].unordered;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, rows[i].skeleton);
     }
 }
@@ -174,7 +166,7 @@ static void local_memory_decides_the_shape(void **state)
         struct clattn_problem problem = unordered(128, 128);
         problem.skeleton = "backward_fused";
         capabilities.static_local_memory_bytes = rows[i].bytes;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info),
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
                          rows[i].knobs ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
         if (rows[i].knobs)
             assert_string_equal(info.knobs, rows[i].knobs);
@@ -182,12 +174,13 @@ static void local_memory_decides_the_shape(void **state)
     capabilities = device(900);
     struct clattn_problem resolved, problem = unordered(128, 128);
     problem.skeleton = "backward_fused";
-    assert_int_equal(cla_problem_resolve(&problem, &resolved, &error), CLATTN_SUCCESS);
-    assert_int_equal(cla_plan(&capabilities, &resolved, &choice, &info, &error), CLATTN_SUCCESS);
+    assert_int_equal(cla_problem_resolve(&problem, &resolved, &test_error), CLATTN_SUCCESS);
+    assert_int_equal(cla_plan(&capabilities, &resolved, &choice, &info, &test_error), CLATTN_SUCCESS);
     assert_int_equal(choice.config.backward_matrix.own_keys, 0);
-    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &error), CLATTN_SUCCESS);
+    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &test_error),
+                     CLATTN_SUCCESS);
     assert_int_equal(choice.config.backward_matrix.own_keys, 1);
-    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &error),
+    assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &test_error),
                      CLATTN_NOTHING_FITS);
 }
 
@@ -222,7 +215,7 @@ static void drawing_once_takes_what_room_there_is(void **state)
         problem.features = CLATTN_DROPOUT;
         if (rows[i].bytes)
             capabilities.static_local_memory_bytes = rows[i].bytes;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info),
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
                          rows[i].declared ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
         if (!rows[i].declared)
             continue;
@@ -235,11 +228,11 @@ static void drawing_once_takes_what_room_there_is(void **state)
     struct clattn_plan_info info;
     problem.skeleton = "backward_fused";
     problem.knobs = "draws_once=1";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS); /* nothing is drawn */
-    assert_non_null(strstr(error.text, "draws_once 0 without dropout"));
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS); /* nothing is drawn */
+    assert_non_null(strstr(test_error.text, "draws_once 0 without dropout"));
     problem.features = CLATTN_DROPOUT;
     problem.knobs = "draws_once=0";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.local_bytes, 99328);
 }
 
@@ -265,10 +258,10 @@ static void the_emulation_has_the_same_shapes(void **state)
         capabilities.static_local_memory_bytes = rows[i].bytes;
         capabilities.max_work_group_size = capabilities.max_work_item_size = 8;
         problem.skeleton = "backward_fused_emulated";
-        assert_int_equal(plan(&capabilities, problem, &choice, &info),
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
                          rows[i].knobs ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
         if (!rows[i].knobs) {
-            assert_non_null(strstr(error.text, "backward_fused_emulated"));
+            assert_non_null(strstr(test_error.text, "backward_fused_emulated"));
             continue;
         }
         assert_string_equal(info.skeleton, "backward_fused_emulated");
@@ -279,11 +272,11 @@ static void the_emulation_has_the_same_shapes(void **state)
         assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).work_group_size, 4);
         assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV_AGAIN).work_group_size, 8);
         problem.unordered = 0;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-        assert_non_null(strstr(error.text, "backward_fused_emulated adds up dQ in any order"));
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        assert_non_null(strstr(test_error.text, "backward_fused_emulated adds up dQ in any order"));
         problem.unordered = 1;
         capabilities.max_work_group_size = 7;
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
     }
     assert_false(cla_backward_fused_emulated.prefers(&(struct clattn_capabilities){.type = CLATTN_DEVICE_CPU},
                                                      &(struct clattn_problem){.unordered = 1}));
@@ -299,12 +292,12 @@ static void own_keys_is_a_knob(void **state)
     struct clattn_problem problem = unordered(128, 128);
     problem.skeleton = "backward_fused";
     problem.knobs = "own_keys=1";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_non_null(strstr(info.constants, "CLATTN_OWN_KEYS=1"));
     problem.d = problem.d_v = 64;
     problem.knobs = "own_keys=0";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-    assert_non_null(strstr(error.text, "own_keys=0"));
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(test_error.text, "own_keys=0"));
 }
 
 int main(void)

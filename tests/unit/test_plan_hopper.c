@@ -5,22 +5,7 @@
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static struct cla_error error;
-
-static struct clattn_capabilities hopper(void)
-{
-    return test_nvidia(900, 132);
-}
-
-static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
-                          struct cla_choice *choice, struct clattn_plan_info *info)
-{
-    return test_plan(capabilities, &problem, choice, info, &error);
-}
 
 static void the_fastest_are_taken(void **state)
 {
@@ -88,19 +73,19 @@ static void the_fastest_are_taken(void **state)
         {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
         {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
     };
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
         EACH (i, rows) {
             struct cla_choice choice;
             struct clattn_plan_info info;
-            assert_int_equal(plan(&capabilities,
-                                  (struct clattn_problem){.dtype = (enum clattn_dtype)dtype,
-                                                          .d = rows[i].d,
-                                                          .d_v = rows[i].d_v,
-                                                          .causal = rows[i].causal,
-                                                          .features = rows[i].features,
-                                                          .expected_n_q = rows[i].n_q},
-                                  &choice, &info),
+            assert_int_equal(test_plan(&capabilities,
+                                       (struct clattn_problem){.dtype = (enum clattn_dtype)dtype,
+                                                               .d = rows[i].d,
+                                                               .d_v = rows[i].d_v,
+                                                               .causal = rows[i].causal,
+                                                               .features = rows[i].features,
+                                                               .expected_n_q = rows[i].n_q},
+                                       &choice, &info),
                              CLATTN_SUCCESS);
             assert_string_equal(info.skeleton, "forward_hopper");
             assert_int_equal(info.b_r, rows[i].b_r);
@@ -110,122 +95,6 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
-/* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a
- * product; teams make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
- * same plan. */
-static void masks_in_blocks_have_tiles_that_suit_them(void **state)
-{
-    (void)state;
-    static const struct {
-        int d, block_q, block_kv;
-        int b_r, b_c, work_group_size;
-        const char *knobs;
-        uint64_t local_bytes;
-    } rows[] = {
-        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4",
-         3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48 + 16},
-        {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2",
-         97 * 1024 + 32 * 1024 + 64 * 1024 + 64 + 4 * 48 + 16},
-        {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1",
-         64 * 1024 + 64 * 1024 + 64 + 4 * 48},
-        {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2", 0},
-        {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
-        {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1",
-         32 * 1024 + 192 * 1024 + 32 + 3 * 48},
-        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
-        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2", 0},
-        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
-        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
-    };
-    const struct clattn_capabilities capabilities = hopper();
-    EACH (i, rows) {
-        struct cla_choice choice;
-        struct clattn_plan_info info, again;
-        struct clattn_problem problem = {.dtype = CLATTN_FP16,
-                                         .d = rows[i].d,
-                                         .features = CLATTN_BLOCK_MASK,
-                                         .block_q = rows[i].block_q,
-                                         .block_kv = rows[i].block_kv};
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        assert_string_equal(info.skeleton, "forward_hopper");
-        assert_int_equal(info.b_r, rows[i].b_r);
-        assert_int_equal(info.b_c, rows[i].b_c);
-        assert_int_equal(info.work_group_size, rows[i].work_group_size);
-        assert_string_equal(info.knobs, rows[i].knobs);
-        if (rows[i].local_bytes)
-            assert_int_equal(info.local_bytes, rows[i].local_bytes);
-        assert_int_equal(choice.skeleton->maps(&choice.config), 3 * choice.config.hopper.teams);
-        problem.skeleton = "forward_hopper";
-        problem.b_r = info.b_r;
-        problem.b_c = info.b_c;
-        problem.work_group_size = info.work_group_size;
-        problem.knobs = info.knobs;
-        assert_int_equal(plan(&capabilities, problem, &choice, &again), CLATTN_SUCCESS);
-        assert_string_equal(again.knobs, info.knobs);
-        assert_int_equal(again.work_group_size, info.work_group_size);
-        assert_int_equal(again.local_bytes, info.local_bytes);
-    }
-}
-
-static void three_teams_are_refused(void **state)
-{
-    (void)state;
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    const struct clattn_capabilities capabilities = hopper();
-    struct clattn_problem problem = {
-        .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .b_r = 64, .b_c = 64, .knobs = "teams=3"};
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-    assert_non_null(strstr(error.text, "teams"));
-    problem.knobs = "teams=4"; /* of more consumers than there are registers for */
-    problem.b_r = 128;
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-    problem.b_r = 64;
-    problem.knobs = "teams=4 stages=2 q_stages=1";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-    assert_int_equal(info.work_group_size, 640);
-}
-
-/* A device with room for fewer work-items has fewer teams, not rows of none. */
-static void fewer_items_are_fewer_teams(void **state)
-{
-    (void)state;
-    static const int items[] = {640, 512, 384, 256};
-    static const int work_group_sizes[] = {640, 384, 384, 256};
-    EACH (i, items) {
-        struct cla_choice choice;
-        struct clattn_plan_info info;
-        struct clattn_capabilities capabilities = hopper();
-        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
-                                               .d = 64,
-                                               .skeleton = "forward_hopper",
-                                               .features = CLATTN_BLOCK_MASK,
-                                               .block_q = 64,
-                                               .block_kv = 64};
-        capabilities.max_work_group_size = capabilities.max_work_item_size = (size_t)items[i];
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        assert_int_equal(info.b_r, 64);
-        assert_int_equal(info.work_group_size, work_group_sizes[i]);
-    }
-}
-
-static void the_users_functions_leave_four_consumers(void **state)
-{
-    (void)state;
-    struct cla_choice choice;
-    struct clattn_plan_info info;
-    const struct clattn_capabilities capabilities = hopper();
-    struct clattn_problem problem = {.dtype = CLATTN_FP16, .d = 64, .score_mod = "some text"};
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-    assert_int_equal(info.b_r, 256);
-    problem.mask_mod = "some text";
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-    assert_int_equal(info.b_r, 256);
-    problem.features = CLATTN_SOFTCAP; /* and polynomials beside them do not */
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-    assert_int_equal(info.b_r, 192);
-}
-
 /* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes
  * beside each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
@@ -233,8 +102,8 @@ static void tiles_take_what_the_kernel_declares(void **state)
     (void)state;
     struct cla_choice choice;
     struct clattn_plan_info info;
-    const struct clattn_capabilities capabilities = hopper();
-    assert_int_equal(plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    assert_int_equal(test_plan(&capabilities, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
                      CLATTN_SUCCESS);
     assert_int_equal(info.local_bytes, (192 + 6 * 80) * 256 + (2 * 8 + 16) + 3 * 4 * 8);
 }
@@ -243,8 +112,8 @@ static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
 {
     struct cla_choice choice;
     struct clattn_plan_info info;
-    const struct clattn_capabilities capabilities = hopper();
-    assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_hopper");
     *ramp = choice.config.hopper.ramp;
     return info.local_bytes;
@@ -302,7 +171,7 @@ static void calls_are_kept_where_tiles_divide_them(void **state)
                 {256, 64, "CLATTN_KEEPS_CALLS=1 "},
                 {192, 96, "CLATTN_KEEPS_CALLS=0 "},
                 {192, 80, "CLATTN_KEEPS_CALLS=0 "}};
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
         struct clattn_plan_info info;
@@ -312,7 +181,7 @@ static void calls_are_kept_where_tiles_divide_them(void **state)
                                                .features = CLATTN_DROPOUT,
                                                .b_r = rows[i].b_r,
                                                .b_c = rows[i].b_c};
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_non_null(strstr(info.constants, rows[i].define));
     }
 }
@@ -329,13 +198,13 @@ static void boxes_are_a_knob(void **state)
         {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 ", 3},
         {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0 teams=1", "CLATTN_BOXES=0 ", 0},
     };
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
         struct clattn_plan_info info;
         const struct clattn_problem problem = {
             .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .knobs = rows[i].knobs};
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.knobs, rows[i].written);
         assert_non_null(strstr(info.constants, rows[i].define));
         assert_int_equal(choice.skeleton->maps(&choice.config), rows[i].maps);
@@ -364,7 +233,7 @@ static void maps_lie_behind_states(void **state)
                                          .maps = rows[i].maps};
         const struct clattn_shape shape = {.batch = 1, .heads = 3, .kv_heads = 3, .n_q = rows[i].n_q, .n_kv = 1000};
         struct cla_forward_places places;
-        assert_int_equal(cla_forward_locate(&made, &shape, &places, &error), CLATTN_SUCCESS);
+        assert_int_equal(cla_forward_locate(&made, &shape, &places, &test_error), CLATTN_SUCCESS);
         assert_int_equal(places.splits.states > 1, rows[i].splits > 1);
         assert_int_equal(places.maps, rows[i].first);
         assert_int_equal(places.end_byte, rows[i].end_byte);
@@ -374,7 +243,7 @@ static void maps_lie_behind_states(void **state)
 static void others_are_left_to_others(void **state)
 {
     (void)state;
-    struct clattn_capabilities capabilities = hopper(), without = capabilities;
+    struct clattn_capabilities capabilities = test_nvidia(900, 132), without = capabilities;
     struct cla_choice choice;
     struct clattn_plan_info info;
     static const struct clattn_problem problems[] = {
@@ -383,11 +252,11 @@ static void others_are_left_to_others(void **state)
         {.dtype = CLATTN_BF16, .d = 128, .pass = CLATTN_ACCUMULATE},
     };
     EACH (i, problems) {
-        assert_int_equal(plan(&capabilities, problems[i], &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problems[i], &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "forward_matrix");
     }
     without.nv_wgmma = false;
-    assert_int_equal(plan(&without, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
+    assert_int_equal(test_plan(&without, (struct clattn_problem){.dtype = CLATTN_FP16, .d = 128}, &choice, &info),
                      CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_matrix");
 }
@@ -398,15 +267,15 @@ static void assert_refused(const struct clattn_capabilities *capabilities, struc
     struct cla_choice choice;
     struct clattn_plan_info info;
     problem.skeleton = "forward_hopper";
-    assert_int_equal(plan(capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-    if (!strstr(error.text, says))
-        fail_msg("\"%s\" does not say \"%s\"", error.text, says);
+    assert_int_equal(test_plan(capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    if (!strstr(test_error.text, says))
+        fail_msg("\"%s\" does not say \"%s\"", test_error.text, says);
 }
 
 static void what_it_cannot_is_refused(void **state)
 {
     (void)state;
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     struct clattn_capabilities without = capabilities;
     without.nv_wgmma = false;
     const struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 64};
@@ -448,7 +317,7 @@ static void forced_sizes_are_honoured(void **state)
         int b_r, b_c, work_group_size, planned_b_r;
     } rows[] = {{64, 16, 0, 64},     {192, 0, 0, 192}, {0, 96, 0, 192}, {0, 0, 256, 64},
                 {128, 64, 384, 128}, {256, 0, 0, 256}, {0, 0, 640, 256}};
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
         struct clattn_plan_info info;
@@ -458,12 +327,27 @@ static void forced_sizes_are_honoured(void **state)
                                                .b_r = rows[i].b_r,
                                                .b_c = rows[i].b_c,
                                                .work_group_size = rows[i].work_group_size};
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_int_equal(info.b_r, rows[i].planned_b_r);
         assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
         assert_int_equal(info.work_group_size, 128 + 2 * info.b_r);
         assert_int_equal(choice.config.hopper.turns, info.b_r > 64);
     }
+}
+
+/* Of a window alone, too, which has teams of tiles of 64 x 64 where nothing is asked for. */
+static void forced_keys_keep_what_suits_them(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    struct clattn_problem problem = {.dtype = CLATTN_FP16, .d = 64, .features = CLATTN_WINDOW, .b_c = 128};
+    problem.skeleton = "forward_hopper";
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 192);
+    assert_int_equal(info.b_c, 128);
+    assert_non_null(strstr(info.knobs, "teams=1"));
 }
 
 /* Whatever the limits: they hold, and where the smallest block fits, something is planned. */
@@ -477,14 +361,14 @@ static void limits_hold_and_whatever_fits_is_found(void **state)
         EACH (g, groups)
             EACH (d, dimensions)
                 EACH (v, dimensions) {
-                    struct clattn_capabilities capabilities = hopper();
+                    struct clattn_capabilities capabilities = test_nvidia(900, 132);
                     capabilities.static_local_memory_bytes = local[l];
                     capabilities.max_work_group_size = groups[g];
                     struct clattn_problem problem = {
                         .dtype = CLATTN_FP16, .d = dimensions[d], .d_v = dimensions[v], .skeleton = "forward_hopper"};
                     struct cla_choice choice;
                     struct clattn_plan_info info;
-                    const clattn_status status = plan(&capabilities, problem, &choice, &info);
+                    const clattn_status status = test_plan(&capabilities, problem, &choice, &info);
                     if (!status) {
                         assert_true(info.local_bytes <= local[l]);
                         assert_true((uint64_t)info.work_group_size <= groups[g]);
@@ -494,7 +378,7 @@ static void limits_hold_and_whatever_fits_is_found(void **state)
                     problem.b_r = 64;
                     problem.b_c = 16;
                     problem.work_group_size = 256;
-                    assert_int_equal(plan(&capabilities, problem, &choice, &info), status);
+                    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), status);
                 }
 }
 
@@ -506,11 +390,8 @@ int main(void)
         cmocka_unit_test(others_are_left_to_others),
         cmocka_unit_test(what_it_cannot_is_refused),
         cmocka_unit_test(forced_sizes_are_honoured),
+        cmocka_unit_test(forced_keys_keep_what_suits_them),
         cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
-        cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
-        cmocka_unit_test(three_teams_are_refused),
-        cmocka_unit_test(fewer_items_are_fewer_teams),
-        cmocka_unit_test(the_users_functions_leave_four_consumers),
         cmocka_unit_test(boxes_are_a_knob),
         cmocka_unit_test(maps_lie_behind_states),
         cmocka_unit_test(alibi_has_a_panel_where_there_is_room),

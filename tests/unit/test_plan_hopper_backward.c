@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Planning of backward_hopper: its one tile, the places beside it, and what it leaves to others. */
-#include "attention/forward.h"
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static struct cla_error error;
-
-static struct clattn_capabilities hopper(void)
-{
-    return test_nvidia(900, 132);
-}
-
-static clattn_status plan(const struct clattn_capabilities *capabilities, struct clattn_problem problem,
-                          struct cla_choice *choice, struct clattn_plan_info *info)
-{
-    return test_plan(capabilities, &problem, choice, info, &error);
-}
 
 /* K and V once, Q and dO twice, dS twice, summands; rows of d and d_v in panels of 128 bytes, 64 rows or 128 keys. */
 static void it_has_one_tile(void **state)
@@ -34,7 +19,7 @@ static void it_has_one_tile(void **state)
     } rows[] = {{64, 64, 128, 1, 1, 2, 64 * 32}, {128, 128, 128, 2, 2, 2, 64 * 64}, {40, 128, 128, 1, 2, 2, 64 * 32},
                 {96, 16, 128, 2, 1, 2, 64 * 64}, {256, 256, 64, 4, 4, 4, 64 * 64},  {136, 40, 64, 3, 1, 4, 64 * 64},
                 {64, 160, 64, 1, 3, 2, 64 * 32}};
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows)
         for (int unordered = 0; unordered <= 1; unordered++) {
             struct cla_choice choice;
@@ -45,7 +30,7 @@ static void it_has_one_tile(void **state)
                                                    .d = rows[i].d,
                                                    .d_v = rows[i].d_v,
                                                    .unordered = unordered};
-            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
             assert_string_equal(info.skeleton, "backward_hopper");
             assert_int_equal(info.b_r, 64);
             assert_int_equal(info.b_c, rows[i].keys);
@@ -84,7 +69,7 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
                 {64, 256, 1, 0, "kv_stages=2 stages=2", false},
                 {64, 64, 0, 0, "kv_stages=2 stages=2", false},
                 {256, 64, 1, 0, "kv_stages=1 stages=2", false}};
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
         struct clattn_plan_info info;
@@ -95,7 +80,7 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
                                                .block_q = rows[i].block,
                                                .block_kv = rows[i].block,
                                                .unordered = rows[i].unordered};
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
         assert_string_equal(info.knobs, rows[i].knobs);
         bool says = false, is_cut = true;
@@ -111,7 +96,7 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
 static void it_leaves_others_to_others(void **state)
 {
     (void)state;
-    const struct clattn_capabilities capabilities = hopper();
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     struct clattn_capabilities without = capabilities;
     struct cla_choice choice;
     struct clattn_plan_info info;
@@ -128,21 +113,21 @@ static void it_leaves_others_to_others(void **state)
     EACH (i, rows) {
         struct clattn_problem problem = rows[i].problem;
         problem.skeleton = "backward_hopper";
-        assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-        if (!strstr(error.text, rows[i].says))
-            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].says);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(test_error.text, rows[i].says))
+            fail_msg("\"%s\" does not say \"%s\"", test_error.text, rows[i].says);
         problem.skeleton = problem.knobs = NULL;
         if (i < 2) {
-            assert_int_equal(plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
             assert_string_equal(info.skeleton, i == 0 ? "backward_simt" : "backward_matrix");
         }
     }
     struct clattn_problem plain = {.dtype = CLATTN_FP16, .d = 128, .pass = CLATTN_BACKWARD};
-    assert_int_equal(plan(&without, plain, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&without, plain, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "backward_matrix");
     plain.unordered = 2;
-    assert_int_equal(plan(&capabilities, plain, &choice, &info), CLATTN_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.text, "problem.unordered is 2"));
+    assert_int_equal(test_plan(&capabilities, plain, &choice, &info), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(test_error.text, "problem.unordered is 2"));
 }
 
 int main(void)

@@ -6,8 +6,6 @@
 #include "support/unit.h"
 #include <string.h>
 
-static struct cla_error error;
-
 /* Without what unit/test_plan_hopper.c is about. */
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
@@ -23,12 +21,6 @@ static struct clattn_capabilities without_vendor(void)
     strcpy(capabilities.device_name, "made up");
     capabilities.extensions[0] = 0;
     return capabilities;
-}
-
-static clattn_status plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          struct cla_choice *choice, struct clattn_plan_info *info)
-{
-    return test_plan(capabilities, problem, choice, info, &error);
 }
 
 /* What the fastest configurations were on the devices that were timed, and what others have room for. */
@@ -84,7 +76,7 @@ static void nvidia_devices_get_their_tensor_cores(void **state)
                                                .expected_n_q = expected[i].n_q};
         struct cla_choice choice;
         struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, expected[i].skeleton);
         if (!expected[i].b_r)
             continue;
@@ -112,8 +104,9 @@ static void the_compute_capability_is_baked_in(void **state)
         const struct clattn_capabilities capabilities = nvidia(rows[i].capability);
         struct cla_choice choice;
         struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, &choice, &info),
-                         CLATTN_SUCCESS);
+        assert_int_equal(
+            test_plan(&capabilities, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, &choice, &info),
+            CLATTN_SUCCESS);
         assert_non_null(strstr(info.constants, rows[i].constant));
     }
 }
@@ -125,11 +118,12 @@ static void matrix_tiles_take_what_the_kernel_declares(void **state)
     struct cla_choice choice;
     struct clattn_plan_info info;
     const struct clattn_capabilities capabilities = nvidia(900);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 128, .dtype = CLATTN_FP16}, &choice, &info), 0);
+    assert_int_equal(test_plan(&capabilities, (struct clattn_problem){.d = 128, .dtype = CLATTN_FP16}, &choice, &info),
+                     0);
     assert_int_equal(info.local_bytes, (128 + 4 * 64) * 17 * 16 + 16);
-    assert_int_equal(plan(&capabilities,
-                          &(struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
-                          &choice, &info),
+    assert_int_equal(test_plan(&capabilities,
+                               (struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
+                               &choice, &info),
                      0);
     assert_string_equal(info.skeleton, "forward_matrix");
     assert_int_equal(info.local_bytes, 128 * 33 * 16 + 16); /* the outputs need more than the inputs did */
@@ -142,11 +136,11 @@ static void refused(const struct clattn_capabilities *capabilities, struct clatt
     struct cla_choice choice;
     struct clattn_plan_info info;
     problem.skeleton = skeleton;
-    assert_int_equal(plan(capabilities, &problem, &choice, &info), CLATTN_NOTHING_FITS);
-    assert_non_null(strstr(error.text, skeleton));
+    assert_int_equal(test_plan(capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(test_error.text, skeleton));
     for (int i = 0; i < 3; i++)
-        if (!strstr(error.text, says[i]))
-            fail_msg("\"%s\" does not say \"%s\"", error.text, says[i]);
+        if (!strstr(test_error.text, says[i]))
+            fail_msg("\"%s\" does not say \"%s\"", test_error.text, says[i]);
 }
 
 static void matrix_units_refuse_what_they_cannot(void **state)
@@ -201,7 +195,7 @@ static void matrix_units_honour_forced_sizes(void **state)
                                                .work_group_size = rows[i].work_group_size};
         struct cla_choice choice;
         struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "forward_matrix");
         assert_true(!rows[i].b_r || info.b_r == rows[i].b_r);
         assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
@@ -213,8 +207,9 @@ static void matrix_units_honour_forced_sizes(void **state)
     /* Sizes that matrix units cannot have go to a kernel that can, unless it was named. */
     struct cla_choice choice;
     struct clattn_plan_info info;
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_r = 8, .b_c = 8},
-                          &choice, &info),
+    assert_int_equal(test_plan(&capabilities,
+                               (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16, .b_r = 8, .b_c = 8}, &choice,
+                               &info),
                      CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_simt");
 }
@@ -225,7 +220,7 @@ static bool check_constants(const struct clattn_capabilities *capabilities, cons
 {
     struct cla_choice choice;
     struct clattn_plan_info info;
-    if (plan(capabilities, problem, &choice, &info))
+    if (test_plan(capabilities, *problem, &choice, &info))
         return false;
     const struct cla_config *config = &choice.config;
     const int rows = 16 * config->matrix.row_tiles, keys = config->matrix.keys;
@@ -308,7 +303,7 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
                                                .knobs = rows[i].knobs};
         struct cla_choice choice;
         struct clattn_plan_info info;
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "forward_matrix");
         assert_int_equal(choice.config.matrix.steady, rows[i].steady);
         assert_non_null(strstr(info.constants, rows[i].steady ? "CLATTN_STEADY=1" : "CLATTN_STEADY=0"));

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct cla_error error;
-
 static struct clattn_capabilities device(enum clattn_device_type type, uint64_t local_bytes, uint64_t work_group)
 {
     struct clattn_capabilities capabilities = {
@@ -37,12 +35,6 @@ static struct clattn_capabilities device(enum clattn_device_type type, uint64_t 
 static struct clattn_capabilities nvidia(uint32_t compute_capability)
 {
     return test_nvidia_without_warp_groups(compute_capability, 132);
-}
-
-static clattn_status plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          struct cla_choice *choice, struct clattn_plan_info *info)
-{
-    return test_plan(capabilities, problem, choice, info, &error);
 }
 
 static const uint64_t local_sizes[] = {1 << 10,  2 << 10,  4 << 10,   8 << 10,   16 << 10,  32 << 10, 48 << 10,
@@ -78,11 +70,11 @@ static void check_existence(const struct clattn_capabilities *capabilities, stru
     if (planned && strcmp(found->skeleton, "forward_cpu") == 0)
         return;
     force_smallest(&problem);
-    const clattn_status status = plan(capabilities, &problem, &choice, &info);
+    const clattn_status status = test_plan(capabilities, problem, &choice, &info);
     if ((status == CLATTN_SUCCESS) != planned)
         fail_msg("d %d, d_v %d, %llu bytes, %llu work-items: planned %d, but the smallest block answers %d (%s)",
                  problem.d, problem.d_v, (unsigned long long)capabilities->local_memory_bytes,
-                 (unsigned long long)capabilities->max_work_group_size, planned, status, error.text);
+                 (unsigned long long)capabilities->max_work_group_size, planned, status, test_error.text);
 }
 
 static void check_device(const struct clattn_capabilities *capabilities, const char *skeleton)
@@ -95,9 +87,9 @@ static void check_device(const struct clattn_capabilities *capabilities, const c
                                                    .skeleton = skeleton};
             struct cla_choice choice;
             struct clattn_plan_info info;
-            const clattn_status status = plan(capabilities, &problem, &choice, &info);
+            const clattn_status status = test_plan(capabilities, problem, &choice, &info);
             if (status && status != CLATTN_NOTHING_FITS)
-                fail_msg("status %d: %s", status, error.text);
+                fail_msg("status %d: %s", status, test_error.text);
             if (!status)
                 check_limits(capabilities, &info);
             check_existence(capabilities, problem, !status, &info);
@@ -146,7 +138,7 @@ static void four_kilobytes_are_enough(void **state)
     const struct clattn_problem problem = {.d = 512, .d_v = 512, .skeleton = "forward_simt"};
     EACH (g, group_sizes) {
         const struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, 4 << 10, group_sizes[g]);
-        assert_int_equal(plan(&capabilities, &problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     }
 }
 
@@ -160,7 +152,7 @@ static void check_growth(struct clattn_capabilities capabilities, const struct c
         capabilities.local_memory_bytes = local_sizes[l];
         struct cla_choice choice;
         struct clattn_plan_info info;
-        if (plan(&capabilities, problem, &choice, &info)) {
+        if (test_plan(&capabilities, *problem, &choice, &info)) {
             assert_true(estimate < 0); /* once something fits, it fits in more */
             continue;
         }
@@ -206,8 +198,9 @@ static void the_papers_bound_is_the_papers(void **state)
     struct cla_choice choice;
     struct clattn_plan_info info;
     const struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, 48 << 10, 1024);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .expected_n_q = 1000, .expected_n_kv = 999},
-                          &choice, &info),
+    assert_int_equal(test_plan(&capabilities,
+                               (struct clattn_problem){.d = 64, .expected_n_q = 1000, .expected_n_kv = 999}, &choice,
+                               &info),
                      CLATTN_SUCCESS);
     assert_int_equal(info.m_elements, 12288);
     assert_int_equal(info.paper_b_c, 48);
@@ -217,7 +210,7 @@ static void the_papers_bound_is_the_papers(void **state)
     assert_string_equal(info.steps[0].name, "paper");
     assert_int_equal(info.steps[info.step_count - 1].b_r, info.b_r);
     assert_int_equal(info.steps[info.step_count - 1].b_c, info.b_c);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 16}, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, (struct clattn_problem){.d = 16}, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.paper_b_c, 192);
     assert_int_equal(info.paper_b_r, 16);
 }
@@ -228,15 +221,16 @@ static void the_skeleton_follows_the_device(void **state)
     struct cla_choice choice;
     struct clattn_plan_info info;
     struct clattn_capabilities capabilities = device(CLATTN_DEVICE_CPU, 1 << 20, 4096);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64}, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, (struct clattn_problem){.d = 64}, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_cpu");
     capabilities = device(CLATTN_DEVICE_GPU, 64 << 10, 256);
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64}, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(test_plan(&capabilities, (struct clattn_problem){.d = 64}, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_simt");
-    assert_int_equal(plan(&capabilities, &(struct clattn_problem){.d = 64, .skeleton = "forward_cuda"}, &choice, &info),
-                     CLATTN_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.text, "forward_cuda"));
-    assert_non_null(strstr(error.text, "forward_simt"));
+    assert_int_equal(
+        test_plan(&capabilities, (struct clattn_problem){.d = 64, .skeleton = "forward_cuda"}, &choice, &info),
+        CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(test_error.text, "forward_cuda"));
+    assert_non_null(strstr(test_error.text, "forward_simt"));
 }
 
 /* Stepping down from any choice ends, and each step is smaller than the one before. */
@@ -245,14 +239,14 @@ static void check_stepping_down(const struct clattn_capabilities *capabilities, 
     struct clattn_problem problem;
     struct cla_choice choice;
     struct clattn_plan_info info;
-    assert_int_equal(cla_problem_resolve(wanted, &problem, &error), 0);
-    assert_int_equal(cla_plan(capabilities, &problem, &choice, &info, &error), 0);
+    assert_int_equal(cla_problem_resolve(wanted, &problem, &test_error), 0);
+    assert_int_equal(cla_plan(capabilities, &problem, &choice, &info, &test_error), 0);
     int steps = 0;
-    while (!cla_plan_step_down(capabilities, &problem, "a test", &choice, &info, &error)) {
+    while (!cla_plan_step_down(capabilities, &problem, "a test", &choice, &info, &test_error)) {
         check_limits(capabilities, &info);
         assert_true(++steps < 100);
     }
-    assert_int_equal(error.status, CLATTN_NOTHING_FITS);
+    assert_int_equal(test_error.status, CLATTN_NOTHING_FITS);
 }
 
 static void stepping_down_ends(void **state)
@@ -281,8 +275,9 @@ static void defines_are_integers_in_order(void **state)
     const struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, 48 << 10, 256);
     struct clattn_problem problem;
     assert_int_equal(
-        cla_problem_resolve(&(struct clattn_problem){.d = 40, .d_v = 24, .dtype = CLATTN_BF16}, &problem, &error), 0);
-    assert_int_equal(cla_plan(&capabilities, &problem, &choice, &info, &error), 0);
+        cla_problem_resolve(&(struct clattn_problem){.d = 40, .d_v = 24, .dtype = CLATTN_BF16}, &problem, &test_error),
+        0);
+    assert_int_equal(cla_plan(&capabilities, &problem, &choice, &info, &test_error), 0);
     cla_plan_defines(&problem, &choice, &text);
     assert_false(text.failed);
     assert_non_null(strstr(text.data, "#define CLATTN_D 40\n"));

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Planning of forward_hopper's teams and of as many consumers as what is asked for leaves registers for. */
+#include "support/nvidia.h"
+#include "support/planned.h"
+#include "support/unit.h"
+#include <string.h>
+
+/* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a
+ * product; teams make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
+ * same plan. */
+static void masks_in_blocks_have_tiles_that_suit_them(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, block_q, block_kv;
+        int b_r, b_c, work_group_size;
+        const char *knobs;
+        uint64_t local_bytes;
+    } rows[] = {
+        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4",
+         3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48 + 16},
+        {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2",
+         97 * 1024 + 32 * 1024 + 64 * 1024 + 64 + 4 * 48 + 16},
+        {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1",
+         64 * 1024 + 64 * 1024 + 64 + 4 * 48},
+        {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2", 0},
+        {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
+        {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1",
+         32 * 1024 + 192 * 1024 + 32 + 3 * 48},
+        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
+        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2", 0},
+        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
+        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info, again;
+        struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                         .d = rows[i].d,
+                                         .features = CLATTN_BLOCK_MASK,
+                                         .block_q = rows[i].block_q,
+                                         .block_kv = rows[i].block_kv};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_hopper");
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_int_equal(info.b_c, rows[i].b_c);
+        assert_int_equal(info.work_group_size, rows[i].work_group_size);
+        assert_string_equal(info.knobs, rows[i].knobs);
+        if (rows[i].local_bytes)
+            assert_int_equal(info.local_bytes, rows[i].local_bytes);
+        assert_int_equal(choice.skeleton->maps(&choice.config), 3 * choice.config.hopper.teams);
+        problem.skeleton = "forward_hopper";
+        problem.b_r = info.b_r;
+        problem.b_c = info.b_c;
+        problem.work_group_size = info.work_group_size;
+        problem.knobs = info.knobs;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &again), CLATTN_SUCCESS);
+        assert_string_equal(again.knobs, info.knobs);
+        assert_int_equal(again.work_group_size, info.work_group_size);
+        assert_int_equal(again.local_bytes, info.local_bytes);
+    }
+}
+
+static void three_teams_are_refused(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    struct clattn_problem problem = {
+        .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .b_r = 64, .b_c = 64, .knobs = "teams=3"};
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(test_error.text, "teams"));
+    problem.knobs = "teams=4"; /* of more consumers than there are registers for */
+    problem.b_r = 128;
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    problem.b_r = 64;
+    problem.knobs = "teams=4 stages=2 q_stages=1";
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.work_group_size, 640);
+}
+
+/* A device with room for fewer work-items has fewer teams, not rows of none. */
+static void fewer_items_are_fewer_teams(void **state)
+{
+    (void)state;
+    static const int items[] = {640, 512, 384, 256};
+    static const int work_group_sizes[] = {640, 384, 384, 256};
+    EACH (i, items) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        struct clattn_capabilities capabilities = test_nvidia(900, 132);
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .skeleton = "forward_hopper",
+                                               .features = CLATTN_BLOCK_MASK,
+                                               .block_q = 64,
+                                               .block_kv = 64};
+        capabilities.max_work_group_size = capabilities.max_work_item_size = (size_t)items[i];
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_r, 64);
+        assert_int_equal(info.work_group_size, work_group_sizes[i]);
+    }
+}
+
+static void the_users_functions_leave_four_consumers(void **state)
+{
+    (void)state;
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    struct clattn_problem problem = {.dtype = CLATTN_FP16, .d = 64, .score_mod = "some text"};
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 256);
+    problem.mask_mod = "some text";
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 256);
+    problem.features = CLATTN_SOFTCAP; /* and polynomials beside them do not */
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.b_r, 192);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
+        cmocka_unit_test(three_teams_are_refused),
+        cmocka_unit_test(fewer_items_are_fewer_teams),
+        cmocka_unit_test(the_users_functions_leave_four_consumers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
