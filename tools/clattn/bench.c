@@ -75,6 +75,7 @@ static const struct option_spec options[] = {
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
     INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
+    INTEGER("work-group-size", work_group_size, 1, 65536, "with so many work-items in a work-group; needs --skeleton"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),
@@ -178,6 +179,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .knobs = values->knobs,
                                       .b_r = (int)values->b_r,
                                       .b_c = (int)values->b_c,
+                                      .work_group_size = (int)values->work_group_size,
                                       .splits = (int)values->splits,
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,

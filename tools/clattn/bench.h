@@ -29,13 +29,13 @@ struct bench_shape {
 };
 
 struct bench_options {
-    const char *skeleton; /* NULL: planned */
-    const char *knobs;    /* of that skeleton; NULL: planned */
-    int b_r, b_c;         /* the same; 0: planned */
-    int splits;           /* of the keys, in a forward pass; 0: planned */
-    bool standard;        /* measure the baseline too */
-    bool unordered;       /* problem.unordered */
-    int repetitions;      /* 0: as many as fit in about a second, 3 to 15 */
+    const char *skeleton;          /* NULL: planned */
+    const char *knobs;             /* of that skeleton; NULL: planned */
+    int b_r, b_c, work_group_size; /* the same; 0: planned */
+    int splits;                    /* of the keys, in a forward pass; 0: planned */
+    bool standard;                 /* measure the baseline too */
+    bool unordered;                /* problem.unordered */
+    int repetitions;               /* 0: as many as fit in about a second, 3 to 15 */
 };
 
 /* And what came out. */

@@ -168,7 +168,8 @@ static int check_modifications(const struct values *values, struct failure *fail
 {
     if (values->pass == PASS_BOTH && values->skeleton)
         return fail(failure, STATUS_USAGE, "--skeleton names a kernel of one pass: --pass forward or --pass backward");
-    const int status = check_forced(values->skeleton, values->knobs, values->b_r, values->b_c, failure);
+    const int status =
+        check_forced(values->skeleton, values->knobs, values->b_r, values->b_c, values->work_group_size, failure);
     if (status)
         return status;
     if (values->score_mod_grad && !values->score_mod)

@@ -153,6 +153,7 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .skeleton = options->skeleton,
                                              .b_r = options->b_r,
                                              .b_c = options->b_c,
+                                             .work_group_size = options->work_group_size,
                                              .knobs = options->knobs};
     bench_score_problem(shape, &bench->problem);
     const double start = now_ms();
@@ -208,7 +209,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     problem.pass = CLATTN_FORWARD;
     problem.splits = 1;
     problem.skeleton = problem.knobs = NULL;
-    problem.b_r = problem.b_c = 0;
+    problem.b_r = problem.b_c = problem.work_group_size = 0;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);
     if (!code)
         code = clattn_plan_workspace_bytes(plan, &bench->shape->sizes, &bytes);

@@ -13,7 +13,7 @@ enum { PASS_FORWARD = 1, PASS_BACKWARD, PASS_BOTH };
 struct values {
     int causal, pass;
     struct option_list grids, n, d, dtype;
-    int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, splits, b_r, b_c;
+    int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, splits, b_r, b_c, work_group_size;
     struct option_device device;
     const char *skeleton, *knobs, *json, *csv;
     const char *from, *compare, *plot;

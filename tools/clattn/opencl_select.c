@@ -222,7 +222,8 @@ int check_any_skeleton(const struct clattn_capabilities *capabilities, const cha
     return fail(failure, status, "%.1800s; or, for gradients: %.1800s", forward.text, clattn_error_message());
 }
 
-int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b_c, struct failure *failure)
+int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b_c, int64_t work_group_size,
+                 struct failure *failure)
 {
     static const char problem[] = "they are those of a --skeleton, which is not named";
     if (skeleton)
@@ -231,6 +232,9 @@ int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b
         return fail(failure, STATUS_USAGE, "--knobs '%s': %s", knobs, problem);
     if (b_r || b_c)
         return fail(failure, STATUS_USAGE, "--%s '%" PRId64 "': blocks: %s", b_r ? "b-r" : "b-c", b_r ? b_r : b_c,
+                    problem);
+    if (work_group_size)
+        return fail(failure, STATUS_USAGE, "--work-group-size '%" PRId64 "': a work-group: %s", work_group_size,
                     problem);
     return STATUS_OK;
 }

@@ -51,7 +51,8 @@ int check_backward_skeleton(const struct clattn_capabilities *capabilities, cons
 int check_any_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure);
 
 /* Knobs (NULL: none) and block sizes (0: planned) are those of a skeleton that is named. */
-int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b_c, struct failure *failure);
+int check_forced(const char *skeleton, const char *knobs, int64_t b_r, int64_t b_c, int64_t work_group_size,
+                 struct failure *failure);
 
 /* "0:1 NVIDIA H200 (NVIDIA CUDA)" */
 void session_title(const struct session *session, char *text, size_t size);

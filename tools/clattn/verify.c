@@ -11,7 +11,7 @@
 
 struct values {
     bool quick, full, unordered, quiet, json;
-    int64_t seed, only, b_r, b_c;
+    int64_t seed, only, b_r, b_c, work_group_size;
     struct option_device device;
     const char *skeleton, *knobs, *part;
 };
@@ -28,6 +28,7 @@ static const struct option_spec options[] = {
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
     INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
+    INTEGER("work-group-size", work_group_size, 1, 65536, "with so many work-items in a work-group; needs --skeleton"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
@@ -75,15 +76,17 @@ static void reproducer(const struct tally *tally, int index, char *text, size_t 
 {
     const struct values *values = tally->values;
     const char *skeleton = values->skeleton, *knobs = values->knobs;
-    char rows[32] = "", keys[32] = "";
+    char rows[32] = "", keys[32] = "", items[48] = "";
     if (values->b_r)
         snprintf(rows, sizeof rows, " --b-r %" PRId64, values->b_r);
     if (values->b_c)
         snprintf(keys, sizeof keys, " --b-c %" PRId64, values->b_c);
-    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s%s%s%s%s%s --only %d",
+    if (values->work_group_size)
+        snprintf(items, sizeof items, " --work-group-size %" PRId64, values->work_group_size);
+    snprintf(text, size, "clattn verify --%s --seed %" PRId64 " --device %d:%d%s%s%s%s%s%s%s%s%s --only %d",
              values->full ? "full" : "quick", values->seed, tally->session->platform, tally->session->device,
              skeleton ? " --skeleton " : "", skeleton ? skeleton : "", knobs ? " --knobs '" : "", knobs ? knobs : "",
-             knobs ? "'" : "", rows, keys, values->unordered ? " --unordered" : "", index);
+             knobs ? "'" : "", rows, keys, items, values->unordered ? " --unordered" : "", index);
 }
 
 static void report_failure(struct tally *tally, int index, const char *name, const struct verify_result *result)
@@ -106,6 +109,7 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
     item.knobs = tally->values->knobs;
     item.b_r = (int)tally->values->b_r;
     item.b_c = (int)tally->values->b_c;
+    item.work_group_size = (int)tally->values->work_group_size;
     item.unordered = item.unordered || (tally->values->unordered && item.kind != VERIFY_BIT_EQUAL);
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
@@ -229,7 +233,7 @@ int verify_main(int argc, char **argv, struct failure *failure)
         return status;
     if (values.quick && values.full)
         return fail(failure, STATUS_USAGE, "--quick and --full: one of them");
-    status = check_forced(values.skeleton, values.knobs, values.b_r, values.b_c, failure);
+    status = check_forced(values.skeleton, values.knobs, values.b_r, values.b_c, values.work_group_size, failure);
     if (status)
         return status;
     if (values.seed < 0)
