@@ -22,12 +22,12 @@
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..128
- *   CLATTN_B_R, CLATTN_B_C   64 rows that pass at a time, 128 keys
+ *   CLATTN_B_R, CLATTN_B_C   64 rows that pass at a time; 128 keys, or 64 in the shape of fused_own.clh
  *   CLATTN_COLUMNS           of the tiles: 64; or 128 where a head dimension is larger
  *   CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(D / 16), ceil(D_V / 16)
  *   CLATTN_OWN_KEYS          1: the shape of fused_own.clh; 0 (128 columns only): that of fused_shared.clh
  *   CLATTN_DRAWS_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of local memory
- *   CLATTN_WORK_GROUP_SIZE   4 warps; 8 with 128 columns
+ *   CLATTN_WORK_GROUP_SIZE   a warp for each 32 keys; for each 16 with 128 columns
  *
  * Local memory: FUSED_LOCAL_BYTES.
  */

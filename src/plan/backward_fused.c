@@ -8,14 +8,16 @@
 #include <stddef.h>
 
 enum {
-    NARROW = 64, /* columns of a tile, */
-    WIDE = 128,  /* and where a head dimension is larger */
-    ROWS = 64,   /* that pass at a time */
-    KEYS = 128,
-    CAPABILITY = 80,     /* the first with what the kernel takes, times 10 */
-    ENDING_GROUPS = 4,   /* sub-groups of a work-group of clattn_dq, */
-    AGAIN_GROUPS = 8,    /* and of clattn_dk_dv_again */
-    ALIGNING_BYTES = 256 /* the emulation's, to align its tiles by itself (FUSED_SPARE) */
+    NARROW = 64,           /* columns of a tile, */
+    WIDE = 128,            /* and where a head dimension is larger */
+    ROWS = 64,             /* that pass at a time */
+    KEYS = 128,            /* of a work-group, */
+    FEW_KEYS = 64,         /* and where a mask's blocks are shorter */
+    CAPABILITY = 80,       /* the first with what the kernel takes, times 10 */
+    ENDING_GROUPS = 4,     /* sub-groups of a work-group of clattn_dq, */
+    AGAIN_GROUPS = 8,      /* and of clattn_dk_dv_again */
+    RESERVED_BYTES = 1024, /* of local memory by the driver, for each work-group */
+    ALIGNING_BYTES = 256   /* the emulation's, to align its tiles by itself (FUSED_SPARE) */
 };
 
 static const char fused_name[] = "backward_fused", emulated_name[] = "backward_fused_emulated";
@@ -62,6 +64,37 @@ static bool fits(const struct clattn_capabilities *capabilities, const struct cl
     return local_bytes(problem, config) <= cla_matrix_limits_of(capabilities).local_bytes;
 }
 
+/* The keys of each sub-group that has keys of its own; where sub-groups share keys there are as many. */
+static int keys_each(const struct clattn_problem *problem)
+{
+    return columns(problem) == WIDE ? CLA_PIECE : 2 * CLA_PIECE;
+}
+
+/* So many keys, and what follows from that. */
+static void set_keys(const struct clattn_problem *problem, struct cla_config *config, int keys)
+{
+    config->b_c = keys;
+    config->work_group_size = keys / keys_each(problem) * config->backward_matrix.lanes;
+    config->backward_matrix.side[CLA_DK_DV].split = KEYS / keys; /* that AGAIN_GROUPS have work */
+}
+
+/* Tiles of KEYS keys are met for the sake of a block of a mask that is shorter: three of four, where half of 64 x 64
+ * are hidden at random. */
+static bool has_short_blocks(const struct clattn_problem *problem)
+{
+    return problem->features & CLATTN_BLOCK_MASK && problem->block_kv % KEYS != 0;
+}
+
+/* Whether a compute unit holds two of its work-groups: one of few keys would leave half the sub-groups that there were.
+ * The emulation is to do as the largest devices do. */
+static bool two_fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config)
+{
+    return !config->backward_matrix.compute_capability ||
+           2 * (local_bytes(problem, config) + RESERVED_BYTES) <=
+               cla_most_compiled_local_bytes(capabilities) + RESERVED_BYTES;
+}
+
 /* The shape that takes less local memory; and where it is still too much, as dropout takes none. */
 static void take_less(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
@@ -73,21 +106,38 @@ static void take_less(const struct clattn_capabilities *capabilities, const stru
 }
 
 /* Sizes that were timed on an H200. A compute capability of 0 is the emulation's. */
+static struct cla_config sizes(const struct clattn_problem *problem, int compute_capability, int keys)
+{
+    const bool wide = columns(problem) == WIDE, draws = problem->features & CLATTN_DROPOUT;
+    struct cla_config config = {
+        .b_r = ROWS,
+        .backward_matrix = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
+                            .lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES,
+                            .compute_capability = compute_capability,
+                            .own_keys = !wide || keys == FEW_KEYS,
+                            .draws_once = !wide && draws},
+    };
+    set_keys(problem, &config, keys);
+    return config;
+}
+
+/* Few keys where they are asked for, or a work-group of as many sub-groups; and for short blocks. */
+static bool takes_few(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      const struct cla_config *few)
+{
+    if (problem->b_c)
+        return problem->b_c == few->b_c;
+    if (problem->work_group_size)
+        return problem->work_group_size == few->work_group_size;
+    return has_short_blocks(problem) && fits(capabilities, problem, few) && two_fit(capabilities, problem, few);
+}
+
 static struct cla_config config_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    int compute_capability)
 {
-    const bool wide = columns(problem) == WIDE;
-    const int lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
-    struct cla_config config = {
-        .b_r = ROWS,
-        .b_c = KEYS,
-        .work_group_size = (wide ? 8 : 4) * lanes,
-        .backward_matrix = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
-                            .lanes = lanes,
-                            .compute_capability = compute_capability,
-                            .own_keys = !wide,
-                            .draws_once = !wide && (problem->features & CLATTN_DROPOUT)},
-    };
+    struct cla_config config = sizes(problem, compute_capability, FEW_KEYS);
+    if (!takes_few(capabilities, problem, &config))
+        config = sizes(problem, compute_capability, KEYS);
     if (!fits(capabilities, problem, &config))
         take_less(capabilities, problem, &config);
     return config;
@@ -99,7 +149,7 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
-           (config->backward_matrix.own_keys || columns(problem) == WIDE) &&
+           (config->backward_matrix.own_keys || (columns(problem) == WIDE && config->b_c == KEYS)) &&
            (!config->backward_matrix.draws_once ||
             (config->backward_matrix.own_keys && (problem->features & CLATTN_DROPOUT))) &&
            limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes && fits(capabilities, problem, config);
@@ -119,9 +169,11 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     cla_plan_step(
         info, "sub-groups", config->b_r, config->b_c,
         "%d sub-groups %s, whose dK and dV they hold while %d rows of Q and dO pass at a time; dQ is added to sums "
-        "in device memory, in any order",
-        sub_groups(config), config->backward_matrix.own_keys ? "have keys of their own" : "share all keys",
-        config->b_r);
+        "in device memory, in any order%s",
+        sub_groups(config), config->backward_matrix.own_keys ? "have keys of their own" : "share all keys", config->b_r,
+        config->b_c == FEW_KEYS && !problem->b_c && has_short_blocks(problem)
+            ? "; few keys, as blocks of the mask are short"
+            : "");
     cla_plan_step(
         info, "local memory", config->b_r, config->b_c, "K and V once, Q and dO in %d places, %s: %llu of %llu bytes",
         config->backward_matrix.own_keys ? 2 : 3, config->backward_matrix.own_keys ? "dS in 2" : "P and dS in 2",
@@ -162,18 +214,26 @@ static clattn_status check_nvidia(const struct clattn_capabilities *capabilities
     return status;
 }
 
+/* Keys that no one asked for give way to a knob: shared keys are many. */
+static void settle(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (!config->backward_matrix.own_keys && !problem->b_c && !problem->work_group_size)
+        set_keys(problem, config, KEYS);
+}
+
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
+    settle(problem, config);
     if (!suits(capabilities, problem, config))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do "
-                        "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d, work_group_size %d, own_keys 1 up to %d "
-                        "columns, draws_once 0 without dropout or own keys, and tiles of %llu bytes have to fit %llu "
-                        "of local memory",
+                        "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d or %d, work_group_size %d for %d keys, "
+                        "own_keys 1 up to %d columns and with b_c %d, draws_once 0 without dropout or own keys, and "
+                        "tiles of %llu bytes have to fit %llu of local memory",
                         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "",
-                        name_of(config), problem->d, problem->d_v, config->b_r, config->b_c, config->work_group_size,
-                        NARROW, (unsigned long long)local_bytes(problem, config),
+                        name_of(config), problem->d, problem->d_v, config->b_r, FEW_KEYS, KEYS, config->work_group_size,
+                        config->b_c, NARROW, FEW_KEYS, (unsigned long long)local_bytes(problem, config),
                         (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;

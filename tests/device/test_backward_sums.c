@@ -8,23 +8,46 @@
 #include "support/unit.h"
 #include <math.h>
 
+enum { LONG = 2700 }; /* rows, in more than 32 tiles */
+
 static struct test_device device;
 
 /* Tiles of up to 64 columns; of 128 as planned; and these by the knob, which some skeletons lack; dropout as smaller
- * devices and none have it. Each is a kernel that a CPU's compiler takes seconds for. */
+ * devices and none have it. Then work-groups of 64 keys, asked for or for the sake of short blocks of a mask, as long
+ * as these hide nothing in part, cut pieces of 16 off, or are shorter than the rows of a tile; and long blocks, and
+ * short ones beside 128 keys. Each is a kernel that a CPU's compiler takes seconds for. */
 static const struct {
     enum clattn_dtype dtype;
     enum clattn_causal causal;
     int d, d_v;
     unsigned features;
     const char *knobs;
+    int b_c, block_q, block_kv;
+    int planned_b_c; /* where b_c is 0; 0: whichever */
 } kernels[] = {
-    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 40, 64, CLATTN_WINDOW, NULL},
-    {CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 128, 0, NULL},
-    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 111, 72, CLATTN_MASK | CLATTN_SINKS, NULL},
-    {CLATTN_FP16, CLATTN_FULL, 96, 128, CLATTN_VARLEN, "own_keys=1"},
-    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 64, 40, CLATTN_DROPOUT, "draws_once=0"},
-    {CLATTN_BF16, CLATTN_FULL, 72, 128, CLATTN_DROPOUT, "own_keys=1 draws_once=1"},
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 40, 64, CLATTN_WINDOW, .knobs = NULL},
+    {CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 128, 0, .knobs = NULL},
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 111, 72, CLATTN_MASK | CLATTN_SINKS, .knobs = NULL},
+    {CLATTN_FP16, CLATTN_FULL, 96, 128, CLATTN_VARLEN, .knobs = "own_keys=1"},
+    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 64, 40, CLATTN_DROPOUT, .knobs = "draws_once=0"},
+    {CLATTN_BF16, CLATTN_FULL, 72, 128, CLATTN_DROPOUT, .knobs = "own_keys=1 draws_once=1"},
+    {CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 64, 24, 0, .b_c = 64},
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 40, 128, CLATTN_WINDOW, .b_c = 64},
+    {CLATTN_BF16, CLATTN_CAUSAL_TOP_LEFT, 64, 64, CLATTN_DROPOUT, .knobs = "draws_once=1", .b_c = 64},
+    {CLATTN_FP16, CLATTN_FULL, 128, 96, CLATTN_DROPOUT, .knobs = "draws_once=1", .b_c = 64},
+    {CLATTN_FP16, CLATTN_FULL, 64, 64, CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .planned_b_c = 64},
+    {CLATTN_BF16, CLATTN_FULL, 128, 111, CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .planned_b_c = 64},
+    {CLATTN_BF16, CLATTN_CAUSAL_BOTTOM_RIGHT, 16, 59, CLATTN_BLOCK_MASK | CLATTN_DROPOUT, .block_q = 32, .block_kv = 64,
+     .planned_b_c = 64},
+    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 96, 128, CLATTN_BLOCK_MASK | CLATTN_DROPOUT, .block_q = 16, .block_kv = 48,
+     .planned_b_c = 64},
+    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 59, 64, CLATTN_BLOCK_MASK | CLATTN_SOFTCAP, .block_q = 16, .block_kv = 48,
+     .planned_b_c = 64},
+    {CLATTN_BF16, CLATTN_CAUSAL_BOTTOM_RIGHT, 72, 72, CLATTN_BLOCK_MASK | CLATTN_SOFTCAP, .block_q = 32, .block_kv = 64,
+     .planned_b_c = 64},
+    {CLATTN_FP16, CLATTN_FULL, 32, 32, CLATTN_BLOCK_MASK, .b_c = 128, .block_q = 64, .block_kv = 64},
+    {CLATTN_FP16, CLATTN_CAUSAL_TOP_LEFT, 80, 80, CLATTN_BLOCK_MASK | CLATTN_MASK, .block_q = 64, .block_kv = 128,
+     .planned_b_c = 128},
 };
 
 static struct forward_case case_of(size_t kernel, const struct cla_skeleton *skeleton, int64_t n_q, int64_t n_kv)
@@ -35,6 +58,9 @@ static struct forward_case case_of(size_t kernel, const struct cla_skeleton *ske
                                                .d = kernels[kernel].d,
                                                .d_v = kernels[kernel].d_v,
                                                .unordered = 1,
+                                               .b_c = kernels[kernel].b_c,
+                                               .block_q = kernels[kernel].block_q,
+                                               .block_kv = kernels[kernel].block_kv,
                                                .skeleton = skeleton->name,
                                                .knobs = kernels[kernel].knobs},
                                    .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = n_q, .n_kv = n_kv},
@@ -87,6 +113,14 @@ static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
     if (!test_serves(&device, &plain.problem))
         return 0;
     failures += !right(&plain);
+    if (kernels[kernel].features & CLATTN_BLOCK_MASK) { /* tiles of rows are looked for among many */
+        struct forward_case walk = case_of(kernel, skeleton, LONG, 70);
+        walk.score.density = 0.1;
+        failures += !right(&walk);
+        walk.shape.heads = 1;
+        walk.score.density = 0.0;
+        failures += !right(&walk);
+    }
     if (kernels[kernel].causal != CLATTN_FULL)
         failures += !right_beside_nan(&spoilt);
     if (failures)
@@ -105,6 +139,13 @@ static void every_shape(void **state)
     assert_int_equal(failures, 0);
 }
 
+static bool takes_the_keys(size_t kernel, const struct clattn_problem *problem)
+{
+    struct clattn_plan_info info;
+    return clattn_plan_preview(clattn_context_capabilities(device.clattn), problem, &info) == CLATTN_SUCCESS &&
+           (!kernels[kernel].planned_b_c || info.b_c == kernels[kernel].planned_b_c);
+}
+
 /* Where it is emulated nothing but local memory can be in the way, of which most CPUs have as much as those GPUs. */
 static void emulations_serve_every_shape(void **state)
 {
@@ -116,6 +157,7 @@ static void emulations_serve_every_shape(void **state)
             if ((*skeleton)->any_order && (*skeleton)->emulated) {
                 const struct forward_case forward = case_of(i, *skeleton, 1, 1);
                 assert_true(test_serves(&device, &forward.problem));
+                assert_true(takes_the_keys(i, &forward.problem));
             }
 }
 

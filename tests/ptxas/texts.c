@@ -163,6 +163,21 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     return failed + write_problem(directory, n, problem);
 }
 
+/* Its work-groups of 64 keys, which are for masks in short blocks, and with all else that it computes of each pair. */
+static int write_few_keys(const char *directory, size_t n, struct clattn_problem problem)
+{
+    static const int blocks[] = {64, 16};
+    problem.b_c = 64;
+    problem.knobs = NULL;
+    int failed = write_problem(directory, n, problem);
+    problem.features |= CLATTN_BLOCK_MASK;
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        problem.block_q = problem.block_kv = blocks[i];
+        failed += write_problem(directory, n, problem);
+    }
+    return failed;
+}
+
 /* In both of its shapes, where local memory suffices for them; with what it computes of each pair for 8.0 and 9.0. */
 static int write_fused(const char *directory, size_t n, struct clattn_problem problem)
 {
@@ -175,7 +190,8 @@ static int write_fused(const char *directory, size_t n, struct clattn_problem pr
         return 0;
     const int failed = write_problem(directory, n, problem);
     problem.knobs = problem.features & CLATTN_DROPOUT ? "own_keys=1 draws_once=1" : "own_keys=1";
-    return failed + (problem.d > 64 && capability == 900 ? write_problem(directory, n, problem) : 0);
+    return failed + (problem.d > 64 && capability == 900 ? write_problem(directory, n, problem) : 0) +
+           (capability == 800 || capability == 900 ? write_few_keys(directory, n, problem) : 0);
 }
 
 int main(int argc, char **argv)

@@ -300,6 +300,141 @@ static void own_keys_is_a_knob(void **state)
     assert_non_null(strstr(test_error.text, "own_keys=0"));
 }
 
+static struct clattn_problem masked(int d, int d_v, int block_kv)
+{
+    struct clattn_problem problem = unordered(d, d_v);
+    problem.skeleton = "backward_fused";
+    problem.features = CLATTN_BLOCK_MASK;
+    problem.block_q = 64;
+    problem.block_kv = block_kv;
+    return problem;
+}
+
+/* Work-groups of 64 keys, whose sub-groups are half as many: K and V of these; places for 64 rows of Q and dO with two
+ * floats each and, where dropout is drawn once, 64 bits; dS twice. */
+static void short_blocks_take_few_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, d_v, block_kv, b_c, items;
+        unsigned features;
+        uint64_t declared;
+        const char *knobs;
+    } rows[] = {
+        {64, 64, 64, 64, 64, 0, 66560, "draws_once=0 own_keys=1"},
+        {16, 40, 16, 64, 64, 0, 66560, "draws_once=0 own_keys=1"},
+        {64, 64, 192, 64, 64, CLATTN_DROPOUT, 66560 + 1024, "draws_once=1 own_keys=1"},
+        {64, 64, 128, 128, 128, 0, 99328, "draws_once=0 own_keys=1"},
+        {128, 128, 64, 64, 128, 0, 115712, "draws_once=0 own_keys=1"},
+        {40, 72, 48, 64, 128, CLATTN_DROPOUT, 115712, "draws_once=0 own_keys=1"},
+        {128, 128, 256, 128, 256, 0, 230912, "draws_once=0 own_keys=0"},
+    };
+    const struct clattn_capabilities capabilities = device(900);
+    EACH (i, rows) {
+        struct clattn_problem problem = masked(rows[i].d, rows[i].d_v, rows[i].block_kv);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        problem.features |= rows[i].features;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_r, 64);
+        assert_int_equal(info.b_c, rows[i].b_c);
+        assert_int_equal(info.work_group_size, rows[i].items);
+        assert_int_equal(info.local_bytes, rows[i].declared);
+        assert_string_equal(info.knobs, rows[i].knobs);
+        const int pieces = (rows[i].d + 15) / 16 + (rows[i].d_v + 15) / 16, held = rows[i].items == 64 ? 2 : 1;
+        if (rows[i].b_c == 64)
+            assert_int_equal(info.private_bytes, 4 * (8 * (held * pieces + 8) + 48));
+        assert_int_equal(strstr(info.steps[1].reason, "blocks of the mask are short") != NULL, rows[i].b_c == 64);
+        assert_non_null(strstr(info.constants, rows[i].b_c == 64 ? "CLATTN_DK_DV_SPLIT=2" : "CLATTN_DK_DV_SPLIT=1"));
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, rows[i].items);
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV_AGAIN).work_group_size, 256);
+    }
+}
+
+/* A compute unit is to hold two of them. */
+static void short_blocks_take_many_keys_where_few_leave_it_idle(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t compute_capability;
+        int d;
+        uint64_t bytes; /* of local memory; 0: the device's */
+        int b_c;
+    } rows[] = {
+        {800, 64, 0, 64},
+        {806, 64, 0, 128},
+        {800, 128, 0, 128},
+        {900, 128, 226 << 10, 64},
+        {900, 128, (226 << 10) - 1, 128},
+        {900, 64, 2 * (66560 + 1024) - 2048, 64},
+        {900, 64, 2 * (66560 + 1024) - 2049, 128},
+    };
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = device(rows[i].compute_capability);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        if (rows[i].bytes)
+            capabilities.static_local_memory_bytes = rows[i].bytes;
+        assert_int_equal(test_plan(&capabilities, masked(rows[i].d, rows[i].d, 64), &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_c, rows[i].b_c);
+    }
+}
+
+static void keys_can_be_forced(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, b_c, work_group_size, block_kv;
+        const char *knobs;
+        int planned_b_c; /* 0: nothing fits */
+        int items;
+    } rows[] = {
+        {64, 64, 0, 0, NULL, 64, 64},
+        {64, 0, 64, 0, NULL, 64, 64},
+        {64, 64, 128, 0, NULL, 0, 0},
+        {64, 128, 0, 64, NULL, 128, 128},
+        {64, 0, 128, 64, NULL, 128, 128},
+        {64, 96, 0, 64, NULL, 0, 0},
+        {64, 0, 96, 64, NULL, 0, 0},
+        {128, 64, 0, 0, NULL, 64, 128},
+        {128, 0, 128, 0, NULL, 64, 128},
+        {128, 0, 256, 64, NULL, 128, 256},
+        {128, 128, 0, 64, "own_keys=1", 128, 256},
+        {128, 64, 0, 0, "own_keys=0", 0, 0},
+        {128, 0, 0, 64, "own_keys=0", 128, 256}, /* keys that no one asked for give way */
+        {128, 0, 128, 64, "own_keys=0", 0, 0},
+        {128, 0, 0, 64, "own_keys=1", 64, 128},
+    };
+    const struct clattn_capabilities capabilities = device(900);
+    EACH (i, rows) {
+        struct clattn_problem problem = masked(rows[i].d, rows[i].d, rows[i].block_kv);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        if (!rows[i].block_kv)
+            problem.features = problem.block_q = 0;
+        problem.b_c = rows[i].b_c;
+        problem.work_group_size = rows[i].work_group_size;
+        problem.knobs = rows[i].knobs;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
+                         rows[i].planned_b_c ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!rows[i].planned_b_c) {
+            assert_non_null(strstr(test_error.text, "b_c 64 or 128"));
+            continue;
+        }
+        assert_int_equal(info.b_c, rows[i].planned_b_c);
+        assert_int_equal(info.work_group_size, rows[i].items);
+    }
+    struct clattn_problem problem = unordered(128, 128);
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    problem.skeleton = "backward_fused";
+    problem.features = CLATTN_DROPOUT;
+    problem.b_c = 64;
+    problem.knobs = "draws_once=1";
+    assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+    assert_int_equal(info.local_bytes, 115712 + 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +446,9 @@ int main(void)
         cmocka_unit_test(drawing_once_takes_what_room_there_is),
         cmocka_unit_test(the_emulation_has_the_same_shapes),
         cmocka_unit_test(own_keys_is_a_knob),
+        cmocka_unit_test(short_blocks_take_few_keys),
+        cmocka_unit_test(short_blocks_take_many_keys_where_few_leave_it_idle),
+        cmocka_unit_test(keys_can_be_forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
