@@ -58,12 +58,14 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         const clattn_view view = clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const int last = min(first_key + KEYS, view.n_kv) - 1;
         const int end = last < first_key ? 0 : clattn_row_end(last, &view);
-        const int row = fused_next(clattn_row_begin(first_key, &view) / ROWS * ROWS, end, first_key, lid, &view);
+        const int begin = clattn_row_begin(first_key, &view) / ROWS * ROWS;
+        fused_walk walk = fused_walk_from(begin, end, first_key);
+        const int row = fused_next(&walk, begin, lid, &view);
         if (row >= end)
             continue;
         const fused_rows rows = fused_open(q, d_o, lse, workspace, lid, &p, &view);
         barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the head before */
-        FUSED_HEAD(all, &rows, memory, lid, row, end, first_key, &view);
+        FUSED_HEAD(all, &rows, memory, lid, row, &walk, &view);
     }
     matrix_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with K and V, whose places results take */
