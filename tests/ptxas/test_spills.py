@@ -71,6 +71,12 @@ KNOWN = (
     ("sm_90-backward_hopper-clattn_dk_dv-d256", 512,
      "a consumer's results, scores and part of dQ are 192 of its 232 registers; the producer has 40, else as for d 64"),
     *((f"sm_90-backward_hopper-{name}", 24, ALL_IN_USE) for name in ("clattn_dq", "clattn_d_bias", "clattn_dk_dv_again")),
+    ("sm_80-backward_fused-clattn_dk_dv-d64-64x64-causal-f8", 360, "as for 128 keys, below"),
+    ("sm_90-backward_fused-clattn_dk_dv-d64-64x64-causal-f8", 112, "as for 128 keys, below"),
+    *((f"sm_{sm}-backward_fused-clattn_dk_dv-d{d}-64x64-causal-f{features}", most, f"as below, {what}") for sm in (80, 90)
+      for d, features, most, what in ((64, 40, 480, "a bias's strides, and of a mask what lies ahead"), (64, 512, 216, "and what a call of Philox gave"),
+                                      (64, 544, 276, "what a call of Philox gave, and of a mask what lies ahead"), (128, 544, 232, "likewise"),
+                                      (64, 3, 152, "and of a mask what lies ahead"))),
     ("sm_80-backward_fused-clattn_dk_dv-d64-64x128-causal-f8", 304, "as below, and a bias's strides"),
     ("sm_90-backward_fused-clattn_dk_dv-d128-64x128-causal-f8", 112, "as for d 64, and a bias's strides"),
     *((f"sm_{sm}-backward_fused-clattn_dk_dv-d64-64x128-causal-f512", 208, "as below, and what a call of Philox gave") for sm in (80, 86, 89, 90)),

@@ -163,7 +163,8 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     return failed + write_problem(directory, n, problem);
 }
 
-/* Its work-groups of 64 keys, which are for masks in short blocks, and with all else that it computes of each pair. */
+/* Its work-groups of 64 keys, which are for masks in short blocks, and with all else that it computes of each pair; and
+ * a mask in blocks of 128. */
 static int write_few_keys(const char *directory, size_t n, struct clattn_problem problem)
 {
     static const int blocks[] = {64, 16};
@@ -175,7 +176,8 @@ static int write_few_keys(const char *directory, size_t n, struct clattn_problem
         problem.block_q = problem.block_kv = blocks[i];
         failed += write_problem(directory, n, problem);
     }
-    return failed;
+    problem.block_q = problem.block_kv = problem.b_c = 128;
+    return failed + (problem.features == CLATTN_BLOCK_MASK ? write_problem(directory, n, problem) : 0);
 }
 
 /* In both of its shapes, where local memory suffices for them; with what it computes of each pair for 8.0 and 9.0. */
