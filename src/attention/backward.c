@@ -9,7 +9,7 @@
 #include "device/report.h"
 #include "plan/checked.h"
 
-enum { FEWEST_TOGETHER = 8, ROWS_APART = 8 };
+enum { BUSY_TOGETHER = 8, CACHE_BYTES = 24 << 20 /* of a large device, that sums find room in */ };
 
 /* A backward pass, checked. */
 struct pass {
@@ -17,7 +17,6 @@ struct pass {
     struct cla_sums sums;
     struct clattn_layout delta;
     int b_r, b_c;
-    bool ordered;                    /* see problem.unordered */
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
 
@@ -178,17 +177,21 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
 }
 
 /* So many heads that their blocks of keys keep the device busy while those of one head follow each other at some
- * distance: of rows that few heads have, the cache keeps most; and blocks that add to the same sums do so one after the
- * other. In order, each waits until the one before is ROWS_APART blocks of rows ahead. */
+ * distance: blocks that add to the same sums then do so one after the other. But no more than whose rows of Q and dO,
+ * and whose sums, the cache keeps, unless blocks of so few were less than the device takes at once. */
 static int32_t heads_together(const struct pass *pass)
 {
     const struct clattn_shape *shape = &pass->call.shape;
+    const struct clattn_problem *problem = pass->call.problem;
     const int64_t blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c), heads = shape->batch * shape->kv_heads;
-    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV], rows = shape->n_q ? shape->n_q : 1;
-    const int64_t row_blocks = cla_ceil_div(rows, pass->b_r);
-    const int64_t busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
-    const int64_t apart = pass->ordered ? cla_ceil_div(groups, cla_ceil_div(row_blocks, ROWS_APART)) : 1;
-    const int64_t most = busy > apart ? busy : apart, wanted = most > FEWEST_TOGETHER ? most : FEWEST_TOGETHER;
+    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV],
+                  rows = (shape->n_q ? shape->n_q : 1) * (shape->heads / shape->kv_heads);
+    const int64_t kept =
+        CACHE_BYTES / (rows * (2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)problem->d) + 1);
+    const int64_t least = blocks ? cla_ceil_div(groups, blocks) : 1,
+                  busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
+    const int64_t most = busy > BUSY_TOGETHER ? busy : BUSY_TOGETHER, few = kept < most ? kept : most;
+    const int64_t wanted = few > least ? few : least;
     return (int32_t)(wanted < heads ? wanted : heads);
 }
 
@@ -282,7 +285,7 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
                                    const struct clattn_backward_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
-    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c, .ordered = !plan->problem.unordered};
+    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c};
     struct cla_chain chain;
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &pass.call, error);
