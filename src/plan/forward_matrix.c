@@ -129,15 +129,19 @@ static void hold_whole_keys(struct cla_config *config)
         config->matrix.keys -= CLA_PIECE;
 }
 
-/* A tile that lies in one block of a mask is skipped whenever the block is hidden. */
-static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
+/* A tile that lies in one block of a mask is skipped whenever the block is hidden. Beyond d = 64 two sub-groups have 64
+ * rows, 32 each, with 32 keys at a time, where a compute unit holds several such groups: 293 TFLOP/s of 243 by four. */
+static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config)
 {
     if (!problem->block_q || !problem->block_kv)
         return;
     config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
-    if (config->b_r <= 64 && cla_widest(problem) > 64)
+    const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;
+    const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= WHOLE_TILES;
+    if (short_rows && !many_fit)
         config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
-    config->b_c = dividing(problem->block_kv, config->b_c, CLA_PIECE, 32);
+    config->b_c = dividing(problem->block_kv, short_rows && many_fit ? 32 : config->b_c, CLA_PIECE, 32);
     hold_whole_keys(config);
 }
 
@@ -212,7 +216,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     take_timed(capabilities, problem, config);
     suit_turing(problem, config);
     suit_few_rows(problem, config);
-    suit_block_mask(problem, config);
+    suit_block_mask(capabilities, problem, config);
     return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
 }
 
