@@ -37,15 +37,22 @@ static int columns(const struct clattn_problem *problem)
     return cla_widest(problem) > NARROW ? WIDE : NARROW;
 }
 
+static int ds_places(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return columns(problem) == WIDE && config->b_c == FEW_KEYS ? 1 : 2;
+}
+
 /* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics
- * and, for dropout, a bit of each pair; dS twice, and where warps share keys P as well. */
+ * and, for dropout, a bit of each pair; dS twice, and where warps share keys P as well; of
+ * few keys dS once where there would else be no room for a second work-group. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = 2 * (int64_t)columns(problem);
     const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_matrix.draws_once ? config->b_c / 8 : 0));
     const int64_t weights = 2 * (int64_t)config->b_r * config->b_c;
+    const int places = ds_places(problem, config);
     return (uint64_t)(2 * config->b_c * row +
-                      (config->backward_matrix.own_keys ? 2 * stage + 2 * weights : 3 * stage + 4 * weights) +
+                      (config->backward_matrix.own_keys ? 2 * stage + places * weights : 3 * stage + 4 * weights) +
                       (config->backward_matrix.compute_capability ? 0 : ALIGNING_BYTES));
 }
 
@@ -174,11 +181,14 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         config->b_c == FEW_KEYS && !problem->b_c && has_short_blocks(problem)
             ? "; few keys, as blocks of the mask are short"
             : "");
-    cla_plan_step(
-        info, "local memory", config->b_r, config->b_c, "K and V once, Q and dO in %d places, %s: %llu of %llu bytes",
-        config->backward_matrix.own_keys ? 2 : 3, config->backward_matrix.own_keys ? "dS in 2" : "P and dS in 2",
-        (unsigned long long)local_bytes(problem, config),
-        (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "K and V once, Q and dO in %d places, %s: %llu of %llu bytes",
+                  config->backward_matrix.own_keys ? 2 : 3,
+                  !config->backward_matrix.own_keys ? "P and dS in 2"
+                  : ds_places(problem, config) == 1 ? "dS in 1"
+                                                    : "dS in 2",
+                  (unsigned long long)local_bytes(problem, config),
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
 static clattn_status check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
