@@ -19,9 +19,9 @@
  * taken by ticket, in that order. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a
  * counter of 0 stands for sums of 0.
  *
- * With CLATTN_UNORDERED and a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see
- * nothing. It leaves dS = 0, and only its part of dQ is still formed; the producer has such tiles of one consumer follow those of the other, so that
- * both are at work.
+ * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see nothing. It leaves
+ * dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles of one consumer follow those of the other, so
+ * that both are at work.
  *
  * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a flag
  * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums.
@@ -37,7 +37,7 @@
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where consumers pass over
  *                            tiles: each is at its own while the next comes); for K and V, 1 or 2
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
- *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up
+ *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do, and an item of each of the others
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
@@ -59,7 +59,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     if (lid == 0) {
         for (int stage = 0; stage < 2; ++stage) {
             hopper_barrier_create(memory + BLOCK_FULL(stage), 1);
-            hopper_barrier_create(memory + BLOCK_EMPTY(stage), 4 * CONSUMERS + 1);
+            hopper_barrier_create(memory + BLOCK_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_KV_STAGES; ++stage) {
             hopper_barrier_create(memory + K_FULL(stage), CLATTN_FILLERS);
@@ -78,17 +78,22 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
             hopper_barrier_create(memory + DS_FULL(n), SHARED_KEYS ? HOPPER_ITEMS : CONSUMERS * HOPPER_ITEMS);
             hopper_barrier_create(memory + DS_EMPTY(n), 4 * CONSUMERS);
         }
-        hopper_barrier_create(memory + SUMMANDS_FULL, CONSUMERS * HOPPER_ITEMS);
+        for (int which = 0; which < SUMMERS; ++which)
+            hopper_barrier_create(memory + SUMMANDS_FULL(which), CONSUMERS * HOPPER_ITEMS);
         hopper_barrier_create(memory + SUMMANDS_EMPTY, 1);
-        hopper_barrier_create(memory + FACTORS_FULL, HOPPER_ITEMS);
-        hopper_barrier_create(memory + FACTORS_EMPTY, 4);
+        if (SHARED_KEYS) {
+            hopper_barrier_create(memory + FACTORS_FULL, HOPPER_ITEMS);
+            hopper_barrier_create(memory + FACTORS_EMPTY, 4);
+        }
         hopper_publish();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
         if (lid == CLATTN_FILLERS)
-            hopper_sum_up(out, memory);
+            hopper_sum_up(out, memory, 0);
+        else if (SUMMERS == 2 && lid == CLATTN_FILLERS + MATRIX_LANES)
+            hopper_sum_up(out, memory, SUMMERS - 1);
         else if (lid < CLATTN_FILLERS)
             hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS), words + p.tickets, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {

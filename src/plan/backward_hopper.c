@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 enum {
-    WARP_GROUP = 128, /* items */
-    FILLERS = 96,     /* of the producer */
+    WARP_GROUP = 128,   /* items */
+    FILLERS = 96,       /* of the producer, where one item adds up dQ, */
+    FEWER_FILLERS = 64, /* and where two do */
     CONSUMERS = 2,
     CONSUMER_KEYS = 64,  /* of each, or shared by all */
     ROWS = 64,           /* that pass at a time */
@@ -46,6 +47,13 @@ static bool draws(const struct clattn_problem *problem, const struct cla_config 
     return problem->features & CLATTN_DROPOUT && !shares_keys(config);
 }
 
+/* In order, it takes longer than a tile until what an item has added is there for others: so two take turns. Dropout's
+ * words want three warps that fill tiles. */
+static int fillers(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->unordered || draws(problem, config) ? FILLERS : FEWER_FILLERS;
+}
+
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics and, for dropout,
  * words of its calls, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the
  * other, else what dropout takes of each one's keys, twice; what is added to sums; the producer's notes; barriers. */
@@ -62,7 +70,8 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
     const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
                   notes = (8 + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + dropped + summands + notes + 16 + 16);
+    return (uint64_t)(keys + rows + weights + dropped + summands + notes + 24 + (problem->unordered ? 0 : 8) +
+                      (shares_keys(config) ? 16 : 0));
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -75,7 +84,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 /* Whether consumers pass over tiles of which their halves of the keys see nothing (HOPPER_HALVES). */
 static bool passes_over(const struct clattn_problem *problem)
 {
-    return problem->unordered && problem->block_q && problem->block_kv % (CONSUMERS * CONSUMER_KEYS) != 0 &&
+    return problem->block_q && problem->block_kv % (CONSUMERS * CONSUMER_KEYS) != 0 &&
            cla_widest(problem) <= LARGEST_OWN_D;
 }
 
@@ -204,7 +213,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"BOXES", 1},
         {"CONSUMER_REGISTERS", each.consumer},
         {"D_PIECES", cla_pieces(problem->d)},
-        {"FILLERS", FILLERS},
+        {"FILLERS", fillers(problem, config)},
         {"KV_STAGES", config->backward_matrix.kv_stages},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", each.producer},

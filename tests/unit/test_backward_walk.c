@@ -2,8 +2,8 @@
  *
  * The walk of backward_hopper.cl through a mask in blocks (cl/common/hopper_backward_walk.clh), whose consumers run on
  * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED comes
- * from the build: in any order two halves of a block of keys are looked at by themselves, in order the block before is
- * noted. */
+ * from the build: two halves of a block of keys are looked at by themselves; in any order tiles come before their turn,
+ * in order the block before is noted. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "support/unit.h"
 #include <pthread.h>
@@ -150,9 +150,9 @@ static void walk_by_all_lanes(void)
     pthread_barrier_destroy(&meeting);
 }
 
-enum { HALVES = CLATTN_UNORDERED ? 2 : 1, WINDOW = LANES / HALVES, REACH = 8 };
+enum { HALVES = 2, WINDOW = LANES / HALVES, REACH = CLATTN_UNORDERED ? 8 : 1 };
 
-/* What a tile of the block is: who passes over it, by bits, 3 (in order 1) if all do; and whether it hides pairs of the
+/* What a tile of the block is: who passes over it, by bits, 3 if all do; and whether it hides pairs of the
  * others. */
 struct tile {
     int row, passed;
