@@ -43,8 +43,8 @@ static int ds_places(const struct clattn_problem *problem, const struct cla_conf
 }
 
 /* To the byte what the kernel declares (FUSED_LOCAL_BYTES): K and V; places for Q and dO with each row's statistics
- * and, for dropout, a bit of each pair; dS twice, and where warps share keys P as well; of
- * few keys dS once where there would else be no room for a second work-group. */
+ * and, for dropout, a bit of each pair; dS twice, and where warps share keys P as well; of few keys dS once where there
+ * would else be no room for a second work-group. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = 2 * (int64_t)columns(problem);
@@ -98,7 +98,7 @@ static bool two_fit(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config)
 {
     return !config->backward_matrix.compute_capability ||
-           2 * (local_bytes(problem, config) + RESERVED_BYTES) <=
+           2 * (local_bytes(problem, config) + CLA_ADDED_BYTES + RESERVED_BYTES) <=
                cla_most_compiled_local_bytes(capabilities) + RESERVED_BYTES;
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    ADDED_BYTES = 128,  /* NVIDIA's driver adds them to the kernel's array */
     TENSOR_CORES = 705, /* the first NVIDIA compute capability with ldmatrix, */
     BF16_PRODUCTS = 800 /* and with bf16 products and asynchronous copies */
 };
@@ -106,7 +105,7 @@ struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *
 {
     const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
     const uint64_t local = cla_usable_local_bytes(capabilities);
-    return (struct cla_matrix_limits){.local_bytes = local > ADDED_BYTES ? local - ADDED_BYTES : 0,
+    return (struct cla_matrix_limits){.local_bytes = local > CLA_ADDED_BYTES ? local - CLA_ADDED_BYTES : 0,
                                       .items = first && first < items ? first : items};
 }
 

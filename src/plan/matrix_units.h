@@ -8,6 +8,8 @@
 #include <stdbool.h>
 
 /* What the skeletons on matrix units have in common: which problems and devices these take, and how their tiles lie. */
+enum { CLA_ADDED_BYTES = 128 }; /* of local memory: NVIDIA's driver adds them to a kernel's array */
+
 enum {
     CLA_PIECE = 16,             /* rows and columns of what a matrix instruction takes */
     CLA_MATRIX_LARGEST_D = 256, /* beyond, a sub-group's results do not fit its registers */
