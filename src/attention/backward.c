@@ -191,8 +191,8 @@ static int32_t heads_together(const struct pass *pass)
     const int64_t least = blocks ? cla_ceil_div(groups, blocks) : 1,
                   busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
     const int64_t most = busy > BUSY_TOGETHER ? busy : BUSY_TOGETHER, few = kept < most ? kept : most;
-    const int64_t wanted = few > least ? few : least;
-    return (int32_t)(wanted < heads ? wanted : heads);
+    const int64_t wanted = few > least ? few : least, times = heads ? cla_ceil_div(heads, wanted) : 1;
+    return (int32_t)cla_ceil_div(heads, times);
 }
 
 static struct cla_backward_params params_of(const struct pass *pass)

@@ -95,6 +95,15 @@ static uint matrix_ballot(bool condition)
     pthread_barrier_wait(&meeting);
     return lanes;
 }
+static int hopper_from_lane(int x, int lane)
+{
+    static int values[LANES];
+    values[my_lane] = x;
+    pthread_barrier_wait(&meeting);
+    const int y = values[lane];
+    pthread_barrier_wait(&meeting);
+    return y;
+}
 static int matrix_first_of(uint lanes)
 {
     int n = 0;
