@@ -16,7 +16,8 @@
  *
  * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for it from the
  * first to the last: its counter says up to which block that has been done. So that none waits for one that has not begun, blocks are
- * taken by ticket, in that order. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a
+ * taken by ticket, in that order. A mask leaves different numbers of tiles of each, and those with fewer come to a tile before its turn:
+ * with CLATTN_CHAINS sums of each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a
  * counter of 0 stands for sums of 0.
  *
  * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see nothing. It leaves
@@ -36,6 +37,7 @@
  *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to 16
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where consumers pass over
  *                            tiles: each is at its own while the next comes); for K and V, 1 or 2
+ *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in any order 1
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do, and an item of each of the others
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing

@@ -22,6 +22,7 @@
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
+ *   CLATTN_CHAINS            sums of each tile that backward_hopper.cl leaves; else 1
  *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the workspace,
  *                            dk_dv_again computes the blocks of keys that are flagged there; both run carefully at once where
  *                            something is NaN
@@ -62,7 +63,7 @@ typedef clattn_storage clattn_sum;
  * time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 backward_fused.cl adds
  * floats one by one: of such 4, all lanes' first come first. */
 #define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
-CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
+CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
 {
     const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
@@ -77,10 +78,10 @@ CLATTN_INLINE void matrix_take_sums(__global const float4 *sums, int block, int 
 #else
         const float4 x = *from;
 #endif
-        out[r][c].x[e] = x.x;
-        out[r][c].x[e + 1] = x.y;
-        out[r][c].x[e + 2] = x.z;
-        out[r][c].x[e + 3] = x.w;
+        out[r][c].x[e] += x.x;
+        out[r][c].x[e + 1] += x.y;
+        out[r][c].x[e + 2] += x.z;
+        out[r][c].x[e + 3] += x.w;
     }
 }
 #endif
@@ -102,8 +103,12 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     bool poisoned = false;
 #if CLATTN_SUMMED
     MATRIX_ZERO(out1, O1);
-    if (CLATTN_SUMMED == 2 || ((__global const uint *)delta)[p.counters + (bh * blocks + fixed / FIXED)] != 0)
-        matrix_take_sums((__global const float4 *)(delta + p.sums), bh * blocks + fixed / FIXED, mine - fixed, lane, out1);
+    UNROLL for (int chain = 0; chain < CLATTN_CHAINS; ++chain)
+    {
+        const int at = (bh * blocks + fixed / FIXED) * CLATTN_CHAINS + chain;
+        if (CLATTN_SUMMED == 2 || ((__global const uint *)delta)[p.counters + at] != 0)
+            matrix_add_sums((__global const float4 *)(delta + p.sums), at, mine - fixed, lane, out1);
+    }
 #else
     MATRIX_ZERO(out1, O1);
     matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, false, out1, out2);

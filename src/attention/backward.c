@@ -8,15 +8,14 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
-
-enum { BUSY_TOGETHER = 8, CACHE_BYTES = 24 << 20 /* of a large device, that sums find room in */ };
+#include "plan/heads_together.h"
 
 /* A backward pass, checked. */
 struct pass {
     struct cla_call call;
     struct cla_sums sums;
     struct clattn_layout delta;
-    int b_r, b_c;
+    int b_r, b_c, chains;
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
 
@@ -176,23 +175,18 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
     return status;
 }
 
-/* So many heads that their blocks of keys keep the device busy while those of one head follow each other at some
- * distance: blocks that add to the same sums then do so one after the other. But no more than whose rows of Q and dO,
- * and whose sums, the cache keeps, unless blocks of so few were less than the device takes at once. */
+/* Heads whose blocks of keys take turns, by what they read and add to. */
 static int32_t heads_together(const struct pass *pass)
 {
     const struct clattn_shape *shape = &pass->call.shape;
     const struct clattn_problem *problem = pass->call.problem;
-    const int64_t blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c), heads = shape->batch * shape->kv_heads;
-    const int64_t groups = (int64_t)pass->groups[CLA_DK_DV],
-                  rows = (shape->n_q ? shape->n_q : 1) * (shape->heads / shape->kv_heads);
-    const int64_t kept =
-        CACHE_BYTES / (rows * (2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)problem->d) + 1);
-    const int64_t least = blocks ? cla_ceil_div(groups, blocks) : 1,
-                  busy = blocks ? cla_ceil_div(2 * groups, blocks) : 1;
-    const int64_t most = busy > BUSY_TOGETHER ? busy : BUSY_TOGETHER, few = kept < most ? kept : most;
-    const int64_t wanted = few > least ? few : least, times = heads ? cla_ceil_div(heads, wanted) : 1;
-    return (int32_t)cla_ceil_div(heads, times);
+    const int64_t rows = shape->n_q * (shape->heads / shape->kv_heads);
+    const struct cla_together work = {
+        .heads = shape->batch * shape->kv_heads,
+        .blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c),
+        .groups = (int64_t)pass->groups[CLA_DK_DV],
+        .bytes = rows * (2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)pass->chains * problem->d)};
+    return cla_heads_together(&work);
 }
 
 static struct cla_backward_params params_of(const struct pass *pass)
@@ -285,7 +279,7 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
                                    const struct clattn_backward_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
-    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c};
+    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c, .chains = plan->chains};
     struct cla_chain chain;
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &pass.call, error);

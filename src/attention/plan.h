@@ -24,6 +24,7 @@ struct clattn_plan {
     size_t most_groups; /* no more need be launched of a kernel that stays; 0: as many as there are blocks */
     int work_group_sizes[CLA_MOST_KERNELS];
     int64_t sum_floats; /* see struct cla_skeleton; 0: no sums */
+    int chains;         /* of them, for each block */
     bool clears_sums;   /* they are to be 0 */
     int maps;           /* of each work-group: see struct cla_skeleton */
     struct cla_plan_kernels *kernels;

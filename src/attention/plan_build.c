@@ -269,6 +269,7 @@ static void take_forms(struct clattn_plan *plan, const struct cla_choice *choice
     for (int i = 0; i < CLA_MOST_KERNELS && skeleton->entries[i]; i++)
         plan->work_group_sizes[i] = cla_skeleton_form(skeleton, &choice->config, i).work_group_size;
     plan->sum_floats = skeleton->sum_floats ? skeleton->sum_floats(&plan->problem) : 0;
+    plan->chains = skeleton->chains ? skeleton->chains(&choice->config) : 1;
     plan->clears_sums = skeleton->adds_to_zeros;
     plan->maps = skeleton->maps ? skeleton->maps(&choice->config) : 0;
 }

@@ -24,8 +24,8 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
         !cla_multiply(row_blocks, cla_ceil_div(shape->n_q, plan->info.b_r), &row_blocks) ||
         !cla_multiply(shape->batch, shape->kv_heads, &key_blocks) ||
         !cla_multiply(key_blocks, cla_ceil_div(shape->n_kv, plan->info.b_c), &key_blocks) ||
-        !cla_multiply(row_blocks, plan->sum_floats, &floats) || row_blocks > INT32_MAX ||
-        key_blocks > INT32_MAX - INT16_MAX || !add_words(0, &at))
+        !cla_multiply(row_blocks, plan->chains, &row_blocks) || !cla_multiply(row_blocks, plan->sum_floats, &floats) ||
+        row_blocks > INT32_MAX || key_blocks > INT32_MAX - INT16_MAX || !add_words(0, &at))
         return false;
     sums->tickets = at / WORD;
     if (!add_words(1, &at))

@@ -88,6 +88,13 @@ static bool passes_over(const struct clattn_problem *problem)
            cla_widest(problem) <= LARGEST_OWN_D;
 }
 
+/* In order, blocks of keys of which a mask leaves different numbers of tiles wait for each other: less, if every other
+ * one has sums of its own. Beyond a panel the cache would keep these for half as many heads, which takes as much. */
+static int chains_of(const struct clattn_problem *problem)
+{
+    return problem->block_q && !problem->unordered && cla_widest(problem) <= CLA_PANEL ? 2 : 1;
+}
+
 /* What was verified and timed on an H200. A second place for K and V was 4 to 9 % faster at d 64, and is taken up to
  * there; others of `stages` and `kv_stages`, also where there is room beyond, are for the tuner to try. */
 static struct cla_config sizes(const struct clattn_problem *problem, int stages)
@@ -101,7 +108,8 @@ static struct cla_config sizes(const struct clattn_problem *problem, int stages)
                             .lanes = CLA_NVIDIA_LANES,
                             .compute_capability = 90,
                             .stages = stages,
-                            .kv_stages = wide ? 1 : 2},
+                            .kv_stages = wide ? 1 : 2,
+                            .chains = chains_of(problem)},
     };
 }
 
@@ -120,7 +128,8 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
-           config->work_group_size <= limits.items && local_bytes(problem, config) <= limits.local_bytes;
+           (config->backward_matrix.chains == 1 || !problem->unordered) && config->work_group_size <= limits.items &&
+           local_bytes(problem, config) <= limits.local_bytes;
 }
 
 /* For 16 x 16 pairs, in products by backward_matrix's measure: a product takes 617 / 969 as long. */
@@ -141,6 +150,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
                   problem->unordered ? "in any order" : "always in the same order",
                   passes_over(problem) ? ", and pass over tiles that theirs do not see" : "");
+    if (config->backward_matrix.chains > 1)
+        cla_plan_step(info, "sums", config->b_r, config->b_c,
+                      "each has %d places that blocks of keys add to in turn, so that fewer wait for each other",
+                      config->backward_matrix.chains);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
                   config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
@@ -201,7 +214,13 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
            suits(capabilities, problem, &config);
 }
 
+static int chains(const struct cla_config *config)
+{
+    return config->backward_matrix.chains;
+}
+
 static const struct cla_knob knobs[] = {
+    {"chains", offsetof(struct cla_config, backward_matrix.chains), 1, 4, {1, 2}, 2},
     {"kv_stages", offsetof(struct cla_config, backward_matrix.kv_stages), 1, 2, {1, 2}, 2},
     {"stages", offsetof(struct cla_config, backward_matrix.stages), 2, 4, {2, 3}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
@@ -264,6 +283,7 @@ const struct cla_skeleton cla_backward_hopper = {
     .retargeted = true,
     .stays = true,
     .sum_floats = cla_sum_floats,
+    .chains = chains,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,

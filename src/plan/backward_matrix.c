@@ -391,7 +391,8 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
 
 void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text)
 {
-    cla_text_printf(text, "#define CLATTN_SUMMED %d\n", (int)summed);
+    const int chains = config->backward_matrix.chains;
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains ? chains : 1);
     if (config->backward_matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->backward_matrix.compute_capability);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};

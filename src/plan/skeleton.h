@@ -39,6 +39,7 @@ struct cla_config {
             struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
             int lanes, compute_capability;
             int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels; */
+            int chains;            /* sums of each tile that it adds to, 0 as 1; */
             int own_keys;          /* and backward_fused, whose are, too: whether warps have keys of their own; */
             int draws_once;        /* if so, whether they draw for each other what dropout takes */
         } backward_matrix;
@@ -100,6 +101,9 @@ struct cla_skeleton {
      * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
     int64_t (*sum_floats)(const struct clattn_problem *problem);
     bool adds_to_zeros; /* these sums are to be 0 before it begins */
+
+    /* How many such sums there are of each block, which blocks of keys add to in turn (NULL: one). */
+    int (*chains)(const struct cla_config *config);
 
     /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
      * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */

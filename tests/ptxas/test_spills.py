@@ -59,7 +59,7 @@ KNOWN = (
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f1", 96, "hidden pairs are told apart at either end of a row's keys"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-f0-user", 80, "scores stay in registers until their weights are confirmed"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64-64x128-f32-blocks64", 312, "as below, and whose half of the keys sees a tile"),
-    ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f32-blocks64", 864, "as below, and whose half of the keys sees a tile"),
+    ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f32-blocks64", 912, "as below, and whose half of the keys sees a tile"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64-64x128-f32", 176, "as below, and a mask's blocks"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f32", 720, "as below, and a mask's blocks"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64-64x128-f512", 160, "as below, and a tile's calls"),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The walk of backward_hopper.cl through a mask in blocks (cl/common/hopper_backward_walk.clh), whose consumers run on
- * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED comes
- * from the build: two halves of a block of keys are looked at by themselves; in any order tiles come before their turn,
- * in order the block before is noted. */
+ * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED and
+ * CLATTN_CHAINS come from the build: two halves of a block of keys are looked at by themselves; in any order tiles come
+ * before their turn, in order the block before in the same chain is noted. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "support/unit.h"
 #include <pthread.h>
@@ -191,7 +191,7 @@ static int choose(const struct tile *tiles, int count, int owing)
 
 static int block_before(int row, int keys, const clattn_view *view)
 {
-    for (int key = keys - 128; key >= 0; key -= 128)
+    for (int key = keys - 128 * CLATTN_CHAINS; key >= 0; key -= 128 * CLATTN_CHAINS)
         if (clattn_tile(row, row + 63, key, key + 127, view) != CLATTN_TILE_SKIP)
             return key / 128 + 1;
     return 0;

@@ -36,7 +36,8 @@ static void it_has_one_tile(void **state)
             assert_int_equal(info.b_c, rows[i].keys);
             const bool shared = rows[i].keys == 64;
             const int across = rows[i].panels + rows[i].v_panels, places = across == 2 ? 2 : 1; /* of K and V */
-            assert_string_equal(info.knobs, places == 2 ? "kv_stages=2 stages=2" : "kv_stages=1 stages=2");
+            assert_string_equal(info.knobs,
+                                places == 2 ? "chains=1 kv_stages=2 stages=2" : "chains=1 kv_stages=1 stages=2");
             const int passing = 2 * rows[i].panels * 64 + (shared ? 1 : 2) * rows[i].v_panels * 64;
             const int tiles = (places * across * rows[i].keys + passing + 2 * rows[i].keys) * 128 +
                               2 * 4 * rows[i].part + (shared ? 4 * 64 * 64 : 0);
@@ -63,14 +64,16 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         unsigned features;
         const char *knobs;
         bool passes;
-    } rows[] = {{64, 64, 1, 0, "kv_stages=2 stages=3", true},
-                {128, 64, 1, 0, "kv_stages=1 stages=3", true},
-                {128, 64, 1, CLATTN_DROPOUT, "kv_stages=1 stages=2", true},
-                {128, 96, 1, 0, "kv_stages=1 stages=3", true},
-                {64, 128, 1, 0, "kv_stages=2 stages=2", false},
-                {64, 256, 1, 0, "kv_stages=2 stages=2", false},
-                {64, 64, 0, 0, "kv_stages=2 stages=3", true},
-                {256, 64, 1, 0, "kv_stages=1 stages=2", false}};
+    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 stages=3", true},
+                {128, 64, 1, 0, "chains=1 kv_stages=1 stages=3", true},
+                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 stages=2", true},
+                {128, 96, 1, 0, "chains=1 kv_stages=1 stages=3", true},
+                {64, 128, 1, 0, "chains=1 kv_stages=2 stages=2", false},
+                {64, 256, 1, 0, "chains=1 kv_stages=2 stages=2", false},
+                {64, 128, 0, 0, "chains=2 kv_stages=2 stages=2", false},
+                {128, 128, 0, 0, "chains=1 kv_stages=1 stages=2", false},
+                {64, 64, 0, 0, "chains=2 kv_stages=2 stages=3", true},
+                {256, 64, 1, 0, "chains=1 kv_stages=1 stages=2", false}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
