@@ -66,13 +66,13 @@ static const struct {
 
 /* Where bounds of the tile before were faster (an H200, n = 4096, all pairs seen): at d = 64 with softcap or
  * dropout 1.10 times, plain 0.97; at d = 128 plain 1.04, with dropout 1.01, of which spills take their part, with
- * softcap 0.87. */
+ * softcap 0.87; with a mask of 64 x 64 blocks (an H100) 1.02. */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
     if (problem->causal != CLATTN_FULL || problem->score_mod || cla_widest(problem) > 128)
         return false;
     return cla_widest(problem) <= 64 ? problem->features == CLATTN_SOFTCAP || problem->features == CLATTN_DROPOUT
-                                     : !problem->features;
+                                     : !(problem->features & ~(unsigned)CLATTN_BLOCK_MASK);
 }
 
 static void take_timed(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
