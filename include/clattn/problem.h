@@ -107,6 +107,12 @@ struct clattn_problem {
     int64_t expected_n_kv;
     int64_t expected_heads;
 
+    /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It moves the choice
+     * of block sizes alone: where blocks of a mask are shorter than tiles, these become smaller, so that hidden blocks
+     * are passed over; not so from three quarters on, where that gains less than it costs. Masks of any share may come.
+     * 0: unknown, planned for masks that hide many. */
+    float expected_density;
+
     /* Whether the keys of one block of rows may be split between work-groups (Flash-Decoding), which keeps all compute
      * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts are put
      * together by a second kernel, and wait for it in the workspace (clattn_plan_workspace_bytes). In CLATTN_FORWARD

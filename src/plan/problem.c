@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The least share of a block mask's blocks with which tiles are as large as without one. */
+static const float mostly_seen = 0.75f;
+
 int clattn_dtype_size(enum clattn_dtype dtype)
 {
     switch (dtype) {
@@ -75,6 +78,15 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
         if (sizes[i].value < 0)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,
                             (long long)sizes[i].value, sizes[i].what);
+    if (!(problem->expected_density >= 0 && problem->expected_density <= 1))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.expected_density is %g: it is 0 (unknown) or the share of a block mask's blocks that "
+                        "are not hidden, at most 1",
+                        (double)problem->expected_density);
+    if (problem->expected_density > 0 && !(problem->features & CLATTN_BLOCK_MASK))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.expected_density is %g, and problem.features has no CLATTN_BLOCK_MASK",
+                        (double)problem->expected_density);
     return CLATTN_SUCCESS;
 }
 
@@ -82,6 +94,11 @@ unsigned cla_problem_features(const struct clattn_problem *problem)
 {
     return problem->features | (problem->score_mod ? CLA_FEATURE_SCORE_MOD : 0) |
            (problem->mask_mod ? CLA_FEATURE_MASK_MOD : 0);
+}
+
+bool cla_problem_is_mostly_seen(const struct clattn_problem *problem)
+{
+    return problem->expected_density >= mostly_seen;
 }
 
 static clattn_status check_block(const char *name, int value, bool wanted, struct cla_error *error)

@@ -18,6 +18,10 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 /* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
+/* Whether the blocks of the mask are mostly seen, as far as is known: then tiles as large as without one, which meet
+ * several short blocks, are faster than smaller ones, which pass over the few that are hidden. */
+bool cla_problem_is_mostly_seen(const struct clattn_problem *problem);
+
 /* Whether a NaN of a pair that weighs nothing can spoil a result that it has nothing to do with (0 * NaN): where pairs
  * can be hidden, or weights become 0. CLATTN_HIDES and CLATTN_ZEROES of cl/common/view.clh. */
 bool cla_problem_may_spoil(const struct clattn_problem *problem);

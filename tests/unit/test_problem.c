@@ -43,6 +43,22 @@ static void bad_problems_are_named(void **state)
         {{.d = 64, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
         {{.d = 64, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "expected_n_q", "-1"},
         {{.d = 64, .expected_n_kv = -2}, CLATTN_INVALID_SHAPE, "expected_n_kv", "-2"},
+        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = -0.5f},
+         CLATTN_INVALID_ARGUMENT,
+         "problem.expected_density",
+         "-0.5"},
+        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = 1.5f},
+         CLATTN_INVALID_ARGUMENT,
+         "problem.expected_density",
+         "1.5"},
+        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = NAN},
+         CLATTN_INVALID_ARGUMENT,
+         "problem.expected_density",
+         "nan"},
+        {{.d = 64, .expected_density = 0.5f},
+         CLATTN_INVALID_ARGUMENT,
+         "problem.expected_density is 0.5",
+         "CLATTN_BLOCK_MASK"},
         {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
         {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
     };
@@ -56,6 +72,22 @@ static void bad_problems_are_named(void **state)
     }
     struct clattn_problem resolved;
     assert_int_equal(cla_problem_resolve(NULL, &resolved, &error), CLATTN_INVALID_ARGUMENT);
+}
+
+static void masks_are_mostly_seen_from_three_quarters_on(void **state)
+{
+    (void)state;
+    static const struct {
+        float density;
+        bool seen;
+    } rows[] = {{0, false}, {0.01f, false}, {0.74f, false}, {0.75f, true}, {0.99f, true}, {1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct clattn_problem problem = {
+            .d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = rows[i].density};
+        struct clattn_problem resolved;
+        assert_int_equal(cla_problem_resolve(&problem, &resolved, &error), CLATTN_SUCCESS);
+        assert_int_equal(cla_problem_is_mostly_seen(&resolved), rows[i].seen);
+    }
 }
 
 static void bad_shapes_are_named(void **state)
@@ -156,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_put_in_place),
         cmocka_unit_test(bad_problems_are_named),
+        cmocka_unit_test(masks_are_mostly_seen_from_three_quarters_on),
         cmocka_unit_test(bad_shapes_are_named),
         cmocka_unit_test(the_default_layout_is_dense),
         cmocka_unit_test(outputs_may_not_overlap_themselves),
