@@ -86,10 +86,11 @@ static void set_keys(const struct clattn_problem *problem, struct cla_config *co
 }
 
 /* Tiles of KEYS keys are met for the sake of a block of a mask that is shorter: three of four, where half of 64 x 64
- * are hidden at random. */
+ * are hidden at random. Where few blocks are hidden, few tiles are met in vain. */
 static bool has_short_blocks(const struct clattn_problem *problem)
 {
-    return problem->features & CLATTN_BLOCK_MASK && problem->block_kv % KEYS != 0;
+    return problem->features & CLATTN_BLOCK_MASK && problem->block_kv % KEYS != 0 &&
+           !cla_problem_is_mostly_seen(problem);
 }
 
 /* Whether a compute unit holds two of its work-groups: one of few keys would leave half the sub-groups that there were.

@@ -5,6 +5,7 @@
 #include "plan/hopper_sizes.h"
 #include "plan/checked.h"
 #include "plan/matrix_units.h"
+#include "plan/problem.h"
 
 enum {
     NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
@@ -60,10 +61,14 @@ static bool is_plain(const struct clattn_problem *problem)
     return has_at_most(problem, 0) && !has_functions(problem);
 }
 
-/* Whether four consumers have registers for that. */
+/* Whether four consumers have registers for that: the user's functions, softcap's polynomials, or what a mask hides of
+ * tiles that lie in several of its blocks. */
 static bool suits_four(const struct clattn_problem *problem)
 {
-    return problem->d_v <= NARROW && has_at_most(problem, has_functions(problem) ? 0 : CLATTN_SOFTCAP);
+    const unsigned alone = has_functions(problem)                ? 0
+                           : cla_problem_is_mostly_seen(problem) ? CLATTN_BLOCK_MASK
+                                                                 : CLATTN_SOFTCAP;
+    return problem->d_v <= NARROW && has_at_most(problem, alone);
 }
 
 /* Whether blocks of 128 rows, which take 1.2 times as long for each, leave so much less of the last one empty. */
@@ -149,11 +154,12 @@ static void take_teams(const struct clattn_problem *problem, int each, struct cl
     config->hopper.turns = each > 1;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
- * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden, which pays where not only a few
+ * are. For blocks that two consumers would meet halves of, each is a team; where there are registers for four, as many
+ * as have rows of one block are. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (!problem->block_q || !problem->block_kv)
+    if (!problem->block_q || !problem->block_kv || cla_problem_is_mostly_seen(problem))
         return;
     if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
         take_teams(problem, 1, config);

@@ -173,6 +173,34 @@ static void knobs_are_told_from_others(void **state)
     }
 }
 
+/* A hint that leads to another plan. */
+static void expected_densities_are_told_apart(void **state)
+{
+    (void)state;
+    enum { N = 70, D = 64 };
+    static const uint16_t zeros[N * D];
+    static const unsigned char seen[4] = {1, 1, 1, 1};
+    static const float densities[] = {0, 0.9f};
+    static const int b_r[] = {64, 128};
+    for (int i = 0; i < 4; i++) {
+        uint16_t o[N * D] = {1};
+        struct clattn_plan_info plan;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = D,
+                                               .features = CLATTN_BLOCK_MASK,
+                                               .block_q = 64,
+                                               .block_kv = 64,
+                                               .expected_density = densities[i % 2],
+                                               .skeleton = "forward_matrix_emulated"};
+        const struct clattn_host_forward_args args = {
+            .shape = {1, 1, 0, N, N}, .q = zeros, .k = zeros, .v = zeros, .o = o, .score.block_mask = seen};
+        assert_true(test_succeeded(clattn_host_forward(host, &problem, &args), "clattn_host_forward"));
+        assert_memory_equal(o, zeros, sizeof o);
+        assert_int_equal(clattn_host_last(host, &plan, NULL), CLATTN_SUCCESS);
+        assert_int_equal(plan.b_r, b_r[i % 2]);
+    }
+}
+
 static void zero_lengths(void **state)
 {
     (void)state;
@@ -309,6 +337,7 @@ int main(void)
         TEST(plans_are_kept_and_replaced),
         TEST(a_named_skeleton_is_told_from_another),
         TEST(knobs_are_told_from_others),
+        TEST(expected_densities_are_told_apart),
         TEST(zero_lengths),
         TEST(arrays_may_be_shared),
         TEST(inputs_may_be_broadcast),

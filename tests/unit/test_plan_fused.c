@@ -351,6 +351,36 @@ static void short_blocks_take_few_keys(void **state)
     }
 }
 
+/* Where most blocks are seen; sizes that are asked for have the last word. */
+static void short_blocks_that_are_mostly_seen_take_many_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, b_c;
+        float density;
+        int planned_b_c, items;
+        const char *knobs;
+    } rows[] = {
+        {64, 0, 0.5f, 64, 64, "draws_once=0 own_keys=1"},     {64, 0, 0.75f, 128, 128, "draws_once=0 own_keys=1"},
+        {128, 0, 0.5f, 64, 128, "draws_once=0 own_keys=1"},   {128, 0, 0.99f, 128, 256, "draws_once=0 own_keys=0"},
+        {128, 64, 0.99f, 64, 128, "draws_once=0 own_keys=1"},
+    };
+    const struct clattn_capabilities capabilities = device(900);
+    EACH (i, rows) {
+        struct clattn_problem problem = masked(rows[i].d, rows[i].d, 64);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        problem.b_c = rows[i].b_c;
+        problem.expected_density = rows[i].density;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_c, rows[i].planned_b_c);
+        assert_int_equal(info.work_group_size, rows[i].items);
+        assert_string_equal(info.knobs, rows[i].knobs);
+        assert_int_equal(strstr(info.steps[1].reason, "blocks of the mask are short") != NULL,
+                         rows[i].planned_b_c == 64 && !rows[i].b_c);
+    }
+}
+
 /* A compute unit is to hold two of them. */
 static void short_blocks_take_many_keys_where_few_leave_it_idle(void **state)
 {
@@ -447,6 +477,7 @@ int main(void)
         cmocka_unit_test(the_emulation_has_the_same_shapes),
         cmocka_unit_test(own_keys_is_a_knob),
         cmocka_unit_test(short_blocks_take_few_keys),
+        cmocka_unit_test(short_blocks_that_are_mostly_seen_take_many_keys),
         cmocka_unit_test(short_blocks_take_many_keys_where_few_leave_it_idle),
         cmocka_unit_test(keys_can_be_forced),
     };

@@ -63,6 +63,51 @@ static void masks_in_blocks_have_tiles_that_suit_them(void **state)
     }
 }
 
+/* Where most blocks are seen, tiles are as large as without a mask; four consumers then take no other feature. */
+static void masks_that_are_mostly_seen_have_no_teams(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, block;
+        unsigned features;
+        enum clattn_causal causal;
+        int64_t n_q;
+        float density;
+        int b_r, b_c;
+        const char *knobs;
+    } rows[] = {
+        {64, 64, 0, CLATTN_FULL, 0, 0.74f, 64, 64, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4"},
+        {64, 64, 0, CLATTN_FULL, 0, 0.75f, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 16, 0, CLATTN_CAUSAL_TOP_LEFT, 0, 1, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 128, 0, CLATTN_FULL, 0, 0.9f, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 64, 0, CLATTN_FULL, 384, 0.9f, 128, 128, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 64, CLATTN_DROPOUT, CLATTN_FULL, 0, 0.9f, 192, 128,
+         "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {128, 64, 0, CLATTN_FULL, 0, 0.5f, 64, 64, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2"},
+        {128, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 128, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
+        {256, 64, 0, CLATTN_FULL, 0, 0.5f, 128, 64, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
+        {256, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 80, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = rows[i].d,
+                                               .causal = rows[i].causal,
+                                               .features = CLATTN_BLOCK_MASK | rows[i].features,
+                                               .block_q = rows[i].block,
+                                               .block_kv = rows[i].block,
+                                               .expected_n_q = rows[i].n_q,
+                                               .expected_density = rows[i].density};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_hopper");
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_int_equal(info.b_c, rows[i].b_c);
+        assert_string_equal(info.knobs, rows[i].knobs);
+    }
+}
+
 static void three_teams_are_refused(void **state)
 {
     (void)state;
@@ -126,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
+        cmocka_unit_test(masks_that_are_mostly_seen_have_no_teams),
         cmocka_unit_test(three_teams_are_refused),
         cmocka_unit_test(fewer_items_are_fewer_teams),
         cmocka_unit_test(the_users_functions_leave_four_consumers),

@@ -270,6 +270,44 @@ static void constants_are_what_the_kernel_takes(void **state)
     }
 }
 
+/* Tiles that lie in one block of a mask, or, where most blocks are seen, those that there are without one. */
+static void masks_in_blocks_have_tiles_that_suit_them(void **state)
+{
+    (void)state;
+    static const struct {
+        enum clattn_pass pass;
+        int d, block;
+        float density;
+        int b_r, b_c, work_group_size;
+    } rows[] = {
+        {CLATTN_FORWARD, 64, 64, 0, 64, 64, 64},         {CLATTN_FORWARD, 64, 64, 0.74f, 64, 64, 64},
+        {CLATTN_FORWARD, 64, 64, 0.75f, 128, 64, 128},   {CLATTN_FORWARD, 128, 64, 0, 64, 32, 64},
+        {CLATTN_FORWARD, 128, 64, 0.5f, 64, 32, 64},     {CLATTN_FORWARD, 128, 64, 0.99f, 128, 64, 128},
+        {CLATTN_FORWARD, 128, 128, 0, 128, 64, 128},     {CLATTN_FORWARD, 128, 128, 1, 128, 64, 128},
+        {CLATTN_FORWARD, 256, 64, 0, 64, 64, 128},       {CLATTN_FORWARD, 256, 64, 0.99f, 128, 64, 256},
+        {CLATTN_BACKWARD, 64, 64, 0, 64, 64, 64},        {CLATTN_BACKWARD, 64, 64, 0.5f, 64, 64, 64},
+        {CLATTN_BACKWARD, 64, 64, 0.99f, 128, 128, 128}, {CLATTN_BACKWARD, 128, 64, 0, 64, 64, 128},
+        {CLATTN_BACKWARD, 128, 64, 0.99f, 64, 64, 128},
+    };
+    const struct clattn_capabilities capabilities = nvidia(900);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.pass = rows[i].pass,
+                                               .dtype = CLATTN_FP16,
+                                               .d = rows[i].d,
+                                               .features = CLATTN_BLOCK_MASK,
+                                               .block_q = rows[i].block,
+                                               .block_kv = rows[i].block,
+                                               .expected_density = rows[i].density};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].pass == CLATTN_FORWARD ? "forward_matrix" : "backward_matrix");
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_int_equal(info.b_c, rows[i].b_c);
+        assert_int_equal(info.work_group_size, rows[i].work_group_size);
+    }
+}
+
 /* Bounds of the tile before are tried where that was faster; the knob has the last word. */
 static void steady_bounds_are_planned_where_they_gain(void **state)
 {
@@ -320,6 +358,7 @@ int main(void)
         cmocka_unit_test(matrix_units_refuse_devices_without_them),
         cmocka_unit_test(matrix_units_honour_forced_sizes),
         cmocka_unit_test(constants_are_what_the_kernel_takes),
+        cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
         cmocka_unit_test(steady_bounds_are_planned_where_they_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
