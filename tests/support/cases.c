@@ -64,9 +64,10 @@ void case_set_features(struct forward_case *forward, unsigned features)
     problem->score_mod = features & CASE_SCORE_MOD ? score_mod_text : NULL;
     problem->score_mod_grad = features & CASE_SCORE_MOD ? score_mod_grad_text : NULL;
     problem->mask_mod = features & CASE_MASK_MOD ? mask_mod_text : NULL;
-    if (!(features & CLATTN_BLOCK_MASK))
+    if (!(features & CLATTN_BLOCK_MASK)) {
         problem->block_q = problem->block_kv = 0;
-    else if (!problem->block_q)
+        problem->expected_density = 0;
+    } else if (!problem->block_q)
         problem->block_q = problem->block_kv = 16;
 }
 
@@ -104,6 +105,7 @@ struct forward_case case_random(struct random *random, unsigned features, int64_
     forward.problem.block_q = blocks[random_below(random, 5)];
     forward.problem.block_kv = blocks[random_below(random, 5)];
     case_vary(random, most_work, &forward);
+    forward.problem.expected_density = coin(random) ? 0.9f : 0; /* whatever it is */
     case_set_features(&forward, features);
     return forward;
 }

@@ -253,7 +253,7 @@ int score_describe(const struct clattn_problem *problem, const struct score_case
         at += (size_t)snprintf(text + at, size - at, ", window %" PRId64 " %" PRId64, score->window_left,
                                score->window_right);
     if (has(problem, CLATTN_BLOCK_MASK) && at < size)
-        at += (size_t)snprintf(text + at, size - at, ", blocks %d x %d%s", problem->block_q, problem->block_kv,
-                               score->csr ? " csr" : "");
+        at += (size_t)snprintf(text + at, size - at, ", blocks %d x %d%s, expected density %g", problem->block_q,
+                               problem->block_kv, score->csr ? " csr" : "", (double)problem->expected_density);
     return (int)at;
 }
