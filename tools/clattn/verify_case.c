@@ -12,9 +12,11 @@
 /* ", window, score_mod": what the scores go through. */
 static void modifications_text(const struct verify_case *item, char *text, size_t size)
 {
-    char names[160];
+    char names[160], expected[32] = "";
     features_text(item->problem.score.features, names, sizeof names);
-    snprintf(text, size, "%s%s%s%s%s", names[0] ? ", " : "", names, item->csr ? " (CSR)" : "",
+    if (item->expected_density > 0.0f)
+        snprintf(expected, sizeof expected, ", expected density %g", (double)item->expected_density);
+    snprintf(text, size, "%s%s%s%s%s%s", names[0] ? ", " : "", names, item->csr ? " (CSR)" : "", expected,
              item->mods & VERIFY_SCORE_MOD ? ", score_mod" : "", item->mods & VERIFY_MASK_MOD ? ", mask_mod" : "");
 }
 
@@ -184,6 +186,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                            .dropout_p = p_is_known ? (float)score->dropout_p : 0.0f,
                                            .block_q = blocks ? score->block_q : 0,
                                            .block_kv = blocks ? score->block_kv : 0,
+                                           .expected_density = item->expected_density,
                                            .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
                                            .score_mod_grad =
                                                item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,

@@ -35,9 +35,10 @@ enum verify_mod { VERIFY_SCORE_MOD = 1, VERIFY_MASK_MOD = 2 };
 struct verify_case {
     enum verify_kind kind;
     struct reference_problem
-        problem; /* of its score modifications features and block sizes; values are made up later */
-    int mods;    /* enum verify_mod */
-    bool csr;    /* a block mask is given as compressed rows */
+        problem;            /* of its score modifications features and block sizes; values are made up later */
+    int mods;               /* enum verify_mod */
+    bool csr;               /* a block mask is given as compressed rows */
+    float expected_density; /* of a block mask, as far as plans are told; 0: unknown */
     enum verify_layout layout;
     double gain;          /* deviation of K: logits have this one too, so that softmax is neither flat nor one key */
     int kernel;           /* a number that cases of one kernel have in common */

@@ -53,27 +53,50 @@ static bool any_order(const char *name)
     return row && row->any_order;
 }
 
-/* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
- * Its cases for these are left out: they would be skipped, as if something were wrong with the device. */
-static bool serves(const struct verify_list *list, const struct verify_case *item)
+/* As far as it matters to what is planned. */
+static struct clattn_problem problem_of(const struct verify_case *item)
 {
     const struct reference_score *score = &item->problem.score;
     const bool blocks = score->features & CLATTN_BLOCK_MASK;
-    struct clattn_problem problem = {.pass = verify_pass(item),
-                                     .dtype = item->problem.dtype,
-                                     .d = item->problem.d,
-                                     .d_v = item->problem.d_v,
-                                     .features = score->features,
-                                     .block_q = blocks ? score->block_q : 0,
-                                     .block_kv = blocks ? score->block_kv : 0,
-                                     .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
-                                     .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
-                                     .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
-                                     .unordered = any_order(item->skeleton),
-                                     .skeleton = item->skeleton};
+    return (struct clattn_problem){.pass = verify_pass(item),
+                                   .dtype = item->problem.dtype,
+                                   .d = item->problem.d,
+                                   .d_v = item->problem.d_v,
+                                   .causal = item->problem.causal,
+                                   .features = score->features,
+                                   .block_q = blocks ? score->block_q : 0,
+                                   .block_kv = blocks ? score->block_kv : 0,
+                                   .expected_density = item->expected_density,
+                                   .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
+                                   .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
+                                   .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
+                                   .unordered = any_order(item->skeleton),
+                                   .skeleton = item->skeleton};
+}
+
+/* Whether the density that a case expects moves its plan. */
+static bool moves_plan(const struct verify_list *list, const struct verify_case *item)
+{
+    struct clattn_plan_info with, without;
+    struct clattn_problem problem = problem_of(item);
+    if (clattn_plan_preview(list->capabilities, &problem, &with))
+        return false;
+    problem.expected_density = 0.0f;
+    return !clattn_plan_preview(list->capabilities, &problem, &without) &&
+           (with.b_r != without.b_r || with.b_c != without.b_c || with.work_group_size != without.work_group_size);
+}
+
+/* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
+ * Its cases for these are left out: they would be skipped, as if something were wrong with the device. So are those
+ * whose hint moves no plan: their kernels are other cases' already. */
+static bool serves(const struct verify_list *list, const struct verify_case *item)
+{
+    const struct clattn_problem problem = problem_of(item);
     struct clattn_plan_info info;
     if (!item->skeleton)
         return true;
+    if (item->expected_density > 0.0f && !moves_plan(list, item))
+        return false;
     if ((strncmp(item->skeleton, "backward", 8) == 0) != verify_is_backward(item))
         return false;
     return !declines(item->skeleton) || clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS;
@@ -108,7 +131,8 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.dtype == b->problem.dtype && a->problem.d == b->problem.d && a->problem.d_v == b->problem.d_v &&
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
            a->problem.score.block_q == b->problem.score.block_q &&
-           a->problem.score.block_kv == b->problem.score.block_kv && a->mods == b->mods && a->splits == b->splits;
+           a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
+           a->mods == b->mods && a->splits == b->splits;
 }
 
 static void add(struct verify_list *list, struct verify_case item)
@@ -247,9 +271,9 @@ enum {
     ALL_FEATURES = (1 << FEATURES) - 1
 };
 
-/* One kernel with the modifications that `chosen` has bits for. */
-static void add_modified(struct verify_list *list, const char *skeleton, enum verify_kind kind, unsigned chosen,
-                         int turn)
+/* One kernel with the modifications that `chosen` has bits for, planned for masks of that density. */
+static void add_planned(struct verify_list *list, const char *skeleton, enum verify_kind kind, unsigned chosen,
+                        float expected_density, int turn)
 {
     static const int64_t n[][2] = {{113, 203}, {203, 113}, {1, 239}, {160, 160}};
     static const int d[] = {64, 40, 128}, blocks[][2] = {{16, 16}, {64, 32}, {48, 128}, {128, 64}};
@@ -262,6 +286,7 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
         item.mods = (int)(chosen >> PLAIN_FEATURES);
         item.splits = kind == VERIFY_RULE && turn % 4 == 3 ? 3 : 0;
+        item.expected_density = expected_density;
         item.csr = (chosen & CLATTN_BLOCK_MASK) && (turn + i) % 2 == 0;
         item.gain = item.gain > 3.0 ? 3.0 : item.gain;
         if (chosen & CLATTN_VARLEN)
@@ -269,10 +294,17 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
         if (!serves(list, &item)) { /* in the one type that matrix units surely have */
             item.problem.dtype = CLATTN_FP16;
             item.problem.d = item.problem.d_v = 64;
+            enlarge(&item.problem);
         }
         if (serves(list, &item))
             add(list, item);
     }
+}
+
+static void add_modified(struct verify_list *list, const char *skeleton, enum verify_kind kind, unsigned chosen,
+                         int turn)
+{
+    add_planned(list, skeleton, kind, chosen, 0.0f, turn);
 }
 
 /* So many different ones, at random. */
@@ -313,22 +345,37 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
 
 /* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more
  * blocks of rows than work-groups, which then have different numbers of tiles. */
-static void add_walks(struct verify_list *list, const char *skeleton, enum verify_kind kind)
+static void add_walks(struct verify_list *list, const char *skeleton, enum verify_kind kind, float expected_density)
 {
     static const int64_t shapes[][4] = {{1, 1, 160, 4500}, {1, 1, 4500, 160}, {40, 8, 203, 113}};
     static const int blocks[] = {64, 128, 256, 0}, d[] = {64, 128}; /* 0: a window */
     for (int i = 0; i < COUNT(blocks) * COUNT(d); i++)
         for (int j = 0; j < COUNT(shapes); j++) {
             const int block = blocks[i / COUNT(d)];
+            if (!block && expected_density > 0.0f)
+                continue;
             struct verify_case item = cycled(skeleton, kind, CLATTN_FP16 + i / 2 % 2, i % 3, d[i % COUNT(d)],
                                              d[i % COUNT(d)], &shapes[j][2], i + j);
             item.problem.shape.batch = shapes[j][0];
             item.problem.shape.heads = item.problem.shape.kv_heads = shapes[j][1];
             item.problem.score.features = block ? CLATTN_BLOCK_MASK : CLATTN_WINDOW;
             item.problem.score.block_q = item.problem.score.block_kv = block;
+            item.expected_density = expected_density;
             if (serves(list, &item))
                 add(list, item);
         }
+}
+
+/* Tiles that meet several blocks of a mask, as they are planned where most are seen, whatever is: with a mask alone and
+ * with each other modification. */
+static void add_mostly_seen(struct verify_list *list, const char *skeleton)
+{
+    static const float expected_density = 0.9f;
+    for (int kind = VERIFY_RULE; kind <= VERIFY_BACKWARD_CHUNKS; kind++)
+        for (int i = 0; i < FEATURES; i++)
+            add_planned(list, skeleton, (enum verify_kind)kind, CLATTN_BLOCK_MASK | 1u << i, expected_density, i);
+    add_walks(list, skeleton, VERIFY_RULE, expected_density);
+    add_walks(list, skeleton, VERIFY_BACKWARD, expected_density);
 }
 
 static void add_laws(struct verify_list *list, bool full, const char *skeleton)
@@ -367,8 +414,9 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
     add_features(list, full, skeleton, VERIFY_BACKWARD);
     if (full) {
         add_features(list, full, skeleton, VERIFY_BACKWARD_CHUNKS);
-        add_walks(list, skeleton, VERIFY_RULE);
-        add_walks(list, skeleton, VERIFY_BACKWARD);
+        add_walks(list, skeleton, VERIFY_RULE, 0.0f);
+        add_walks(list, skeleton, VERIFY_BACKWARD, 0.0f);
+        add_mostly_seen(list, skeleton);
     } else { /* one kernel: packed keys, and what adds up over chunks */
         add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
     }
