@@ -18,6 +18,7 @@ void bench_score_problem(const struct bench_shape *shape, struct clattn_problem 
     if (shape->features & CLATTN_BLOCK_MASK) {
         problem->block_q = shape->block_q;
         problem->block_kv = shape->block_kv;
+        problem->expected_density = (float)shape->block_density;
     }
 }
 
