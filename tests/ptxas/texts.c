@@ -151,6 +151,9 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     problem.block_q = problem.block_kv = 128;
     failed += problem.pass == CLATTN_FORWARD ? write_problem(directory, n, problem) : 0;
     problem.block_q = problem.block_kv = 64;
+    problem.expected_density = 1; /* tiles meet several blocks */
+    failed += problem.pass == CLATTN_FORWARD ? write_problem(directory, n, problem) : 0;
+    problem.expected_density = 0;
     problem.unordered = 1; /* consumers pass over tiles */
     failed += problem.pass == CLATTN_BACKWARD ? write_problem(directory, n, problem) : 0;
     problem.features = problem.unordered = 0;
