@@ -61,13 +61,24 @@ static bool is_plain(const struct clattn_problem *problem)
     return has_at_most(problem, 0) && !has_functions(problem);
 }
 
+/* Whether two consumers' rows meet more than one block of a mask. */
+static bool has_small_blocks(const struct clattn_problem *problem)
+{
+    return problem->block_q % (2 * CLA_WARP_GROUP_ROWS) != 0;
+}
+
+/* Whether tiles span blocks of a mask, as if there were none: it would cost more to pass over the few small ones that
+ * are hidden. */
+static bool spans_blocks(const struct clattn_problem *problem)
+{
+    return has_small_blocks(problem) && cla_problem_is_mostly_seen(problem);
+}
+
 /* Whether four consumers have registers for that: the user's functions, softcap's polynomials, or what a mask hides of
  * tiles that lie in several of its blocks. */
 static bool suits_four(const struct clattn_problem *problem)
 {
-    const unsigned alone = has_functions(problem)                ? 0
-                           : cla_problem_is_mostly_seen(problem) ? CLATTN_BLOCK_MASK
-                                                                 : CLATTN_SOFTCAP;
+    const unsigned alone = has_functions(problem) ? 0 : spans_blocks(problem) ? CLATTN_BLOCK_MASK : CLATTN_SOFTCAP;
     return problem->d_v <= NARROW && has_at_most(problem, alone);
 }
 
@@ -137,12 +148,6 @@ static bool has_window_alone(const struct clattn_problem *problem)
            problem->causal == CLATTN_FULL && is_narrow(problem);
 }
 
-/* Whether two consumers' rows meet more than one block of a mask. */
-static bool has_small_blocks(const struct clattn_problem *problem)
-{
-    return problem->block_q % (2 * CLA_WARP_GROUP_ROWS) != 0;
-}
-
 /* Teams of so many consumers each, as many as have registers. */
 static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
 {
@@ -154,12 +159,11 @@ static void take_teams(const struct clattn_problem *problem, int each, struct cl
     config->hopper.turns = each > 1;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden, which pays where not only a few
- * are. For blocks that two consumers would meet halves of, each is a team; where there are registers for four, as many
- * as have rows of one block are. */
+/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
+ * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (!problem->block_q || !problem->block_kv || cla_problem_is_mostly_seen(problem))
+    if (!problem->block_q || !problem->block_kv || spans_blocks(problem))
         return;
     if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
         take_teams(problem, 1, config);

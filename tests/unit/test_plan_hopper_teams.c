@@ -79,7 +79,7 @@ static void masks_that_are_mostly_seen_have_no_teams(void **state)
         {64, 64, 0, CLATTN_FULL, 0, 0.74f, 64, 64, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4"},
         {64, 64, 0, CLATTN_FULL, 0, 0.75f, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
         {64, 16, 0, CLATTN_CAUSAL_TOP_LEFT, 0, 1, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
-        {64, 128, 0, CLATTN_FULL, 0, 0.9f, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 128, 0, CLATTN_FULL, 0, 0.9f, 128, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2"},
         {64, 64, 0, CLATTN_FULL, 384, 0.9f, 128, 128, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
         {64, 64, CLATTN_DROPOUT, CLATTN_FULL, 0, 0.9f, 192, 128,
          "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
