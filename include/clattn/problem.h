@@ -109,7 +109,8 @@ struct clattn_problem {
 
     /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It moves the choice
      * of block sizes alone: where blocks of a mask are shorter than tiles, these become smaller, so that hidden blocks
-     * are passed over; not so from three quarters on, where that gains less than it costs. Masks of any share may come.
+     * are passed over; from three quarters on not so in kernels where that gains less than it costs. Masks of any share
+     * may come.
      * 0: unknown, planned for masks that hide many. */
     float expected_density;
 

@@ -209,10 +209,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     take_timed(problem, config);
     if (!take_forced(problem, config))
         return false;
-    if (!cla_problem_is_mostly_seen(problem)) {
-        suit_blocks(problem, config);
-        suit_short_blocks(capabilities, problem, config);
-    }
+    suit_blocks(problem, config);
+    suit_short_blocks(capabilities, problem, config);
     return fit(capabilities, problem, config);
 }
 

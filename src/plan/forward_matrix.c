@@ -5,7 +5,6 @@
 #include "plan/checked.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
-#include "plan/problem.h"
 #include <stddef.h>
 
 enum {
@@ -130,13 +129,13 @@ static void hold_whole_keys(struct cla_config *config)
         config->matrix.keys -= CLA_PIECE;
 }
 
-/* A tile that lies in one block of a mask is skipped whenever the block is hidden, which pays where not only a few are.
- * Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32 keys at a time, where a compute unit holds several such
- * groups: 293 TFLOP/s of 243 by four. */
+/* A tile that lies in one block of a mask is skipped whenever the block is hidden. Beyond d = 64 two sub-groups have 64
+ * rows, 32 each, with 32 keys at a time, where a compute unit holds several such groups: 293 TFLOP/s of 243 by four.
+ * However dense a mask is expected to be: to ask for blocks within a tile takes as long as tiles that lie in one do. */
 static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config)
 {
-    if (!problem->block_q || !problem->block_kv || cla_problem_is_mostly_seen(problem))
+    if (!problem->block_q || !problem->block_kv)
         return;
     config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
     const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;

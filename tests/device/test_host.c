@@ -181,23 +181,33 @@ static void expected_densities_are_told_apart(void **state)
     static const uint16_t zeros[N * D];
     static const unsigned char seen[4] = {1, 1, 1, 1};
     static const float densities[] = {0, 0.9f};
-    static const int b_r[] = {64, 128};
+    static const float lse[N];
+    static const int b_c[] = {64, 128};
     for (int i = 0; i < 4; i++) {
-        uint16_t o[N * D] = {1};
+        uint16_t d_v[N * D] = {1};
         struct clattn_plan_info plan;
-        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+        const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
+                                               .dtype = CLATTN_FP16,
                                                .d = D,
                                                .features = CLATTN_BLOCK_MASK,
                                                .block_q = 64,
                                                .block_kv = 64,
+                                               .unordered = 1,
                                                .expected_density = densities[i % 2],
-                                               .skeleton = "forward_matrix_emulated"};
-        const struct clattn_host_forward_args args = {
-            .shape = {1, 1, 0, N, N}, .q = zeros, .k = zeros, .v = zeros, .o = o, .score.block_mask = seen};
-        assert_true(test_succeeded(clattn_host_forward(host, &problem, &args), "clattn_host_forward"));
-        assert_memory_equal(o, zeros, sizeof o);
+                                               .skeleton = "backward_fused_emulated"};
+        const struct clattn_host_backward_args args = {.shape = {1, 1, 0, N, N},
+                                                       .q = zeros,
+                                                       .k = zeros,
+                                                       .v = zeros,
+                                                       .o = zeros,
+                                                       .d_o = zeros,
+                                                       .lse = lse,
+                                                       .d_v = d_v,
+                                                       .score.block_mask = seen};
+        assert_true(test_succeeded(clattn_host_backward(host, &problem, &args), "clattn_host_backward"));
+        assert_memory_equal(d_v, zeros, sizeof d_v);
         assert_int_equal(clattn_host_last(host, &plan, NULL), CLATTN_SUCCESS);
-        assert_int_equal(plan.b_r, b_r[i % 2]);
+        assert_int_equal(plan.b_c, b_c[i % 2]);
     }
 }
 
