@@ -12,7 +12,7 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
-enum { SHORT = 64, SHORT_MOST_D = 64, MANY_FIT_BYTES = 160 << 10 }; /* blocks; columns; local memory */
+enum { SHORT = 64, SHORT_MOST_D = 64 }; /* blocks; columns */
 enum {
     DRAWN_KEYS = 128,
     MOST_DRAWN_ROWS = 64
@@ -151,7 +151,7 @@ static void suit_short_blocks(const struct clattn_capabilities *capabilities, co
     const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
     const int items = config->work_group_size / 2, lanes = config->backward_matrix.lanes;
     if (!forced && problem->block_q && cla_widest(problem) <= SHORT_MOST_D && config->b_r == SHORT &&
-        config->b_c == SHORT && items >= 2 * lanes && cla_usable_local_bytes(capabilities) >= MANY_FIT_BYTES)
+        config->b_c == SHORT && items >= 2 * lanes && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES)
         config->work_group_size = items;
 }
 

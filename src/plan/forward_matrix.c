@@ -50,16 +50,15 @@ static int group_size(const struct cla_config *config)
 }
 
 /* The fastest of those timed on an H200 with 512 rows and more, by the larger of d and d_v: the first row that applies.
- * Two row tiles a sub-group make operand loads free; beyond d = 128 the outputs leave room for one. */
-#define WHOLE_TILES                                                                                                    \
-    (UINT64_C(160) << 10) /* local memory from which 128 keys pay at d = 64: one group a unit takes it all */
+ * Two row tiles a sub-group make operand loads free; beyond d = 128 the outputs leave room for one. At d = 64 128 keys
+ * pay where there is much local memory: one group a unit takes it all. */
 static const struct {
     int most_d;
     bool full_only; /* and nothing that changes or hides scores */
     uint64_t least_local_bytes;
     int b_r, b_c, keys, row_tiles, q_registers;
 } timed[] = {
-    {32, false, 0, 128, 128, 64, 2, 1}, {64, true, WHOLE_TILES, 128, 128, 128, 2, 0},
+    {32, false, 0, 128, 128, 64, 2, 1}, {64, true, CLA_MUCH_LOCAL_BYTES, 128, 128, 128, 2, 0},
     {64, false, 0, 128, 64, 64, 2, 1},  {128, false, 0, 128, 64, 64, 2, 0},
     {192, false, 0, 64, 32, 32, 1, 0},  {CLA_MATRIX_LARGEST_D, false, 0, 128, 64, 64, 1, 0},
 };
@@ -139,7 +138,7 @@ static void suit_block_mask(const struct clattn_capabilities *capabilities, cons
         return;
     config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
     const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;
-    const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= WHOLE_TILES;
+    const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES;
     if (short_rows && !many_fit)
         config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
     config->b_c = dividing(problem->block_kv, short_rows && many_fit ? 32 : config->b_c, CLA_PIECE, 32);

@@ -10,6 +10,10 @@
 /* What the skeletons on matrix units have in common: which problems and devices these take, and how their tiles lie. */
 enum { CLA_ADDED_BYTES = 128 }; /* of local memory: NVIDIA's driver adds them to a kernel's array */
 
+/* Local memory with which a compute unit holds several work-groups of small tiles, or one of large ones: A100 and
+ * Hopper have it, 162 and 226 KB; consumer devices have 98 KB. */
+enum { CLA_MUCH_LOCAL_BYTES = 160 << 10 };
+
 enum {
     CLA_PIECE = 16,             /* rows and columns of what a matrix instruction takes */
     CLA_MATRIX_LARGEST_D = 256, /* beyond, a sub-group's results do not fit its registers */
