@@ -128,8 +128,7 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
-           (config->backward_matrix.chains == 1 || !problem->unordered) && config->work_group_size <= limits.items &&
-           local_bytes(problem, config) <= limits.local_bytes;
+           config->work_group_size <= limits.items && local_bytes(problem, config) <= limits.local_bytes;
 }
 
 /* For 16 x 16 pairs, in products by backward_matrix's measure: a product takes 617 / 969 as long. */
@@ -189,6 +188,11 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, const st
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
+    if (problem->unordered && config->backward_matrix.chains > 1)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs: chains is %d: where problem.unordered is 1 no block of keys waits for another, "
+                        "and there is one sum of each tile: take chains=1",
+                        config->backward_matrix.chains);
     if (!suits(capabilities, problem, config))
         return nothing_fits(problem, config, error);
     explain(capabilities, problem, config, info);

@@ -88,13 +88,15 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
         assert_string_equal(info.knobs, rows[i].knobs);
-        bool says = false, is_cut = true;
+        bool says = false, is_cut = true, says_places = false;
         for (int step = 0; step < info.step_count; step++) {
             says = says || strstr(info.steps[step].reason, "pass over tiles");
+            says_places = says_places || strstr(info.steps[step].reason, "2 places that blocks of keys add to");
             is_cut = is_cut && !strstr(info.steps[step].reason, "one to a compute unit");
         }
         assert_int_equal(says, rows[i].passes);
         assert_false(is_cut);
+        assert_int_equal(says_places, strstr(rows[i].knobs, "chains=2") != NULL);
         problem.expected_density = 0.99f; /* blocks make no tile smaller, whatever is hidden */
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
@@ -117,6 +119,7 @@ static void it_leaves_others_to_others(void **state)
         {{.dtype = CLATTN_FP16, .d = 64, .pass = CLATTN_BACKWARD_ACCUMULATE}, "CLATTN_BACKWARD_ACCUMULATE"},
         {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
         {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
+        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "chains=2", .unordered = 1, .pass = CLATTN_BACKWARD}, "chains is 2"},
     };
     without.nv_wgmma = false;
     EACH (i, rows) {
