@@ -218,16 +218,16 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #else
     matrix_begin(rows, out);
 #endif
-    int tile = matrix_first_tile(key_end, group_row, lane, view);
-    if (tile < key_end) {
+    matrix_walk walk = matrix_first_tile(key_end, group_row, row, lane, view);
+    if (walk.tile < key_end) {
         matrix_fill(q, group_row, CLATTN_B_R, CLATTN_D, q_tile, D_PITCH, lid);
-        matrix_fill(k, tile, CLATTN_B_C, CLATTN_D, tiles, D_PITCH, lid);
-        matrix_fill(v, tile, CLATTN_B_C, CLATTN_D_V, tiles + K_TILE, V_PITCH, lid);
+        matrix_fill(k, walk.tile, CLATTN_B_C, CLATTN_D, tiles, D_PITCH, lid);
+        matrix_fill(v, walk.tile, CLATTN_B_C, CLATTN_D_V, tiles + K_TILE, V_PITCH, lid);
     }
     const matrix_address my_q = q_tile + (row - group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
     matrix_operand query[RT][DT];
 #if MATRIX_CAPS_LATE
-    if (tile < key_end) {
+    if (walk.tile < key_end) {
         matrix_copy_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         view->bent = matrix_bend(q_tile + (row - group_row) * D_PITCH, D_PITCH, 0, lane, view);
@@ -246,16 +246,17 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #endif
     int stage = 0; /* where this tile's K starts, in bytes from the first */
 #pragma unroll 1
-    while (tile < key_end) {
-        const int next = matrix_next_tile(tile + CLATTN_B_C, key_end, group_row, lane, view);
+    while (walk.tile < key_end) {
+        const matrix_walk next = matrix_next_tile(walk, key_end, group_row, row, lane, view);
+        const int tile = walk.tile, end = matrix_sees_tile(&walk) ? my_key_end : tile;
         const matrix_address k_tile = tiles + stage, v_tile = k_tile + K_TILE;
 
         matrix_copy_wait();
         barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
         stage = K_TILE + V_TILE - stage;
-        if (next < key_end) {
-            matrix_fill(k, next, CLATTN_B_C, CLATTN_D, tiles + stage, D_PITCH, lid);
-            matrix_fill(v, next, CLATTN_B_C, CLATTN_D_V, tiles + stage + K_TILE, V_PITCH, lid);
+        if (next.tile < key_end) {
+            matrix_fill(k, next.tile, CLATTN_B_C, CLATTN_D, tiles + stage, D_PITCH, lid);
+            matrix_fill(v, next.tile, CLATTN_B_C, CLATTN_D_V, tiles + stage + K_TILE, V_PITCH, lid);
         }
 #if MATRIX_MAY_REPEAT
         if (careful) {
@@ -269,7 +270,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
         const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH);
         const matrix_address my_v = v_tile + matrix_lane_b(lane, V_PITCH);
 #pragma unroll 1
-        for (int key = 0; key < CLATTN_B_C && tile + key < my_key_end; key += CLATTN_KEYS) {
+        for (int key = 0; key < CLATTN_B_C && tile + key < end; key += CLATTN_KEYS) {
             const int kind = clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
             if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
@@ -308,7 +309,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
                 matrix_values(s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
 #endif
         }
-        tile = next;
+        walk = next;
     }
 }
 
