@@ -55,7 +55,13 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 #define Q_TILE (CLATTN_B_R * D_PITCH)
 #define O_TILE (CLATTN_B_R * V_PITCH)
 #define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
-#define MATRIX_LOCAL_BYTES ((INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE) + 16)
+#define CALLS (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE) /* where those of dropout lie, of each sub-group's rows */
+#if MATRIX_STORES_CALLS
+#define CALLS_BYTES (CLATTN_B_R / 16 * MATRIX_WORDS)
+#else
+#define CALLS_BYTES 0
+#endif
+#define MATRIX_LOCAL_BYTES (CALLS + CALLS_BYTES + 16)
 #define MATRIX_MAY_REPEAT (CLATTN_HIDES || CLATTN_ZEROES)
 #if MATRIX_MAY_REPEAT
 /* An element of V as it lies in memory, if it is infinite or NaN; else 0. */
@@ -244,6 +250,10 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
 #if CLATTN_STEADY
     int steady = MATRIX_UNSTEADY; /* bounds are tried first before they are looked for (common/matrix_tile_weights.clh) */
 #endif
+#if MATRIX_STORES_CALLS
+    const matrix_address calls = q_tile + CALLS + (row - group_row) / 16 * MATRIX_WORDS;
+    int calls_made = -1;
+#endif
     int stage = 0; /* where this tile's K starts, in bytes from the first */
 #pragma unroll 1
     while (walk.tile < key_end) {
@@ -274,7 +284,10 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
             const int kind = clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
             if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
                 continue;
-            const matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);
+            matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);
+#if MATRIX_STORES_CALLS
+            matrix_recall(&drawing, calls, &calls_made, view);
+#endif
             matrix_accumulator s[RT][KT];
             float shrink[RT][MATRIX_SLOTS];
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);

@@ -24,12 +24,19 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
+/* Whether what dropout's calls gave stays in local memory, as it may where tiles are within a block of 128 keys. */
+static bool stores_calls(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0;
+}
+
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
-    return (uint64_t)(inputs > outputs ? inputs : outputs) + 16;
+    const int64_t calls = stores_calls(problem, config) ? 32 * config->b_r : 0;
+    return (uint64_t)((inputs > outputs ? inputs : outputs) + calls) + 16;
 }
 
 /* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. A lane has
@@ -363,9 +370,10 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    (void)problem;
     if (config->matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->matrix.compute_capability);
+    if (stores_calls(problem, config))
+        cla_text_printf(text, "#define CLATTN_KEEPS_CALLS 2\n");
     cla_text_printf(text,
                     "#define CLATTN_KEYS %d\n#define CLATTN_Q_REGISTERS %d\n#define CLATTN_ROW_TILES %d\n"
                     "#define CLATTN_STEADY %d\n",

@@ -45,7 +45,7 @@ static void masks_that_are_mostly_seen_have_cases(void **state)
     static const struct {
         const char *skeleton;
         bool hinted;
-    } rows[] = {{"forward_simt", false},  {"forward_matrix", false},  {"forward_hopper", true},
+    } rows[] = {{"forward_simt", false},  {"forward_matrix", true},   {"forward_hopper", true},
                 {"backward_simt", false}, {"backward_matrix", false}, {"backward_hopper", false},
                 {"backward_fused", true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
