@@ -142,11 +142,24 @@ CLATTN_INLINE void matrix_drop_not_finite(matrix_address v, int lid)
 }
 #endif
 
-/* S = Q K^T, from where this lane's parts of Q and of the tile of K begin. */
+/* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
+CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
+                                       const clattn_view *view)
+{
+#if MATRIX_RAMP
+    const matrix_ramp ramp = matrix_ramp_of(row, key, p, view);
+    const float rise = ramp.is_there ? ramp.rise : 0.0f;
+    const float first = rise * convert_float(key + matrix_column(lane, 0) - ramp.origin);
+    FOR_SCORES s[r][c].x[e] = fma(rise, MATRIX_STEPS, first);
+#else
+    FOR_SCORES s[r][c].x[e] = 0.0f;
+#endif
+}
+
+/* S += Q K^T, from where this lane's parts of Q and of the tile of K begin. */
 CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_operand query[RT][DT], matrix_address my_q,
                                  matrix_address my_k)
 {
-    FOR_SCORES s[r][c].x[e] = 0.0f;
     UNROLL for (int x = 0; x < DT; ++x)
     {
         matrix_operand a[RT];
@@ -286,10 +299,11 @@ CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source
                 continue;
             matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);
 #if MATRIX_STORES_CALLS
-            matrix_recall(&drawing, calls, &calls_made, view);
+            matrix_draw_stored(&drawing, calls, &calls_made, view);
 #endif
             matrix_accumulator s[RT][KT];
             float shrink[RT][MATRIX_SLOTS];
+            matrix_begin_scores(s, row, tile + key, lane, p, view);
             matrix_scores(s, query, my_q, my_k + key * D_PITCH);
 #if CLATTN_STEADY
             matrix_operand weights[RT][KT];

@@ -383,7 +383,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 #define FILES(unit)                                                                                                    \
     {                                                                                                                  \
         "common/types.clh", "common/view.clh", "common/score.clh", "common/splits.clh", "common/philox.clh", unit,     \
-            "common/matrix_tiles.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
+            "common/matrix_tiles.clh", "common/matrix_ramp.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
             "common/matrix_bend.clh", "common/matrix_scores.clh", "common/matrix_weights.clh",                         \
             "common/matrix_rows.clh", "common/matrix_tile_weights.clh", "forward_matrix.cl", NULL                      \
     }
