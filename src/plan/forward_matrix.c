@@ -58,43 +58,46 @@ static int group_size(const struct cla_config *config)
 }
 
 /* The fastest of those timed on an H200 with 512 rows and more, by the larger of d and d_v: the first row that applies.
- * Two row tiles a sub-group make operand loads free; beyond d = 128 the outputs leave room for one. At d = 64 128 keys
- * pay where there is much local memory: one group a unit takes it all. */
+ * Two row tiles a sub-group make operand loads free; beyond d = 128 the outputs leave room for one. */
 static const struct {
-    int most_d;
-    bool full_only; /* and nothing that changes or hides scores */
-    uint64_t least_local_bytes;
-    int b_r, b_c, keys, row_tiles, q_registers;
+    int most_d, b_r, b_c, keys, row_tiles, q_registers;
 } timed[] = {
-    {32, false, 0, 128, 128, 64, 2, 1}, {64, true, CLA_MUCH_LOCAL_BYTES, 128, 128, 128, 2, 0},
-    {64, false, 0, 128, 64, 64, 2, 1},  {128, false, 0, 128, 64, 64, 2, 0},
-    {192, false, 0, 64, 32, 32, 1, 0},  {CLA_MATRIX_LARGEST_D, false, 0, 128, 64, 64, 1, 0},
+    {32, 128, 128, 64, 2, 1},
+    {64, 128, 64, 64, 2, 1},
+    {128, 128, 64, 64, 2, 0},
+    {192, 64, 32, 32, 1, 0},
+    {CLA_MATRIX_LARGEST_D, 128, 64, 64, 1, 0},
 };
 
-/* Where bounds of the tile before were faster (an H200, n = 4096, all pairs seen): at d = 64 with softcap or
- * dropout 1.10 times, plain 0.97; at d = 128 plain 1.04, with dropout 1.01, of which spills take their part, with
- * softcap 0.87; with a mask of 64 x 64 blocks (an H100) 1.02. */
+/* Where bounds of the tile before were faster (n = 4096, TFLOP/s without and with them): at d = 64 plain 320, 335,
+ * causal 248, 264, with softcap 257, 291; at d = 128 plain 330, 350, causal 265, 278, with softcap 333, 352. Not with a
+ * mask (141, 137 at d = 64), nor, beyond d = 64, dropout (345, 322), windows (242, 229) and a score_mod (365, 363), nor
+ * with ALiBi where rows are causal (254, 238 at d = 128; 238, 233 at d = 64), whose first tiles the diagonal crosses.
+ */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
-    if (problem->causal != CLATTN_FULL || problem->score_mod || cla_widest(problem) > 128)
-        return false;
-    return cla_widest(problem) <= 64 ? problem->features == CLATTN_SOFTCAP || problem->features == CLATTN_DROPOUT
-                                     : !(problem->features & ~(unsigned)CLATTN_BLOCK_MASK);
+    const bool wide = cla_widest(problem) > 64;
+    const unsigned loses = CLATTN_MASK | (wide ? CLATTN_DROPOUT | CLATTN_WINDOW : 0u) |
+                           (problem->causal != CLATTN_FULL ? CLATTN_ALIBI : 0u);
+    return cla_widest(problem) <= 128 && !(problem->features & loses) && !(wide && problem->score_mod);
 }
 
-static void take_timed(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                       struct cla_config *config)
+/* Softcap wants registers more than Q does: 285 TFLOP/s with, 297 without it at d = 64. */
+static bool keeps_q(const struct clattn_problem *problem, int q_registers)
+{
+    return q_registers && !(problem->features & CLATTN_SOFTCAP && cla_widest(problem) > 32);
+}
+
+static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
     size_t i = 0;
-    while (timed[i].most_d < cla_widest(problem) ||
-           (timed[i].full_only && (problem->causal != CLATTN_FULL || problem->features)) ||
-           timed[i].least_local_bytes > cla_usable_local_bytes(capabilities))
+    while (timed[i].most_d < cla_widest(problem))
         i++;
     config->b_r = timed[i].b_r;
     config->b_c = timed[i].b_c;
     config->matrix.keys = timed[i].keys;
     config->matrix.row_tiles = timed[i].row_tiles;
-    config->matrix.q_registers = timed[i].q_registers;
+    config->matrix.q_registers = keeps_q(problem, timed[i].q_registers);
     config->matrix.steady = gains_by_steady(problem);
 }
 
@@ -138,8 +141,8 @@ static void hold_whole_keys(struct cla_config *config)
 
 /* Rows of a tile that lie in one block of a mask are passed over together: else a sub-group passes over its own, and
  * waits for others, which is worth it where few are hidden (an H100, half of 64 x 64 blocks, d 64 and 128: 204, 243 of
- * 277, 304 TFLOP/s; 99 % of them 321, 350 of 293, 309). Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32 keys
- * at a time, where a compute unit holds several such groups: 293 TFLOP/s of 243 by four. */
+ * 277, 304 TFLOP/s; 99 % of them 321, 350 of 293, 309). Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
+ * keys at a time, where a compute unit holds several such groups: 293 TFLOP/s of 243 by four. */
 static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config)
 {
@@ -223,7 +226,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    take_timed(capabilities, problem, config);
+    take_timed(problem, config);
     suit_turing(problem, config);
     suit_few_rows(problem, config);
     suit_block_mask(capabilities, problem, config);
@@ -383,9 +386,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 #define FILES(unit)                                                                                                    \
     {                                                                                                                  \
         "common/types.clh", "common/view.clh", "common/score.clh", "common/splits.clh", "common/philox.clh", unit,     \
-            "common/matrix_tiles.clh", "common/matrix_ramp.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
-            "common/matrix_bend.clh", "common/matrix_scores.clh", "common/matrix_weights.clh",                         \
-            "common/matrix_rows.clh", "common/matrix_tile_weights.clh", "forward_matrix.cl", NULL                      \
+            "common/matrix_tiles.clh", "common/matrix_ramp.clh", "common/matrix_dropout.clh",                          \
+            "common/matrix_softcap.clh", "common/matrix_bend.clh", "common/matrix_scores.clh",                         \
+            "common/matrix_weights.clh", "common/matrix_rows.clh", "common/matrix_tile_weights.clh",                   \
+            "forward_matrix.cl", NULL                                                                                  \
     }
 static const char *const nvidia_files[] = FILES("matrix/nvidia_mma.clh");
 static const char *const emulated_files[] = FILES("matrix/emulated.clh");

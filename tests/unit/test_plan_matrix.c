@@ -36,8 +36,8 @@ static const struct {
 } expected[] = {
     {900, CLATTN_FP16, 32, 32, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
      "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
-    {900, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 128, 128,
-     "KEYS=128 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
+     "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
     {900, CLATTN_BF16, 64, 64, CLATTN_CAUSAL_TOP_LEFT, 4096, "forward_matrix", 128, 64, 128,
      "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
     {900, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
@@ -317,14 +317,17 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         const char *knobs;
         int steady;
     } rows[] = {
-        {64, 0, CLATTN_FULL, NULL, 0},
+        {64, 0, CLATTN_FULL, NULL, 1},
         {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 1},
         {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_DROPOUT | CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0},
-        {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 0},
+        {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 1},
+        {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 1},
+        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0},
+        {64, CLATTN_MASK, CLATTN_FULL, NULL, 0},
         {128, 0, CLATTN_FULL, NULL, 1},
-        {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0},
-        {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0},
+        {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
+        {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 1},
+        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0},
         {256, 0, CLATTN_FULL, NULL, 0},
         {128, 0, CLATTN_FULL, "steady=0", 0},
         {256, 0, CLATTN_FULL, "steady=1", 1},
