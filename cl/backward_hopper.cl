@@ -38,6 +38,7 @@
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where consumers pass over
  *                            tiles: each is at its own while the next comes); for K and V, 1 or 2
  *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in any order 1
+ *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do, and an item of each of the others
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
@@ -97,7 +98,8 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         else if (SUMMERS == 2 && lid == CLATTN_FILLERS + MATRIX_LANES)
             hopper_sum_up(out, memory, SUMMERS - 1);
         else if (lid < CLATTN_FILLERS)
-            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS), words + p.tickets, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS), words + p.tickets,
+                           words + p.order, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
         hopper_consume(out, memory, lid, p CLATTN_SCORE_ARGUMENTS);

@@ -165,6 +165,7 @@ static clattn_status count_groups(const struct clattn_plan *plan, struct pass *p
     if (!status && (wants_keys || (plan->sum_floats && operands[CLA_D_Q].end)))
         status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c", &key_groups, error);
     pass->groups[CLA_DK_DV] = at_most(key_groups, plan->most_groups);
+    pass->groups[CLA_ORDER] = plan->orders_blocks && key_groups ? (size_t)(shape->batch * shape->kv_heads) : 0;
     pass->groups[CLA_DK_DV_AGAIN] = wants_keys && plan->kernels->skeleton[CLA_DK_DV_AGAIN].kernel ? key_groups : 0;
     if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
         status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * bias_columns,
@@ -208,6 +209,7 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .flags = pass->sums.flags,
                                         .tickets = pass->sums.tickets,
                                         .maps = pass->sums.maps,
+                                        .order = pass->sums.order,
                                         .batch = (int32_t)shape->batch,
                                         .heads = (int32_t)shape->heads,
                                         .kv_heads = (int32_t)shape->kv_heads,
@@ -222,7 +224,8 @@ static struct cla_backward_params params_of(const struct pass *pass)
 static const int outputs_of[CLA_MOST_KERNELS][2] = {[CLA_DQ] = {CLA_D_Q, -1},
                                                     [CLA_DK_DV] = {CLA_D_K, CLA_D_V},
                                                     [CLA_D_BIAS] = {CLA_BIAS_GRAD, -1},
-                                                    [CLA_DK_DV_AGAIN] = {CLA_D_K, CLA_D_V}};
+                                                    [CLA_DK_DV_AGAIN] = {CLA_D_K, CLA_D_V},
+                                                    [CLA_ORDER] = {-1, -1}};
 
 static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
                             int number, struct cla_error *error)
@@ -261,6 +264,8 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     if (!status)
         status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, &pass->sums.cleared, error);
     /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
+    if (!status)
+        status = launch(plan, chain, pass, CLA_ORDER, error);
     if (!status)
         status = launch(plan, chain, pass, CLA_DK_DV, error);
     if (!status)

@@ -26,6 +26,7 @@ struct clattn_plan {
     int64_t sum_floats; /* see struct cla_skeleton; 0: no sums */
     int chains;         /* of them, for each block */
     bool clears_sums;   /* they are to be 0 */
+    bool orders_blocks; /* of keys, that have a part in them: see struct cla_skeleton */
     int maps;           /* of each work-group: see struct cla_skeleton */
     struct cla_plan_kernels *kernels;
 };

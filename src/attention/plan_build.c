@@ -122,6 +122,8 @@ static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton 
 {
     if (skeleton->backward && number == CLA_D_BIAS)
         return plan->features & CLATTN_BIAS;
+    if (skeleton->backward && number == CLA_ORDER)
+        return skeleton->orders_blocks(&plan->problem);
     if (skeleton->backward)
         return number != CLA_DK_DV_AGAIN || cla_problem_may_spoil(&plan->problem);
     return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
@@ -271,6 +273,7 @@ static void take_forms(struct clattn_plan *plan, const struct cla_choice *choice
     plan->sum_floats = skeleton->sum_floats ? skeleton->sum_floats(&plan->problem) : 0;
     plan->chains = skeleton->chains ? skeleton->chains(&choice->config) : 1;
     plan->clears_sums = skeleton->adds_to_zeros;
+    plan->orders_blocks = skeleton->orders_blocks && skeleton->orders_blocks(&plan->problem);
     plan->maps = skeleton->maps ? skeleton->maps(&choice->config) : 0;
 }
 

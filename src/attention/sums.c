@@ -6,7 +6,8 @@
 enum {
     WORD = 4,
     LINE = 128, /* bytes: what a place begins on a multiple of, so that none shares a cache line with another */
-    MAPS = 4    /* in which a work-group says where its inputs lie */
+    MAPS = 4,   /* in which a work-group says where its inputs lie */
+    ORDER = 2   /* words for a block of keys: which of them has its turn, and what it costs */
 };
 
 /* Adds `count` words to *at, which then is a multiple of LINE again. */
@@ -39,6 +40,9 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
     sums->maps = at / WORD;
     sums->cleared = (struct cla_words){sums->tickets, sums->maps - sums->tickets};
     if (!add_words(MAPS * CLA_MAP_WORDS * (int64_t)plan->most_groups, &at))
+        return false;
+    sums->order = at / WORD;
+    if (plan->orders_blocks && !add_words(ORDER * key_blocks, &at))
         return false;
     sums->sums = at / WORD;
     if (!add_words(floats, &at) || (uint64_t)at > SIZE_MAX)

@@ -7,7 +7,7 @@
 /* Where a backward skeleton that adds up dQ (struct cla_skeleton, sum_floats) finds things in the workspace, behind
  * what else lies there: places count 4-byte words. Some are cleared before it begins. */
 struct cla_sums {
-    int64_t tickets, counters, flags, maps, sums;
+    int64_t tickets, counters, flags, maps, order, sums;
     struct cla_words cleared;
     size_t end_byte;
 };

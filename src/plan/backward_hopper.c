@@ -17,7 +17,8 @@ enum {
     ROWS = 64,           /* that pass at a time */
     LARGEST_OWN_D = 128, /* beyond, dK and dV of a consumer's own keys do not fit its registers */
     ENDING_ITEMS = 128,  /* of a work-group of clattn_dq and clattn_d_bias, */
-    AGAIN_ITEMS = 256    /* and of clattn_dk_dv_again */
+    AGAIN_ITEMS = 256,   /* of clattn_dk_dv_again, */
+    ORDER_ITEMS = 256    /* and of clattn_order */
 };
 
 static const char name[] = "backward_hopper";
@@ -88,11 +89,22 @@ static bool passes_over(const struct clattn_problem *problem)
            cla_widest(problem) <= LARGEST_OWN_D;
 }
 
+/* Blocks of keys of which a mask leaves different numbers of tiles are taken in an order of their own. In order with
+ * two sums, where consumers pass over tiles, it was no faster. */
+static bool orders_blocks(const struct clattn_problem *problem)
+{
+    return problem->block_q && (problem->unordered || !passes_over(problem));
+}
+
 /* In order, blocks of keys of which a mask leaves different numbers of tiles wait for each other: less, if every other
- * one has sums of its own. Beyond a panel the cache would keep these for half as many heads, which takes as much. */
+ * one has sums of its own. Beyond a panel the cache would keep these for half as many heads, which takes as much where
+ * consumers pass over tiles. */
 static int chains_of(const struct clattn_problem *problem)
 {
-    return problem->block_q && !problem->unordered && cla_widest(problem) <= CLA_PANEL ? 2 : 1;
+    return problem->block_q && !problem->unordered && !cla_problem_is_mostly_seen(problem) &&
+                   cla_widest(problem) <= (passes_over(problem) ? CLA_PANEL : LARGEST_OWN_D)
+               ? 2
+               : 1;
 }
 
 /* What was verified and timed on an H200. A second place for K and V was 4 to 9 % faster at d 64, and is taken up to
@@ -149,6 +161,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
                   problem->unordered ? "in any order" : "always in the same order",
                   passes_over(problem) ? ", and pass over tiles that theirs do not see" : "");
+    if (orders_blocks(problem))
+        cla_plan_step(info, "order", config->b_r, config->b_c,
+                      "of blocks of keys a mask leaves different numbers of tiles: the %s come first",
+                      problem->unordered ? "longest" : "shortest");
     if (config->backward_matrix.chains > 1)
         cla_plan_step(info, "sums", config->b_r, config->b_c,
                       "each has %d places that blocks of keys add to in turn, so that fewer wait for each other",
@@ -237,6 +253,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"CONSUMER_REGISTERS", each.consumer},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
+        {"ORDERS_BLOCKS", orders_blocks(problem)},
         {"KV_STAGES", config->backward_matrix.kv_stages},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", each.producer},
@@ -269,18 +286,23 @@ static const char *const files[] = {"common/types.clh",
                                     "backward_hopper.cl",
                                     NULL};
 
+static const char *const order_files[] = {"common/types.clh", "common/view.clh", "backward_order.cl", NULL};
+
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
     [CLA_DK_DV] = {files, WARP_GROUP *(CONSUMERS + 1), true},
     [CLA_D_BIAS] = {cla_backward_matrix_files, ENDING_ITEMS, false},
     [CLA_DK_DV_AGAIN] = {cla_backward_matrix_files, AGAIN_ITEMS, false},
+    [CLA_ORDER] = {order_files, ORDER_ITEMS, false},
 };
+static const char *const entries[] = {"clattn_dq",          "clattn_dk_dv", "clattn_d_bias",
+                                      "clattn_dk_dv_again", "clattn_order", NULL};
 
 const struct cla_skeleton cla_backward_hopper = {
     .name = name,
     .backward = true,
     .files = files,
-    .entries = cla_backward_summed_entries,
+    .entries = entries,
     .forms = forms,
     .declines = true,
     .tile_element_bytes = 2,
@@ -288,6 +310,7 @@ const struct cla_skeleton cla_backward_hopper = {
     .stays = true,
     .sum_floats = cla_sum_floats,
     .chains = chains,
+    .orders_blocks = orders_blocks,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,

@@ -56,11 +56,11 @@ struct cla_knob {
     int tried_count;
 };
 
-/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; and of
- * those keys and values again for which the second has left a flag. Each is a program of its own, CLATTN_KERNEL its
+/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; those of
+ * keys and values again for which the second has left a flag; and the order of blocks of keys, which runs first. Each is a program of its own, CLATTN_KERNEL its
  * number. CLATTN_STATE makes them accumulate.
  */
-enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_MOST_KERNELS };
+enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_ORDER, CLA_MOST_KERNELS };
 
 /* A kernel that is not as the others of its skeleton are. */
 struct cla_kernel_form {
@@ -104,6 +104,9 @@ struct cla_skeleton {
 
     /* How many such sums there are of each block, which blocks of keys add to in turn (NULL: one). */
     int (*chains)(const struct cla_config *config);
+
+    /* Whether blocks of keys are taken in an order that depends on the problem's mask (NULL: they are not). */
+    bool (*orders_blocks)(const struct clattn_problem *problem);
 
     /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
      * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */

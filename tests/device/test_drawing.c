@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What cl/common/matrix_dropout.clh draws, by sub-groups of a single item, against the host's mask, to the bit: for one
- * that goes from tile to tile, as forward_hopper's do, by calls that are kept and by calls of each tile, in whatever
- * order tiles come; and by way of local memory, for keys along a sub-group's rows, as backward_hopper's have them.
+ * that goes from tile to tile, as forward_hopper's and forward_matrix's do, by calls that are kept, by calls that lie
+ * in local memory and by calls of each tile, in whatever order tiles come; and by way of local memory, for keys along a
+ * sub-group's rows, as backward_hopper's have them.
  */
 #include "plan/kernel_params.h"
 #include "plan/philox.h"
@@ -34,11 +35,20 @@ static const char kernel_text[] =
     "    const int n_kv = tiles * CLATTN_KEYS;\n"
     "    const clattn_view view = clattn_open(1, 2, 3, n_q, n_kv CLATTN_SCORE_ARGUMENTS);\n"
     "    clattn_matrix_drawing drawing = MATRIX_DRAWING(0, 0, 0);\n"
+    "    __local uint calls[128] __attribute__((aligned(16)));\n"
+    "    int made = -1;\n"
     "    for (int row = 0; row < n_q; row += 16) {\n"
     "        for (int t = 0; t < tiles; ++t) {\n"
     "            const int key = (t * stride + 1) % tiles * CLATTN_KEYS;\n"
     "            clattn_matrix_dropped dropped[1];\n"
+    "#if MATRIX_STORES_CALLS\n"
+    "            drawing.row = row;\n"
+    "            drawing.key = key;\n"
+    "            made = t == 0 ? -1 : made;\n"
+    "            clattn_matrix_draw_stored(&drawing, clattn_matrix_address_of(calls), &made, &view);\n"
+    "#else\n"
     "            clattn_matrix_draw_tile(&drawing, row, key, t == 0, &view);\n"
+    "#endif\n"
     "            for (int c = 0; c < KT; ++c) {\n"
     "                clattn_matrix_accumulator a[1];\n"
     "                for (int e = 0; e < MATRIX_ELEMENTS; ++e)\n"
@@ -82,7 +92,7 @@ static const char transposed_text[] =
     "    }\n"
     "}\n";
 
-static cl_kernel build(const char *text, int keys, bool keeps, cl_program *program)
+static cl_kernel build(const char *text, int keys, int keeps, cl_program *program)
 {
     char filled[sizeof defines + 32];
     snprintf(filled, sizeof filled, defines, keys, keys, keeps);
@@ -131,9 +141,8 @@ static void tiles_draw_the_hosts_mask(void **state)
     (void)state;
     static uint8_t kept[N_Q * MOST_KV];
     static const struct {
-        int keys;
-        bool keeps;
-    } rows[] = {{128, true}, {64, true}, {256, true}, {16, true}, {128, false}, {96, false}, {80, false}};
+        int keys, keeps;
+    } rows[] = {{128, 1}, {64, 1}, {256, 1}, {16, 1}, {128, 0}, {96, 0}, {80, 0}, {128, 2}, {64, 2}, {32, 2}, {16, 2}};
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const int tiles = (LEAST_KV + rows[n].keys - 1) / rows[n].keys, n_kv = tiles * rows[n].keys;
         cl_program program = NULL;
@@ -154,7 +163,7 @@ static void words_handed_over_make_the_hosts_mask(void **state)
     enum { KEYS = 128, TILES = (LEAST_KV + KEYS - 1) / KEYS };
     static uint8_t kept[N_Q * TILES * KEYS];
     cl_program program = NULL;
-    const cl_kernel kernel = build(transposed_text, KEYS, false, &program);
+    const cl_kernel kernel = build(transposed_text, KEYS, 0, &program);
     for (size_t t = 0; t < sizeof thresholds / sizeof *thresholds; t++) {
         draw(kernel, thresholds[t], TILES, 0, sizeof kept, kept);
         compare(kept, thresholds[t], TILES * KEYS);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The walk of backward_hopper.cl through a mask in blocks (cl/common/hopper_backward_walk.clh), whose consumers run on
- * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED and
- * CLATTN_CHAINS come from the build: two halves of a block of keys are looked at by themselves; in any order tiles come
- * before their turn, in order the block before in the same chain is noted. */
+ * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED,
+ * CLATTN_CHAINS and CLATTN_ORDERS_BLOCKS come from the build: two halves of a block of keys are looked at by
+ * themselves, but in order where blocks of keys have an order of their own; in any order tiles come before their turn,
+ * in order the block before in the same chain is noted. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "support/unit.h"
 #include <pthread.h>
@@ -16,10 +17,12 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 
 /* What the text finds above it. */
 #define CLATTN_BLOCK_MASK 1
-#define CLATTN_BLOCK_KV   64 /* and as many rows */
+#define CLATTN_BLOCK_Q    64
+#define CLATTN_BLOCK_KV   (CLATTN_ORDERS_BLOCKS && !CLATTN_UNORDERED ? 128 : 64)
 #define CLATTN_B_R        64
 #define CLATTN_B_C        128
 #define CLATTN_INLINE     static
+#define __global
 #define CLATTN_SCORE_PARAMETERS
 #define CLATTN_SCORE_ARGUMENTS
 #define MATRIX_LANES                   LANES
@@ -42,6 +45,7 @@ static struct {
     clattn_backward_params p;
     int shift;                                            /* row i sees keys up to i + shift; NOT_CAUSAL: all */
     uint8_t blocks[MOST_HEADS][MOST_TILES][MOST_COLUMNS]; /* of each head of each batch */
+    uint order[MOST_HEADS * 2 * MOST_COLUMNS];            /* as backward_order.cl leaves it */
 } problem;
 
 enum { CLATTN_TILE_SKIP, CLATTN_TILE_ALL, CLATTN_TILE_SOME };
@@ -64,7 +68,7 @@ static int clattn_row_end(int last_key, const clattn_view *view)
 static bool sees(int i, int j, const clattn_view *view)
 {
     return j < view->n_kv && (problem.shift == NOT_CAUSAL || j <= i + problem.shift) &&
-           view->blocks[i / CLATTN_BLOCK_KV][j / CLATTN_BLOCK_KV];
+           view->blocks[i / CLATTN_BLOCK_Q][j / CLATTN_BLOCK_KV];
 }
 
 /* Pair by pair. */
@@ -130,7 +134,7 @@ static void *walk(void *lane)
     const int lid = my_lane = (int)(intptr_t)lane;
     hopper_work work;
     int count = 0;
-    for (int ticket = 0; hopper_open(&work, ticket, problem.p); ticket++) {
+    for (int ticket = 0; hopper_open(&work, ticket, problem.order, lid, problem.p); ticket++) {
         const int before = count;
         while (count < MOST_STEPS - 1 && hopper_next_rows(&work, lid, problem.p))
             found[lid][count++] = (struct step){work.b,
@@ -139,7 +143,7 @@ static void *walk(void *lane)
                                                 work.h,
                                                 work.row,
                                                 hopper_tile_flags(&work),
-                                                hopper_block_before(&work, lid)};
+                                                hopper_block_before(&work, problem.order, lid, problem.p)};
         if (count == before && work.keys >= problem.p.n_kv)
             continue; /* where fewer heads are left than go together, some tickets are for blocks behind the end */
         found[lid][count++] = (struct step){work.b, work.kv_head, work.keys, -1, -1, 0, 0};
@@ -159,7 +163,7 @@ static void walk_by_all_lanes(void)
     pthread_barrier_destroy(&meeting);
 }
 
-enum { HALVES = 2, WINDOW = LANES / HALVES, REACH = CLATTN_UNORDERED ? 8 : 1 };
+enum { HALVES = CLATTN_BLOCK_KV == 64 ? 2 : 1, WINDOW = LANES / HALVES, REACH = CLATTN_UNORDERED ? 8 : 1 };
 
 /* What a tile of the block is: who passes over it, by bits, 3 if all do; and whether it hides pairs of the
  * others. */
@@ -189,15 +193,24 @@ static int choose(const struct tile *tiles, int count, int owing)
     return 0;
 }
 
-static int block_before(int row, int keys, const clattn_view *view)
+/* The block that is the head's so many in order. head: of K and V, among those of all batches. */
+static int block_in_order(int head, int place)
 {
-    for (int key = keys - 128 * CLATTN_CHAINS; key >= 0; key -= 128 * CLATTN_CHAINS)
+    const int blocks = (problem.p.n_kv + 127) / 128;
+    return CLATTN_ORDERS_BLOCKS ? (int)problem.order[head * 2 * blocks + place] : place;
+}
+
+static int block_before(int row, int head, int place, const clattn_view *view)
+{
+    for (place -= CLATTN_CHAINS; place >= 0; place -= CLATTN_CHAINS) {
+        const int key = block_in_order(head, place) * 128;
         if (clattn_tile(row, row + 63, key, key + 127, view) != CLATTN_TILE_SKIP)
             return key / 128 + 1;
+    }
     return 0;
 }
 
-static void expect_head(struct step block, int *owing)
+static void expect_head(struct step block, int place, int *owing)
 {
     const clattn_backward_params *p = &problem.p;
     const clattn_view view = clattn_open(block.b, block.h, p->heads, p->n_q, p->n_kv);
@@ -219,7 +232,8 @@ static void expect_head(struct step block, int *owing)
                 *owing = *owing && *owing != tile.passed ? 0 : tile.passed;
             block.row = tile.row;
             block.flags = (tile.hides ? HOPPER_TILE_HIDES : 0) + tile.passed * HOPPER_TILE_PASSED;
-            block.before = CLATTN_UNORDERED ? 0 : block_before(tile.row, block.keys, &view);
+            block.before =
+                CLATTN_UNORDERED ? 0 : block_before(tile.row, block.b * p->kv_heads + block.kv_head, place, &view);
             expected[expected_count++] = block;
         }
     }
@@ -232,12 +246,13 @@ static void expect(void)
     const int share = p->heads / p->kv_heads, heads = p->batch * p->kv_heads;
     expected_count = 0;
     for (int first = 0; first < heads; first += p->heads_together)
-        for (int keys = 0; keys < p->n_kv; keys += 128)
+        for (int place = 0; place < (p->n_kv + 127) / 128; place++)
             for (int head = first; head < heads && head < first + p->heads_together; head++) {
+                const int keys = block_in_order(head, place) * 128;
                 struct step block = {head / p->kv_heads, head % p->kv_heads, keys, 0, 0, 0, 0};
                 int owing = 0;
                 for (block.h = block.kv_head * share; block.h < (block.kv_head + 1) * share; block.h++)
-                    expect_head(block, &owing);
+                    expect_head(block, place, &owing);
                 expected[expected_count++] = (struct step){block.b, block.kv_head, keys, -1, -1, 0, 0};
             }
 }
@@ -249,6 +264,17 @@ static void fill(unsigned percent, unsigned seed)
         x = x * 1664525u + 1013904223u;
         ((uint8_t *)problem.blocks)[n] = (x >> 16) % 100 < percent;
     }
+}
+
+/* Some order: backward_order.cl's is not known here. */
+static void put_in_order(void)
+{
+    const int blocks = (problem.p.n_kv + 127) / 128, heads = problem.p.batch * problem.p.kv_heads;
+    assert_true(heads * 2 * blocks <= (int)(sizeof problem.order / sizeof *problem.order));
+    for (int head = 0; head < heads; head++)
+        for (int place = 0; place < blocks; place++)
+            problem.order[head * 2 * blocks + place] =
+                (uint)(head % 2 ? blocks - 1 - place : (place + 1 + blocks / 2) % blocks);
 }
 
 static void lanes_walk_as_lists_do(void **state)
@@ -267,6 +293,7 @@ static void lanes_walk_as_lists_do(void **state)
             problem.p = rows[i].p;
             problem.shift = rows[i].shift;
             fill(percents[k], (unsigned)(7 * i + k));
+            put_in_order();
             expect();
             walk_by_all_lanes();
             for (int lane = 0; lane < LANES; lane++) {

@@ -63,17 +63,19 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         int d, block, unordered;
         unsigned features;
         const char *knobs;
-        bool passes;
-    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 stages=3", true},
-                {128, 64, 1, 0, "chains=1 kv_stages=1 stages=3", true},
-                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 stages=2", true},
-                {128, 96, 1, 0, "chains=1 kv_stages=1 stages=3", true},
-                {64, 128, 1, 0, "chains=1 kv_stages=2 stages=2", false},
-                {64, 256, 1, 0, "chains=1 kv_stages=2 stages=2", false},
-                {64, 128, 0, 0, "chains=2 kv_stages=2 stages=2", false},
-                {128, 128, 0, 0, "chains=1 kv_stages=1 stages=2", false},
-                {64, 64, 0, 0, "chains=2 kv_stages=2 stages=3", true},
-                {256, 64, 1, 0, "chains=1 kv_stages=1 stages=2", false}};
+        bool passes, orders;
+    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 stages=3", true, true},
+                {128, 64, 1, 0, "chains=1 kv_stages=1 stages=3", true, true},
+                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 stages=2", true, true},
+                {128, 96, 1, 0, "chains=1 kv_stages=1 stages=3", true, true},
+                {64, 128, 1, 0, "chains=1 kv_stages=2 stages=2", false, true},
+                {64, 256, 1, 0, "chains=1 kv_stages=2 stages=2", false, true},
+                {64, 128, 0, 0, "chains=2 kv_stages=2 stages=2", false, true},
+                {128, 128, 0, 0, "chains=2 kv_stages=1 stages=2", false, true},
+                {128, 64, 0, 0, "chains=1 kv_stages=1 stages=3", true, false},
+                {64, 64, 0, 0, "chains=2 kv_stages=2 stages=3", true, false},
+                {256, 64, 0, 0, "chains=1 kv_stages=1 stages=2", false, true},
+                {256, 64, 1, 0, "chains=1 kv_stages=1 stages=2", false, true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
@@ -88,19 +90,25 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
         assert_string_equal(info.knobs, rows[i].knobs);
-        bool says = false, is_cut = true, says_places = false;
+        bool says = false, is_cut = true, says_places = false, says_order = false;
         for (int step = 0; step < info.step_count; step++) {
             says = says || strstr(info.steps[step].reason, "pass over tiles");
             says_places = says_places || strstr(info.steps[step].reason, "2 places that blocks of keys add to");
+            says_order = says_order || strstr(info.steps[step].reason,
+                                              rows[i].unordered ? "the longest come first" : "the shortest come first");
             is_cut = is_cut && !strstr(info.steps[step].reason, "one to a compute unit");
         }
         assert_int_equal(says, rows[i].passes);
         assert_false(is_cut);
         assert_int_equal(says_places, strstr(rows[i].knobs, "chains=2") != NULL);
-        problem.expected_density = 0.99f; /* blocks make no tile smaller, whatever is hidden */
+        assert_int_equal(says_order, rows[i].orders);
+        assert_int_equal(strstr(info.constants, "CLATTN_ORDERS_BLOCKS=1") != NULL, rows[i].orders);
+        problem.expected_density =
+            0.99f; /* blocks make no tile smaller, whatever is hidden; few then wait for others */
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
-        assert_string_equal(info.knobs, rows[i].knobs);
+        assert_int_equal(choice.config.backward_matrix.chains, 1);
+        assert_string_equal(info.knobs + strlen("chains=1"), rows[i].knobs + strlen("chains=1"));
     }
 }
 

@@ -46,7 +46,7 @@ static void masks_that_are_mostly_seen_have_cases(void **state)
         const char *skeleton;
         bool hinted;
     } rows[] = {{"forward_simt", false},  {"forward_matrix", true},   {"forward_hopper", true},
-                {"backward_simt", false}, {"backward_matrix", false}, {"backward_hopper", false},
+                {"backward_simt", false}, {"backward_matrix", false}, {"backward_hopper", true},
                 {"backward_fused", true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

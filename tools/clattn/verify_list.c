@@ -83,7 +83,8 @@ static bool moves_plan(const struct verify_list *list, const struct verify_case 
         return false;
     problem.expected_density = 0.0f;
     return !clattn_plan_preview(list->capabilities, &problem, &without) &&
-           (with.b_r != without.b_r || with.b_c != without.b_c || with.work_group_size != without.work_group_size);
+           (with.b_r != without.b_r || with.b_c != without.b_c || with.work_group_size != without.work_group_size ||
+            strcmp(with.knobs, without.knobs) != 0);
 }
 
 /* What a skeleton can be asked to do. Matrix units do not serve all types and dimensions, and most devices have none.
