@@ -29,7 +29,7 @@ CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
     int seen = 0;
     for (int n = 0; n < HALVES; ++n) {
         const int key = first_key + n * (CLATTN_B_C / HALVES);
-        seen += clattn_tile(row, row + CLATTN_B_R - 1, key, key + CLATTN_B_C / HALVES - 1, view) != CLATTN_TILE_SKIP;
+        seen += clattn_tile_at(CLATTN_B_R, CLATTN_B_C / HALVES, row, key, view) != CLATTN_TILE_SKIP;
     }
     return seen == 0 ? 0 : seen == HALVES ? ORDER_WHOLE : ORDER_PASSED;
 }

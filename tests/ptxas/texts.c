@@ -76,6 +76,14 @@ static int write_entry(const char *directory, const char *device, const struct c
     return failed;
 }
 
+/* Of a problem without features all kernels of a backward pass that it has; of others those that differ. */
+static bool is_written(const struct clattn_problem *problem, const struct cla_skeleton *skeleton, int number)
+{
+    if (number == CLA_ORDER)
+        return skeleton->orders_blocks(problem);
+    return problem->features || problem->mask_mod ? number == CLA_DK_DV : number != CLA_D_BIAS;
+}
+
 static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
 {
     const struct clattn_capabilities capabilities =
@@ -96,7 +104,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
                              : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
     }
     for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
-        if (problem.features || problem.mask_mod ? i == CLA_DK_DV : i != CLA_D_BIAS)
+        if (is_written(&resolved, choice.skeleton, i))
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
     return failed;
 }

@@ -84,6 +84,11 @@ static int clattn_tile(int first_row, int last_row, int first_key, int last_key,
     return !any ? CLATTN_TILE_SKIP : all ? CLATTN_TILE_ALL : CLATTN_TILE_SOME;
 }
 
+static int clattn_tile_at(int rows, int keys, int first_row, int first_key, const clattn_view *view)
+{
+    return clattn_tile(first_row, first_row + rows - 1, first_key, first_key + keys - 1, view);
+}
+
 static _Thread_local int my_lane;
 static pthread_barrier_t meeting;
 static bool votes[LANES];
