@@ -107,10 +107,10 @@ struct clattn_problem {
     int64_t expected_n_kv;
     int64_t expected_heads;
 
-    /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It moves the choice
-     * of block sizes alone: where blocks of a mask are shorter than tiles, these become smaller, so that hidden blocks
-     * are passed over; from three quarters on not so in kernels where that gains less than it costs. Masks of any share
-     * may come.
+    /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It moves what is
+     * planned alone: where blocks of a mask are shorter than tiles, these become smaller, so that hidden blocks are
+     * passed over; from three quarters on not so in kernels where that gains less than it costs, nor has dQ then more
+     * than one sum to be added to in order. Masks of any share may come.
      * 0: unknown, planned for masks that hide many. */
     float expected_density;
 
