@@ -4,13 +4,16 @@
 makes products by warp groups wait for each other, unless that is known; or where a kernel has not, to the byte, the local
 memory that was planned.
 
-    test_spills.py KERNEL_TEXTS BUILTINS [--list]
+    test_spills.py KERNEL_TEXTS BUILTINS [--list | --nvvm]
+
+--nvvm lists what comes of NVIDIA's own optimiser instead (nvvm.py), and judges nothing.
 
 Needs clang 19 or newer that knows NVPTX (Debian's does; $CLANG names another) and NVIDIA's ptxas ($PTXAS, on the path, in
 /usr/local/cuda, or from the Python package nvidia-cuda-nvcc); exit status 77, which Meson calls skipped, without them.
 The driver's own compiler has another mind about registers than clang: what is good here may still spill there.
 """
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -18,6 +21,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import nvvm
 
 # The list is true from this version on; 14 spills several times as much.
 OLDEST_CLANG = 19
@@ -140,14 +145,22 @@ def retarget(ptx, sm, group, hopper):
     return (ptx[:at] + "".join(declared) + ptx[at:body] + size + ptx[body:]).replace("//@", "" if hopper else "//@")
 
 
-def compile_one(clang, ptxas, builtins, folder, line):
-    """The bytes that are spilled, and what else the assembler has to say."""
-    name, sm, group, hopper, planned = line.split()
-    base = str(folder / name)
+def by_clang(clang, base, builtins, _sm):
     checked([clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang",
              "sm_75", "-Xclang", "-cl-ext=+cl_khr_fp16", "-O3", "-S", "-nogpulib", "-Xclang", "-finclude-default-header",
              "-ffp-contract=fast", "-cl-mad-enable", "-w", "-include", builtins, base + ".cl", "-o", base + ".ptx"])
-    ptx = pathlib.Path(base + ".ptx").read_text()
+    return pathlib.Path(base + ".ptx").read_text()
+
+
+def by_nvvm(clang, library, base, builtins, sm):
+    return nvvm.compile_text(clang, library, base + ".cl", builtins, sm)
+
+
+def compile_one(make_ptx, ptxas, builtins, folder, line):
+    """The bytes that are spilled, and what else the assembler has to say."""
+    name, sm, group, hopper, planned = line.split()
+    base = str(folder / name)
+    ptx = make_ptx(base, builtins, sm)
     declared = sum(int(n) for n in re.findall(r"\.shared \.align \d+ \.b8 [\w$]+\[(\d+)\];", ptx))
     if int(planned) and declared != int(planned):
         raise RuntimeError(f"{name}: {declared} bytes of local memory, of which {planned} were planned")
@@ -163,22 +176,36 @@ def allowed(name):
     return next(((most, reason) for start, most, reason in KNOWN if name.startswith(start)), (0, "none is known"))
 
 
+def find_compiler(of_nvidia):
+    """What makes PTX of a text, or None, and what is missing then."""
+    if not of_nvidia:
+        clang = find_clang()
+        return clang and functools.partial(by_clang, clang), f"clang {OLDEST_CLANG} with NVPTX"
+    clang, library = nvvm.find_clang(), nvvm.find_library()
+    return clang and library and functools.partial(by_nvvm, clang, library), "libnvvm" if clang else "clang 13 or 14"
+
+
 def main():
-    clang, ptxas = find_clang(), find_ptxas()
-    if not clang or not ptxas:
-        print(f"skipped: there is no {f'clang {OLDEST_CLANG} with NVPTX' if not clang else 'ptxas'}")
+    of_nvidia = "--nvvm" in sys.argv
+    (make_ptx, missing), ptxas = find_compiler(of_nvidia), find_ptxas()
+    if not make_ptx or not ptxas:
+        print(f"skipped: there is no {'ptxas' if make_ptx else missing}")
         return 77
     failures = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         lines = checked([sys.argv[1], folder]).splitlines()
         for name, bytes_, serial, registers in pool.map(
-                lambda line: compile_one(clang, ptxas, sys.argv[2], pathlib.Path(folder), line), lines):
+                lambda line: compile_one(make_ptx, ptxas, sys.argv[2], pathlib.Path(folder), line), lines):
+            if of_nvidia:
+                print(f"{name}: {registers} registers, {bytes_} bytes spilled {' '.join(serial)}")
+                continue
             most, reason = allowed(name)
             bad = bytes_ > most or bool(serial)
             failures += bad
             if bad or "--list" in sys.argv:
                 print(f"{name}: {registers} registers, {bytes_} bytes spilled, {most} known ({reason}) {' '.join(serial)}")
-    print(f"{len(lines)} kernels, {failures} with more spills than are known, or with products that wait")
+    if not of_nvidia:
+        print(f"{len(lines)} kernels, {failures} with more spills than are known, or with products that wait")
     return int(failures > 0 or not lines)
 
 
