@@ -14,10 +14,11 @@
  * which an item of the producer adds to sums in device memory, in bulk, laid out as registers hold them; clattn_dq of
  * backward_matrix.cl turns these into dQ.
  *
- * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for it from the
- * first to the last: its counter says up to which block that has been done. So that none waits for one that has not begun, blocks are
- * taken by ticket, in that order. A mask leaves different numbers of tiles of each, and those with fewer come to a tile before its turn:
- * with CLATTN_CHAINS sums of each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of
+ * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for it in the order
+ * in which these are taken, by ticket, so that none waits for one that has not begun: its counter says by which block that has been
+ * done last. A mask leaves different numbers of tiles of each, and those with fewer come to a tile before its turn: they come in an
+ * order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_CHAINS sums of each tile, to which blocks add in turn, they wait for
+ * fewer others. The first to come stores in place of
  * adding (for it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
  *
  * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see nothing. It leaves
