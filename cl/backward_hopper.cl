@@ -18,8 +18,8 @@
  * in which these are taken, by ticket, so that none waits for one that has not begun: its counter says by which block that has been
  * done last. A mask leaves different numbers of tiles of each, and those with fewer come to a tile before its turn: they come in an
  * order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_CHAINS sums of each tile, to which blocks add in turn, they wait for
- * fewer others. The first to come stores in place of
- * adding (for it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
+ * fewer others. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a counter of 0 stands
+ * for sums of 0.
  *
  * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see nothing. It leaves
  * dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles of one consumer follow those of the other, so

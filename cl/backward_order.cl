@@ -34,7 +34,7 @@ CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
     return seen == 0 ? 0 : seen == HALVES ? ORDER_WHOLE : ORDER_PASSED;
 }
 
-/* Whether another block comes before one that is not as far from the beginning. */
+/* Whether a block that costs `other` comes before one that costs `own`. */
 CLATTN_INLINE bool order_precedes(uint other, uint own)
 {
     return CLATTN_UNORDERED ? other > own : other < own;

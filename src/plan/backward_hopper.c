@@ -101,10 +101,9 @@ static bool orders_blocks(const struct clattn_problem *problem)
  * consumers pass over tiles. */
 static int chains_of(const struct clattn_problem *problem)
 {
-    return problem->block_q && !problem->unordered && !cla_problem_is_mostly_seen(problem) &&
-                   cla_widest(problem) <= (passes_over(problem) ? CLA_PANEL : LARGEST_OWN_D)
-               ? 2
-               : 1;
+    const bool waits = problem->block_q && !problem->unordered && !cla_problem_is_mostly_seen(problem);
+    const int most_d = passes_over(problem) ? CLA_PANEL : LARGEST_OWN_D;
+    return waits && cla_widest(problem) <= most_d ? 2 : 1;
 }
 
 /* What was verified and timed on an H200. A second place for K and V was 4 to 9 % faster at d 64, and is taken up to
@@ -253,8 +252,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"CONSUMER_REGISTERS", each.consumer},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
-        {"ORDERS_BLOCKS", orders_blocks(problem)},
         {"KV_STAGES", config->backward_matrix.kv_stages},
+        {"ORDERS_BLOCKS", orders_blocks(problem)},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", each.producer},
         {"ROW_PIECES", cla_pieces(config->b_r)},

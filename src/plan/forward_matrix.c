@@ -69,11 +69,11 @@ static const struct {
     {CLA_MATRIX_LARGEST_D, 128, 64, 64, 1, 0},
 };
 
-/* Where bounds of the tile before were faster (n = 4096, TFLOP/s without and with them): at d = 64 plain 320, 335,
- * causal 248, 264, with softcap 257, 291; at d = 128 plain 330, 350, causal 265, 278, with softcap 333, 352. Not with a
- * mask (141, 137 at d = 64), nor, beyond d = 64, dropout (345, 322), windows (242, 229) and a score_mod (365, 363), nor
- * with ALiBi where rows are causal (254, 238 at d = 128; 238, 233 at d = 64), whose first tiles the diagonal crosses.
- */
+/* Where bounds of the tile before were faster (an H100 or an H200, n = 4096, TFLOP/s without and with them): at d = 64
+ * plain 320, 335, causal 248, 264, with softcap 257, 291; at d = 128 with 99 % of 64 x 64 blocks 330, 350, causal 265,
+ * 278, with softcap 333, 352. Not with a mask (141, 137 at d = 64), nor, beyond d = 64, dropout (345, 322), windows
+ * (242, 229) and a score_mod (365, 363), nor with ALiBi where rows are causal (254, 238 at d = 128; 238, 233 at d =
+ * 64), whose first tiles the diagonal crosses. */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
     const bool wide = cla_widest(problem) > 64;

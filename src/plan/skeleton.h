@@ -56,9 +56,9 @@ struct cla_knob {
     int tried_count;
 };
 
-/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; those of
- * keys and values again for which the second has left a flag; and the order of blocks of keys, which runs first. Each is a program of its own, CLATTN_KERNEL its
- * number. CLATTN_STATE makes them accumulate.
+/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; those
+ * of keys and values again for which the second has left a flag; and the order of blocks of keys, which runs first.
+ * Each is a program of its own, CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate.
  */
 enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_ORDER, CLA_MOST_KERNELS };
 

@@ -46,7 +46,8 @@ static size_t fill_mask(const struct sizes *s, int percent)
     return count;
 }
 
-/* Pair by pair where rows are causal; else blocks are whole. */
+/* Whether a tile of rows sees any of so many keys, by blocks of the mask. Causal rows end with the tile's last, whether
+ * it exists or not. */
 static bool sees(const struct form *form, const struct sizes *s, int bh, int tile, int first_key, int keys)
 {
     const int columns = ceil_div(s->n_kv, BLOCK), rows = ceil_div(s->n_q, BLOCK);

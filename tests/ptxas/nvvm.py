@@ -25,6 +25,11 @@ NEWER_ATTRIBUTES = ("noundef", "nofree", "nosync", "willreturn", "mustprogress",
 FAST = r"(?:(?:contract|fast|nnan|ninf|nsz|arcp|afn|reassoc) )"
 
 
+# What clang is to make of a text, whoever optimises it.
+FRONT_END = ("-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_75", "-Xclang",
+             "-cl-ext=+cl_khr_fp16", "-S", "-nogpulib", "-Xclang", "-finclude-default-header", "-ffp-contract=fast", "-cl-mad-enable", "-w")
+
+
 def find_clang():
     for name in (os.environ.get("NVVM_CLANG"), "clang-13", "clang-14"):
         path = name and shutil.which(name)
@@ -105,11 +110,8 @@ def optimise(library, ir, sm):
 
 
 def compile_text(clang, library, source, builtins, sm):
-    done = subprocess.run([clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang",
-                           "sm_75", "-Xclang", "-cl-ext=+cl_khr_fp16", "-O1", "-fno-discard-value-names", "-Xclang",
-                           "-disable-llvm-passes", "-S", "-emit-llvm", "-nogpulib", "-Xclang", "-finclude-default-header",
-                           "-ffp-contract=fast", "-cl-mad-enable", "-w", "-include", builtins, source, "-o", "-"],
-                          capture_output=True, text=True)
+    done = subprocess.run([clang, *FRONT_END, "-O1", "-fno-discard-value-names", "-Xclang", "-disable-llvm-passes", "-emit-llvm",
+                           "-include", builtins, source, "-o", "-"], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{source}: {done.stderr[-2000:]}")
     return optimise(library, to_dialect(done.stdout), sm)

@@ -146,9 +146,7 @@ def retarget(ptx, sm, group, hopper):
 
 
 def by_clang(clang, base, builtins, _sm):
-    checked([clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang",
-             "sm_75", "-Xclang", "-cl-ext=+cl_khr_fp16", "-O3", "-S", "-nogpulib", "-Xclang", "-finclude-default-header",
-             "-ffp-contract=fast", "-cl-mad-enable", "-w", "-include", builtins, base + ".cl", "-o", base + ".ptx"])
+    checked([clang, *nvvm.FRONT_END, "-O3", "-include", builtins, base + ".cl", "-o", base + ".ptx"])
     return pathlib.Path(base + ".ptx").read_text()
 
 

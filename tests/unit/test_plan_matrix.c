@@ -122,6 +122,12 @@ static void matrix_tiles_take_what_the_kernel_declares(void **state)
                      0);
     assert_int_equal(info.local_bytes, (128 + 4 * 64) * 17 * 16 + 16);
     assert_int_equal(test_plan(&capabilities,
+                               (struct clattn_problem){.d = 128, .dtype = CLATTN_FP16, .features = CLATTN_DROPOUT},
+                               &choice, &info),
+                     0);
+    assert_int_equal(info.local_bytes, (128 + 4 * 64) * 17 * 16 + 128 * 32 + 16); /* and what calls gave */
+    assert_non_null(strstr(info.constants, "CLATTN_KEEPS_CALLS=2"));
+    assert_int_equal(test_plan(&capabilities,
                                (struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
                                &choice, &info),
                      0);
@@ -270,7 +276,8 @@ static void constants_are_what_the_kernel_takes(void **state)
     }
 }
 
-/* Tiles that lie in one block of a mask; forward, where most blocks are expected to be seen, as many rows as without. */
+/* Tiles that lie in one block of a mask; forward, where most blocks are expected to be seen, as many rows as without.
+ */
 static void masks_in_blocks_have_tiles_of_their_own(void **state)
 {
     (void)state;
@@ -303,6 +310,26 @@ static void masks_in_blocks_have_tiles_of_their_own(void **state)
         assert_int_equal(info.b_r, rows[i].b_r);
         assert_int_equal(info.b_c, rows[i].b_c);
         assert_int_equal(info.work_group_size, rows[i].work_group_size);
+    }
+}
+
+/* A cap's polynomial has the registers that Q has else. */
+static void softcap_reads_q_again(void **state)
+{
+    (void)state;
+    static const struct {
+        int d;
+        unsigned features;
+        int kept;
+    } rows[] = {{64, 0, 1}, {64, CLATTN_SOFTCAP, 0}, {48, CLATTN_SOFTCAP, 0}, {32, CLATTN_SOFTCAP, 1}, {128, 0, 0}};
+    const struct clattn_capabilities capabilities = nvidia(900);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.d = rows[i].d, .dtype = CLATTN_FP16, .features = rows[i].features};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, "forward_matrix");
+        assert_int_equal(choice.config.matrix.q_registers, rows[i].kept);
     }
 }
 
@@ -360,6 +387,7 @@ int main(void)
         cmocka_unit_test(matrix_units_honour_forced_sizes),
         cmocka_unit_test(constants_are_what_the_kernel_takes),
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),
+        cmocka_unit_test(softcap_reads_q_again),
         cmocka_unit_test(steady_bounds_are_planned_where_they_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
