@@ -178,7 +178,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
-        matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &work.view, &rows, shrink);
+        matrix_weigh_bounded(weights, s, &form, &drawing, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
         int steady = matrix_steadiness(&rows, p, &work.view);
 #endif
@@ -235,7 +235,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                     matrix_begin_rows(&rows);
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, &next, row_in_block, lane, p, false);
-                const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, false, p, &next.view, &rows, shrink);
+                const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, p, &next.view, &rows, shrink);
                 steady = matrix_steadiness(&rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
@@ -245,7 +245,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (last)
                 matrix_begin_rows(&rows);
             bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
-            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, false, &next.view);
+            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);

@@ -13,11 +13,9 @@
  *
  * What becomes of the scores is common/matrix_scores.clh, matrix_weights.clh and matrix_rows.clh, which stand above too.
  *
- * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V would carry 0 * NaN
- * into a row that does not see it. So if an output is NaN after all, the work-group runs once more, carefully: those
- * values are then taken out of the tiles, and added only to rows that see them. Ordinary data pays one
- * comparison per output for that. The careful run is a second copy of the code: as a branch within the first it cost
- * registers, and a tenth of the speed.
+ * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V carries 0 * NaN
+ * into a row that does not see it. So if an output is NaN after all, such rows are computed again, in plain arithmetic
+ * (common/matrix_repair.clh). Ordinary data pays one comparison per output for that.
  *
  * With CLATTN_STATE `o` is float, un-normalised, and it, m (natural units) and l are read first and written back; the keys
  * are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
@@ -62,85 +60,6 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 #define CALLS_BYTES 0
 #endif
 #define MATRIX_LOCAL_BYTES (CALLS + CALLS_BYTES + 16)
-#define MATRIX_MAY_REPEAT (CLATTN_HIDES || CLATTN_ZEROES)
-#if MATRIX_MAY_REPEAT
-/* An element of V as it lies in memory, if it is infinite or NaN; else 0. */
-CLATTN_INLINE float matrix_not_finite(ushort x)
-{
-    const ushort mantissa = CLATTN_DTYPE == 1 ? 0x3ff : 0x7f;
-    if (matrix_is_finite(x))
-        return 0.0f;
-    return (x & mantissa) ? NAN : (x & 0x8000) ? -INFINITY : INFINITY;
-}
-
-#if CLATTN_SCORE_MOD
-CLATTN_INLINE float matrix_value(matrix_address at)
-{
-    const ushort x = matrix_get(at);
-#if CLATTN_DTYPE == 1
-    return vload_half(0, (const half *)&x);
-#else
-    return as_float((uint)x << 16);
-#endif
-}
-#endif
-
-/* Whether row i sees key j, with other weight than 0 but for rounding; their vectors are at q and k. */
-CLATTN_INLINE bool matrix_weighs(int i, int j, matrix_address q, matrix_address k, clattn_forward_params p,
-                                 const clattn_view *view)
-{
-    bool weighs = !clattn_hidden(i, j, view);
-#if CLATTN_BIAS || CLATTN_SCORE_MOD
-    float score = 0.0f; /* any one does, unless the user's function looks at it */
-#if CLATTN_SCORE_MOD
-#pragma unroll 1
-    for (int x = 0; x < CLATTN_D; ++x)
-        score = fma(matrix_value(q + 2 * x), matrix_value(k + 2 * x), score);
-#endif
-    weighs = weighs && clattn_modified(score * p.scale, i, j, view) != -INFINITY;
-#endif
-#if CLATTN_DROPOUT
-    weighs = weighs && !clattn_dropped(i, j, view);
-#endif
-    return weighs;
-}
-
-/* Adds the infinities and NaN of a tile of V to the rows that see them; my_q is where the sub-group's rows of Q are. */
-CLATTN_INLINE void matrix_add_not_finite(matrix_accumulator out[RT][VT], matrix_address my_q, matrix_address k,
-                                         matrix_address v, int row, int key, int lane, clattn_forward_params p,
-                                         const clattn_view *view)
-{
-#pragma unroll 1
-    for (int j = 0; j < CLATTN_B_C; ++j) {
-        const matrix_address v_row = v + j * V_PITCH;
-        bool finite = true;
-        UNROLL for (int c = 0; c < VT; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
-            finite = finite && matrix_is_finite(matrix_get(v_row + 2 * (16 * c + matrix_column(lane, e))));
-        if (finite)
-            continue;
-        bool weighs[RT][MATRIX_SLOTS];
-        FOR_ROWS weighs[r][i] =
-            matrix_weighs(row + 16 * r + matrix_row(lane, i), key + j, my_q + (16 * r + matrix_row(lane, i)) * D_PITCH,
-                          k + j * D_PITCH, p, view);
-        FOR_OUTPUTS if (weighs[r][MATRIX_SLOT(e)])
-            out[r][c].x[e] += matrix_not_finite(matrix_get(v_row + 2 * (16 * c + matrix_column(lane, e))));
-    }
-}
-
-/* Zeros them in the tile. */
-CLATTN_INLINE void matrix_drop_not_finite(matrix_address v, int lid)
-{
-    for (int n = lid; n < CLATTN_B_C * 2 * VT; n += WG) {
-        const int j = n / (2 * VT);
-        const matrix_address at = v + (j * V_PITCH + (n - j * (2 * VT)) * 16);
-        const uint4 x = matrix_get16(at);
-        /* An exponent of ones carries into the sign's place when 1 is added to it. */
-        const uint one = CLATTN_DTYPE == 1 ? 0x400 : 0x80;
-        const uint4 sign = ((x & 0x7fff7fffu) + (one << 16 | one)) & 0x80008000u;
-        matrix_put16(at, x & ~((sign >> 15) * 0xffffu));
-    }
-}
-#endif
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
 CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
@@ -179,7 +98,6 @@ CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_oper
     }
 }
 
-#if CLATTN_STEADY
 /* P V is added to O. */
 CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matrix_address my_v, matrix_accumulator out[RT][VT])
 {
@@ -190,7 +108,7 @@ CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matri
         UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&out[r][x], &weights[r][c], &y);
     }
 }
-#else
+
 /* P, rounded, times V is added to O, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const int scores,
                                  const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
@@ -218,128 +136,194 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
         }
     }
 }
-#endif
 
-/* Attention of the sub-group's rows to all keys. `careful`, a constant at each call, keeps what is infinite or NaN in
- * V from rows that do not see it. */
-CLATTN_INLINE void matrix_attend(matrix_source q, matrix_source k, matrix_source v, matrix_address q_tile, int lid,
-                                 int group_row, int row, clattn_forward_params p, clattn_view *view,
-                                 MATRIX_BEFORE_PARAMETER const bool careful, matrix_softmax *rows,
-                                 matrix_accumulator out[RT][VT])
+/* What a sub-group attends with: where its tiles lie, and which rows are its own. */
+typedef struct {
+    matrix_source k, v;
+    matrix_address q_tile, tiles; /* of these two stages, each a tile of K, then one of V */
+    int lid, lane, group_row, row;
+    int key_end, my_key_end; /* one past the last key that a row of the group, or of the sub-group, sees */
+} matrix_attending;
+
+/* How far it has come. */
+typedef struct {
+    matrix_walk walk;
+    int stage;  /* where the present tile's K starts, in bytes from the first */
+    int steady; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
+    int calls_made;
+} matrix_progress;
+
+/* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their own, which hides
+ * nothing. */
+#define MATRIX_SORTS_TILES                                                                                             \
+    ((CLATTN_CAUSAL || CLATTN_WINDOW || CLATTN_D > 32) && !CLATTN_BLOCK_MASK && !CLATTN_MASK && !CLATTN_MASK_MOD)
+/* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the first and the last, and
+ * from the middle on the last is met amid others; else those that are cut come last. */
+#define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_WINDOW && !CLATTN_STATE)
+#define MATRIX_ALTERNATES (CLATTN_WINDOW || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
+
+/* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was faster on an H100
+ * (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with a mask_mod 387, 369; d = 64 full 355, 335,
+ * with dropout 301, 279. */
+#define MATRIX_KEEPS_SCORES (MATRIX_SORTS_TILES && (CLATTN_D > 64 || CLATTN_D_V > 64))
+
+enum { MATRIX_EVERY_TILE, MATRIX_WHOLE_TILES, MATRIX_OTHER_TILES };
+
+CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending *by, const clattn_view *view)
 {
-    const int lane = lid % MATRIX_LANES;
-    const int key_end = clattn_key_end(min(group_row + CLATTN_B_R, view->n_q) - 1, view);
-    const int my_key_end = clattn_key_end(min(row + 16 * RT, view->n_q) - 1, view);
-    const matrix_address tiles = q_tile + Q_TILE; /* two stages, each a tile of K, then one of V */
+    if (sort == MATRIX_EVERY_TILE)
+        return true;
+    const int last_row = by->group_row + CLATTN_B_R - 1;
+    const bool whole = clattn_tile_ends(by->group_row, last_row, tile, tile + CLATTN_B_C - 1, view) == CLATTN_TILE_ALL;
+    return whole == (sort == MATRIX_WHOLE_TILES);
+}
 
-#if CLATTN_STATE
-    matrix_continue(before, row, lane, view, rows, out);
-#else
-    matrix_begin(rows, out);
-#endif
-    matrix_walk walk = matrix_first_tile(key_end, group_row, row, lane, view);
-    if (walk.tile < key_end) {
-        matrix_fill(q, group_row, CLATTN_B_R, CLATTN_D, q_tile, D_PITCH, lid);
-        matrix_fill(k, walk.tile, CLATTN_B_C, CLATTN_D, tiles, D_PITCH, lid);
-        matrix_fill(v, walk.tile, CLATTN_B_C, CLATTN_D_V, tiles + K_TILE, V_PITCH, lid);
+/* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others, and P V is added to
+ * O. Or, unless MATRIX_KEEPS_SCORES, nothing is added where they do not hold, and the scores are lost. */
+CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
+                                       const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p, clattn_view *view,
+                                       matrix_progress *at, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+{
+    matrix_operand weights[RT][KT];
+    matrix_form form;
+    bool weighed = false;
+    if (!MATRIX_CAPS_LATE)
+        form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
+    if (!MATRIX_KEEPS_SCORES || at->steady) {
+        if (MATRIX_CAPS_LATE)
+            form = matrix_modify(s, by->row, key, by->lane, p, kind, true, view);
+        weighed = matrix_weigh_steady(weights, s, &form, at->steady, drawing, view, rows);
     }
-    const matrix_address my_q = q_tile + (row - group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
+    if (!weighed) {
+        MATRIX_SELDOM;
+        at->steady = MATRIX_UNSTEADY;
+        if (!MATRIX_KEEPS_SCORES)
+            return false;
+        float shrink[RT][MATRIX_SLOTS];
+        if (MATRIX_CAPS_LATE)
+            form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
+        if (matrix_weigh_bounded(weights, s, &form, drawing, p, view, rows, shrink))
+            FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+        at->steady = matrix_steadiness(rows, p, view);
+    }
+    matrix_add_values(weights, my_v, out);
+    return true;
+}
+
+/* The same by bounds that are looked for. */
+CLATTN_INLINE void matrix_add_bounded(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
+                                      const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p, clattn_view *view,
+                                      matrix_softmax *rows, matrix_accumulator out[RT][VT])
+{
+    float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
+    matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
+    if (matrix_bound(s, &form, offset, rows, shrink, view))
+        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+    if (form.raw)
+        matrix_values(s, &form, MATRIX_RAW, offset, rows, my_v, out, drawing, p, view);
+    else
+        matrix_values(s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v, out, drawing, p, view);
+}
+
+/* A tile that is there, CLATTN_KEYS keys at a time. */
+CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, matrix_address k_tile,
+                                    const matrix_operand query[RT][DT], clattn_forward_params p, clattn_view *view,
+                                    matrix_progress *at, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+{
+    const int tile = at->walk.tile, row = by->row, lane = by->lane;
+    const int end = sort == MATRIX_WHOLE_TILES ? tile + CLATTN_B_C : matrix_sees_tile(&at->walk) ? by->my_key_end : tile;
+    const matrix_address my_q = by->q_tile + (row - by->group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
+    const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH), my_v = k_tile + K_TILE + matrix_lane_b(lane, V_PITCH);
+#pragma unroll 1
+    for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
+        const int key = tile + n;
+        const int kind = sort == MATRIX_WHOLE_TILES
+                             ? CLATTN_TILE_ALL
+                             : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, key, key + CLATTN_KEYS - 1, view);
+        if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
+            continue;
+        matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
+#if MATRIX_STORES_CALLS
+        matrix_draw_stored(&drawing, by->q_tile + CALLS + (row - by->group_row) / 16 * MATRIX_WORDS, &at->calls_made, view);
+#endif
+        matrix_accumulator s[RT][KT];
+        matrix_begin_scores(s, row, key, lane, p, view);
+        matrix_scores(s, query, my_q, my_k + n * D_PITCH);
+        if (CLATTN_STEADY && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->steady)) {
+            if (!matrix_add_steadily(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, at, rows, out))
+                n -= CLATTN_KEYS; /* once more, from the products on */
+        } else {
+            matrix_add_bounded(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, rows, out);
+            at->steady = CLATTN_STEADY ? matrix_steadiness(rows, p, view) : MATRIX_UNSTEADY;
+        }
+    }
+}
+
+/* Tiles of a sort, as long as such follow. */
+CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by, const matrix_operand query[RT][DT],
+                                     clattn_forward_params p, clattn_view *view, matrix_progress *at, matrix_softmax *rows,
+                                     matrix_accumulator out[RT][VT])
+{
+#pragma unroll 1
+    while (at->walk.tile < by->key_end && matrix_is_of(sort, at->walk.tile, by, view)) {
+        const matrix_walk next = matrix_next_tile(at->walk, by->key_end, by->group_row, by->row, by->lane, view);
+        const matrix_address k_tile = by->tiles + at->stage;
+
+        matrix_copy_wait();
+        barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
+        at->stage = K_TILE + V_TILE - at->stage;
+        if (next.tile < by->key_end) {
+            matrix_fill(by->k, next.tile, CLATTN_B_C, CLATTN_D, by->tiles + at->stage, D_PITCH, by->lid);
+            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, by->tiles + at->stage + K_TILE, V_PITCH, by->lid);
+        }
+        matrix_meet_tile(sort, by, k_tile, query, p, view, at, rows, out);
+        at->walk = next;
+    }
+}
+
+/* Attention of the sub-group's rows to all keys; `rows` and `out` hold what they begin with. */
+CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, clattn_forward_params p, clattn_view *view,
+                                 matrix_softmax *rows, matrix_accumulator out[RT][VT])
+{
+    matrix_progress at;
+    at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
+    at.stage = 0;
+    at.steady = MATRIX_UNSTEADY;
+    at.calls_made = -1;
+    if (at.walk.tile >= by->key_end)
+        return;
+    matrix_fill(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
+    matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, by->tiles, D_PITCH, by->lid);
+    matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, by->tiles + K_TILE, V_PITCH, by->lid);
     matrix_operand query[RT][DT];
 #if MATRIX_CAPS_LATE
-    if (walk.tile < key_end) {
-        matrix_copy_wait();
-        barrier(CLK_LOCAL_MEM_FENCE);
-        view->bent = matrix_bend(q_tile + (row - group_row) * D_PITCH, D_PITCH, 0, lane, view);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    const matrix_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;
+    matrix_copy_wait();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    view->bent = matrix_bend(my_rows, D_PITCH, 0, by->lane, view);
+    barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #if CLATTN_Q_REGISTERS
+    const matrix_address my_q = by->q_tile + (by->row - by->group_row) * D_PITCH + matrix_lane_a(by->lane, D_PITCH);
     matrix_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int x = 0; x < DT; ++x)
         matrix_load_a(&query[r][x], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
 #endif
-
-#if CLATTN_STEADY
-    int steady = MATRIX_UNSTEADY; /* bounds are tried first before they are looked for (common/matrix_tile_weights.clh) */
-#endif
-#if MATRIX_STORES_CALLS
-    const matrix_address calls = q_tile + CALLS + (row - group_row) / 16 * MATRIX_WORDS;
-    int calls_made = -1;
-#endif
-    int stage = 0; /* where this tile's K starts, in bytes from the first */
-#pragma unroll 1
-    while (walk.tile < key_end) {
-        const matrix_walk next = matrix_next_tile(walk, key_end, group_row, row, lane, view);
-        const int tile = walk.tile, end = matrix_sees_tile(&walk) ? my_key_end : tile;
-        const matrix_address k_tile = tiles + stage, v_tile = k_tile + K_TILE;
-
-        matrix_copy_wait();
-        barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
-        stage = K_TILE + V_TILE - stage;
-        if (next.tile < key_end) {
-            matrix_fill(k, next.tile, CLATTN_B_C, CLATTN_D, tiles + stage, D_PITCH, lid);
-            matrix_fill(v, next.tile, CLATTN_B_C, CLATTN_D_V, tiles + stage + K_TILE, V_PITCH, lid);
-        }
-#if MATRIX_MAY_REPEAT
-        if (careful) {
-            matrix_add_not_finite(out, q_tile + (row - group_row) * D_PITCH, k_tile, v_tile, row, tile, lane, p, view);
-            barrier(CLK_LOCAL_MEM_FENCE);
-            matrix_drop_not_finite(v_tile, lid);
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-#endif
-
-        const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH);
-        const matrix_address my_v = v_tile + matrix_lane_b(lane, V_PITCH);
-#pragma unroll 1
-        for (int key = 0; key < CLATTN_B_C && tile + key < end; key += CLATTN_KEYS) {
-            const int kind = clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, tile + key, tile + key + CLATTN_KEYS - 1, view);
-            if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
-                continue;
-            matrix_drawing drawing = MATRIX_DRAWING(row, tile + key, lane);
-#if MATRIX_STORES_CALLS
-            matrix_draw_stored(&drawing, calls, &calls_made, view);
-#endif
-            matrix_accumulator s[RT][KT];
-            float shrink[RT][MATRIX_SLOTS];
-            matrix_begin_scores(s, row, tile + key, lane, p, view);
-            matrix_scores(s, query, my_q, my_k + key * D_PITCH);
-#if CLATTN_STEADY
-            matrix_operand weights[RT][KT];
-            matrix_form form;
-            bool weighed = false;
-            if (!MATRIX_CAPS_LATE)
-                form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
-            if (steady) {
-                if (MATRIX_CAPS_LATE)
-                    form = matrix_modify(s, row, tile + key, lane, p, kind, true, view);
-                weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, view, rows);
-            }
-            if (!weighed) {
-                MATRIX_SELDOM;
-                if (MATRIX_CAPS_LATE)
-                    form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
-                if (matrix_weigh_bounded(weights, s, &form, &drawing, careful, p, view, rows, shrink))
-                    FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-                steady = matrix_steadiness(rows, p, view);
-            }
-            matrix_add_values(weights, my_v + key * V_PITCH, out);
+#if MATRIX_SORTS_TILES && MATRIX_ENDS_WHOLE
+    matrix_meet_tiles(MATRIX_OTHER_TILES, by, query, p, view, &at, rows, out);
+    matrix_meet_tiles(MATRIX_WHOLE_TILES, by, query, p, view, &at, rows, out);
+#elif MATRIX_SORTS_TILES
+    do {
+        matrix_meet_tiles(MATRIX_WHOLE_TILES, by, query, p, view, &at, rows, out);
+        matrix_meet_tiles(MATRIX_OTHER_TILES, by, query, p, view, &at, rows, out);
+    } while (MATRIX_ALTERNATES && at.walk.tile < by->key_end);
 #else
-            float offset[RT][MATRIX_SLOTS];
-            matrix_form form = matrix_modify(s, row, tile + key, lane, p, kind, false, view);
-            if (matrix_bound(s, &form, offset, rows, shrink, careful, view))
-                FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
-            if (form.raw)
-                matrix_values(s, &form, MATRIX_RAW, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
-            else
-                matrix_values(s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v + key * V_PITCH, out, &drawing, p, view);
+    matrix_meet_tiles(MATRIX_EVERY_TILE, by, query, p, view, &at, rows, out);
 #endif
-        }
-        walk = next;
-    }
 }
 
+#if MATRIX_MAY_REPAIR
 /* Whether any item of the group has an output that is NaN. */
 CLATTN_INLINE bool matrix_is_poisoned(const matrix_accumulator out[RT][VT], volatile __local uint *flag, int lid)
 {
@@ -353,6 +337,7 @@ CLATTN_INLINE bool matrix_is_poisoned(const matrix_accumulator out[RT][VT], vola
     barrier(CLK_LOCAL_MEM_FENCE);
     return *flag != 0;
 }
+#endif
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
@@ -374,29 +359,47 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     matrix_take_split(place, p, &view);
 #endif
     const matrix_source q_rows = matrix_open(q, p.q, b, h, view.row_base, view.n_q);
-    matrix_source k_rows = matrix_open(k, p.k, b, place.kv_head, view.key_base, view.n_kv);
-    matrix_source v_rows = matrix_open(v, p.v, b, place.kv_head, view.key_base, view.n_kv);
-#if CLATTN_STATE
-    k_rows.before = v_rows.before = view.first_key;
-    const matrix_results to = matrix_locate(o, lse, m, l, p, b, h, 0); /* each sequence's rows have a place of their own */
-#endif
+    matrix_attending by;
+    by.k = matrix_open(k, p.k, b, place.kv_head, view.key_base, view.n_kv);
+    by.v = matrix_open(v, p.v, b, place.kv_head, view.key_base, view.n_kv);
+    by.q_tile = q_tile;
+    by.tiles = q_tile + Q_TILE;
+    by.lid = lid;
+    by.lane = lane;
+    by.group_row = group_row;
+    by.row = row;
+    by.key_end = clattn_key_end(min(group_row + CLATTN_B_R, view.n_q) - 1, &view);
+    by.my_key_end = clattn_key_end(min(row + 16 * RT, view.n_q) - 1, &view);
     matrix_accumulator out[RT][VT];
     matrix_softmax rows;
-    matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, MATRIX_BEFORE false, &rows, out);
-#if MATRIX_MAY_REPEAT
-    if (matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
-        matrix_attend(q_rows, k_rows, v_rows, q_tile, lid, group_row, row, p, &view, MATRIX_BEFORE true, &rows, out);
+#if CLATTN_STATE
+    by.k.before = by.v.before = view.first_key;
+    matrix_results to = matrix_locate(o, lse, m, l, p, b, h, 0); /* each sequence's rows have a place of their own */
+    matrix_continue(to, row, lane, &view, &rows, out);
+#else
+    matrix_begin(&rows, out);
+#endif
+    matrix_attend(q_rows, &by, p, &view, &rows, out);
+#if MATRIX_MAY_REPAIR
+    const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
+#define MATRIX_REPAIR(r)                                                                                               \
+    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + 16 * (r), matrix_first_key_met(group_row, &view), by.key_end, lane, p, &view)
+#if CLATTN_STATE
+    if (poisoned)
+        UNROLL for (int r = 0; r < RT; ++r) to.written[r] = MATRIX_REPAIR(r);
+#endif
 #endif
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 
     float factor[RT][MATRIX_SLOTS];
     matrix_finish(&rows, factor, p, &view);
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][MATRIX_SLOT(e)];
-#if CLATTN_SPLIT
+#if !CLATTN_STATE
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
+    matrix_write_rows(to, &rows, row, lane, &view);
 #if CLATTN_PARTIAL
-    FOR_OUTPUTS if (MATRIX_I(r, MATRIX_SLOT(e)) < view.n_q && MATRIX_X(c, e) < CLATTN_D_V)
+    FOR_OUTPUTS if (matrix_is_wanted(&to, r, MATRIX_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
         to.o[MATRIX_I(r, MATRIX_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
 #else
     /* By way of local memory, so that it leaves in whole chunks. */
@@ -408,7 +411,12 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid);
-    const matrix_results to = matrix_locate(o, lse, m, l, p, b, h, view.row_base);
 #endif
-    matrix_write_rows(to, &rows, row, lane, &view);
+#if MATRIX_MAY_REPAIR && !CLATTN_STATE
+    if (poisoned) {
+        barrier(CLK_GLOBAL_MEM_FENCE); /* others may have written what is looked at now */
+#pragma unroll 1
+        for (int r = 0; r < RT; ++r) MATRIX_REPAIR(r);
+    }
+#endif
 }

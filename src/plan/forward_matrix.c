@@ -69,23 +69,13 @@ static const struct {
     {CLA_MATRIX_LARGEST_D, 128, 64, 64, 1, 0},
 };
 
-/* Where bounds of the tile before were faster (an H100 or an H200, n = 4096, TFLOP/s without and with them): at d = 64
- * plain 320, 335, causal 248, 264, with softcap 257, 291; at d = 128 with 99 % of 64 x 64 blocks 330, 350, causal 265,
- * 278, with softcap 333, 352. Not with a mask (141, 137 at d = 64), nor, beyond d = 64, dropout (345, 322), windows
- * (242, 229) and a score_mod (365, 363), nor with ALiBi where rows are causal (254, 238 at d = 128; 238, 233 at d =
- * 64), whose first tiles the diagonal crosses. */
+/* Where bounds of the tile before were faster (an H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128):
+ * plain 338, 354 and 375, 386, causal 290, 307 and 312, 348, with ALiBi 308, 325 and 365, 375, causal 279, 288 and 320,
+ * 316, with dropout 286, 303 and 350, 350, causal 247, 264 and 268, 316, with softcap 251, 320 and 334, 361. Not with a
+ * mask (an H200, 141, 137 at d = 64), whose every tile may hide pairs. */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
-    const bool wide = cla_widest(problem) > 64;
-    const unsigned loses = CLATTN_MASK | (wide ? CLATTN_DROPOUT | CLATTN_WINDOW : 0u) |
-                           (problem->causal != CLATTN_FULL ? CLATTN_ALIBI : 0u);
-    return cla_widest(problem) <= 128 && !(problem->features & loses) && !(wide && problem->score_mod);
-}
-
-/* Softcap wants registers more than Q does: 285 TFLOP/s with, 297 without it at d = 64. */
-static bool keeps_q(const struct clattn_problem *problem, int q_registers)
-{
-    return q_registers && !(problem->features & CLATTN_SOFTCAP && cla_widest(problem) > 32);
+    return cla_widest(problem) <= 128 && !(problem->features & CLATTN_MASK);
 }
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
@@ -97,7 +87,7 @@ static void take_timed(const struct clattn_problem *problem, struct cla_config *
     config->b_c = timed[i].b_c;
     config->matrix.keys = timed[i].keys;
     config->matrix.row_tiles = timed[i].row_tiles;
-    config->matrix.q_registers = keeps_q(problem, timed[i].q_registers);
+    config->matrix.q_registers = timed[i].q_registers;
     config->matrix.steady = gains_by_steady(problem);
 }
 
@@ -388,8 +378,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         "common/types.clh", "common/view.clh", "common/score.clh", "common/splits.clh", "common/philox.clh", unit,     \
             "common/matrix_tiles.clh", "common/matrix_ramp.clh", "common/matrix_dropout.clh",                          \
             "common/matrix_softcap.clh", "common/matrix_bend.clh", "common/matrix_scores.clh",                         \
-            "common/matrix_weights.clh", "common/matrix_rows.clh", "common/matrix_tile_weights.clh",                   \
-            "forward_matrix.cl", NULL                                                                                  \
+            "common/matrix_weights.clh", "common/matrix_rows.clh", "common/matrix_repair.clh",                         \
+            "common/matrix_tile_weights.clh", "forward_matrix.cl", NULL                                                \
     }
 static const char *const nvidia_files[] = FILES("matrix/nvidia_mma.clh");
 static const char *const emulated_files[] = FILES("matrix/emulated.clh");

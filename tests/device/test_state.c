@@ -6,6 +6,7 @@
 #include "support/compare.h"
 #include "support/state.h"
 #include "support/unit.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,6 +125,59 @@ static struct forward_case ordinary(unsigned features)
                                    .seed = 8};
     case_set_features(&forward, features);
     return forward;
+}
+
+/* What is not finite behind the mask stays there, in whichever chunk it lies, and rows that do not see it have the
+ * state that they would have without it. */
+static void spoil(const struct forward_case *forward, struct forward_arrays *arrays, int64_t key, float value)
+{
+    const int64_t d_v = forward->problem.d_v;
+    for (int64_t h = 0; h < forward->shape.batch * forward->shape.kv_heads; h++)
+        for (int64_t x = 0; x < d_v; x++)
+            arrays->v[(h * forward->shape.n_kv + key) * d_v + x] = value;
+}
+
+static void check_row(const struct forward_case *forward, const struct forward_arrays *clean,
+                      const struct forward_arrays *dirty, int64_t at, bool sees)
+{
+    const int64_t d_v = forward->problem.d_v;
+    if (fabsf(clean->lse[at] - dirty->lse[at]) > 1e-4f)
+        fail_msg("%s: lse of row %d is %g instead of %g", forward->problem.skeleton, (int)at, (double)dirty->lse[at],
+                 (double)clean->lse[at]);
+    for (int64_t x = 0; x < d_v; x++) {
+        const float found = dirty->o[at * d_v + x], expected = clean->o[at * d_v + x];
+        if (sees ? isfinite(found) : !(fabsf(found - expected) <= 4e-3f))
+            fail_msg("%s: row %d, column %d is %g, which was %g without what %s", forward->problem.skeleton, (int)at,
+                     (int)x, (double)found, (double)expected, sees ? "the row sees" : "is hidden");
+    }
+}
+
+static void values_that_are_not_finite(void **state)
+{
+    (void)state;
+    static const int64_t ends[] = {50, 132, 150};
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        for (int n = 0; n < 3; n++) {
+            struct forward_case forward = {.problem = {.d = 40,
+                                                       .d_v = 24,
+                                                       .dtype = CLATTN_FP16,
+                                                       .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                                       .skeleton = (*skeleton)->name},
+                                           .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = 37, .n_kv = 150},
+                                           .seed = 8};
+            const int64_t key = n == 0 ? 128 : n == 1 ? 133 : 142, first_row = key - (150 - 37);
+            struct forward_arrays clean, dirty;
+            if (!state_serves(&device, forward.problem))
+                continue;
+            assert_true(forward_arrays_make(&forward, &clean) && forward_arrays_make(&forward, &dirty));
+            spoil(&forward, &dirty, key, values[n]);
+            assert_true(state_run(&device, &forward, ends, 3, &clean) && state_run(&device, &forward, ends, 3, &dirty));
+            for (int64_t at = 0; at < 2 * 37; at++)
+                check_row(&forward, &clean, &dirty, at, at % 37 >= first_row);
+            forward_arrays_free(&clean);
+            forward_arrays_free(&dirty);
+        }
 }
 
 static void equal_chunks_give_equal_bits(void **state)
@@ -278,6 +332,7 @@ int main(void)
         cmocka_unit_test(chunks_are_the_whole),
         cmocka_unit_test(chunks_of_packed_keys),
         cmocka_unit_test(chunks_are_the_whole_with_features),
+        cmocka_unit_test(values_that_are_not_finite),
         cmocka_unit_test(equal_chunks_give_equal_bits),
         cmocka_unit_test(merged_states_are_the_whole),
         cmocka_unit_test(an_empty_state_changes_nothing),

@@ -313,15 +313,16 @@ static void masks_in_blocks_have_tiles_of_their_own(void **state)
     }
 }
 
-/* A cap's polynomial has the registers that Q has else. */
-static void softcap_reads_q_again(void **state)
+/* As long as there is room for it beside scores and outputs. */
+static void short_rows_of_q_stay_in_registers(void **state)
 {
     (void)state;
     static const struct {
         int d;
         unsigned features;
         int kept;
-    } rows[] = {{64, 0, 1}, {64, CLATTN_SOFTCAP, 0}, {48, CLATTN_SOFTCAP, 0}, {32, CLATTN_SOFTCAP, 1}, {128, 0, 0}};
+    } rows[] = {{64, 0, 1}, {64, CLATTN_SOFTCAP, 1}, {48, CLATTN_SOFTCAP, 1}, {32, CLATTN_DROPOUT, 1}, {72, 0, 0},
+                {128, 0, 0}};
     const struct clattn_capabilities capabilities = nvidia(900);
     EACH (i, rows) {
         const struct clattn_problem problem = {.d = rows[i].d, .dtype = CLATTN_FP16, .features = rows[i].features};
@@ -349,12 +350,13 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 1},
         {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 1},
         {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0},
+        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
         {64, CLATTN_MASK, CLATTN_FULL, NULL, 0},
         {128, 0, CLATTN_FULL, NULL, 1},
         {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
         {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 1},
-        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0},
+        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 1},
+        {128, CLATTN_WINDOW, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
         {256, 0, CLATTN_FULL, NULL, 0},
         {128, 0, CLATTN_FULL, "steady=0", 0},
         {256, 0, CLATTN_FULL, "steady=1", 1},
@@ -387,7 +389,7 @@ int main(void)
         cmocka_unit_test(matrix_units_honour_forced_sizes),
         cmocka_unit_test(constants_are_what_the_kernel_takes),
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),
-        cmocka_unit_test(softcap_reads_q_again),
+        cmocka_unit_test(short_rows_of_q_stay_in_registers),
         cmocka_unit_test(steady_bounds_are_planned_where_they_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
