@@ -163,9 +163,9 @@ typedef struct {
 #define MATRIX_ALTERNATES (CLATTN_WINDOW || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
 
 /* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was faster on an H100
- * (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with a mask_mod 387, 369; d = 64 full 355, 335,
- * with dropout 301, 279. */
-#define MATRIX_KEEPS_SCORES (MATRIX_SORTS_TILES && (CLATTN_D > 64 || CLATTN_D_V > 64))
+ * (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with half of 128 x 128 blocks 335, 355, with a
+ * mask_mod 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
+#define MATRIX_KEEPS_SCORES ((CLATTN_D > 64 || CLATTN_D_V > 64) && !CLATTN_MASK_MOD)
 
 enum { MATRIX_EVERY_TILE, MATRIX_WHOLE_TILES, MATRIX_OTHER_TILES };
 

@@ -72,10 +72,12 @@ static const struct {
 /* Where bounds of the tile before were faster (an H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128):
  * plain 338, 354 and 375, 386, causal 290, 307 and 312, 348, with ALiBi 308, 325 and 365, 375, causal 279, 288 and 320,
  * 316, with dropout 286, 303 and 350, 350, causal 247, 264 and 268, 316, with softcap 251, 320 and 334, 361. Not with a
- * mask (an H200, 141, 137 at d = 64), whose every tile may hide pairs. */
+ * mask (an H200, 141, 137 at d = 64), whose every tile may hide pairs; nor beyond d = 64 where a row's first tile, of
+ * which nothing is known, is one of few (n = 512 294, 274; 768 320, 307; causal 167, 166). */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
-    return cla_widest(problem) <= 128 && !(problem->features & CLATTN_MASK);
+    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < 1024;
+    return cla_widest(problem) <= 128 && !(problem->features & CLATTN_MASK) && !(few_keys && cla_widest(problem) > 64);
 }
 
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)

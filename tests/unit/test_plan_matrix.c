@@ -343,23 +343,27 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         unsigned features;
         enum clattn_causal causal;
         const char *knobs;
+        int64_t keys;
         int steady;
     } rows[] = {
-        {64, 0, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 1},
-        {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 1},
-        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
-        {64, CLATTN_MASK, CLATTN_FULL, NULL, 0},
-        {128, 0, CLATTN_FULL, NULL, 1},
-        {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
-        {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 1},
-        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 1},
-        {128, CLATTN_WINDOW, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 1},
-        {256, 0, CLATTN_FULL, NULL, 0},
-        {128, 0, CLATTN_FULL, "steady=0", 0},
-        {256, 0, CLATTN_FULL, "steady=1", 1},
+        {64, 0, CLATTN_FULL, NULL, 0, 1},
+        {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
+        {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
+        {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 0, 1},
+        {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 0, 1},
+        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+        {64, CLATTN_MASK, CLATTN_FULL, NULL, 0, 0},
+        {128, 0, CLATTN_FULL, NULL, 0, 1},
+        {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+        {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
+        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
+        {128, CLATTN_WINDOW, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+        {256, 0, CLATTN_FULL, NULL, 0, 0},
+        {128, 0, CLATTN_FULL, NULL, 1023, 0},
+        {128, 0, CLATTN_FULL, NULL, 1024, 1},
+        {64, 0, CLATTN_FULL, NULL, 512, 1},
+        {128, 0, CLATTN_FULL, "steady=0", 0, 0},
+        {256, 0, CLATTN_FULL, "steady=1", 0, 1},
     };
     const struct clattn_capabilities capabilities = nvidia(900);
     EACH (i, rows) {
@@ -367,6 +371,7 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
                                                .dtype = CLATTN_FP16,
                                                .features = rows[i].features,
                                                .causal = rows[i].causal,
+                                               .expected_n_kv = rows[i].keys,
                                                .skeleton = rows[i].knobs ? "forward_matrix" : NULL,
                                                .knobs = rows[i].knobs};
         struct cla_choice choice;
