@@ -44,6 +44,26 @@ static void open_context(struct test_device *device)
         exit(FAILED);
 }
 
+/* The one that CLATTN_TEST_SKELETON names, or NULL. */
+static const struct cla_skeleton *named_skeleton(void)
+{
+    const char *wanted = getenv("CLATTN_TEST_SKELETON");
+    const struct cla_skeleton *named = wanted ? cla_skeleton_find(wanted) : NULL;
+    if (wanted && !named)
+        leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
+    return named;
+}
+
+static bool serves_common(const struct test_device *device, const struct cla_skeleton *skeleton)
+{
+    const struct clattn_problem common = {.dtype = CLATTN_FP16,
+                                          .d = 64,
+                                          .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
+                                          .skeleton = skeleton->name,
+                                          .unordered = skeleton->any_order};
+    return test_serves(device, &common);
+}
+
 void test_device_open(struct test_device *device)
 {
     unsigned platform = 0, number = 0;
@@ -54,6 +74,8 @@ void test_device_open(struct test_device *device)
     open_context(device);
     is_cpu = clattn_context_capabilities(device->clattn)->type == CLATTN_DEVICE_CPU;
     fprintf(stderr, "device under test: %s\n", clattn_context_capabilities(device->clattn)->device_name);
+    if (named_skeleton() && !serves_common(device, named_skeleton()))
+        leave(FAILED, "CLATTN_TEST_SKELETON names a skeleton that is not for the device under test");
 }
 
 bool test_is_for(const struct cla_skeleton *skeleton)
@@ -67,12 +89,7 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
     if (!skeleton)
         leave(USAGE, "the first argument must name a skeleton");
     test_device_open(device);
-    const struct clattn_problem common = {.dtype = CLATTN_FP16,
-                                          .d = 64,
-                                          .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
-                                          .skeleton = skeleton->name,
-                                          .unordered = skeleton->any_order};
-    if (!test_is_for(skeleton) || !test_serves(device, &common)) {
+    if (!test_is_for(skeleton) || !serves_common(device, skeleton)) {
         test_device_close(device);
         leave(SKIPPED, "skipped: the skeleton is not for this device");
     }
@@ -90,11 +107,8 @@ void test_device_close(struct test_device *device)
  * names, where it is one of them. */
 static const struct cla_skeleton *const *list_skeletons(bool backward, const struct cla_skeleton *list[MOST])
 {
-    const char *wanted = getenv("CLATTN_TEST_SKELETON");
-    const struct cla_skeleton *named = wanted ? cla_skeleton_find(wanted) : NULL;
+    const struct cla_skeleton *named = named_skeleton();
     int count = 0;
-    if (wanted && !named)
-        leave(FAILED, "CLATTN_TEST_SKELETON names no skeleton");
     for (const struct cla_skeleton *const *next = cla_skeletons; *next && count < MOST - 1; next++)
         if ((*next)->backward == backward && (named == *next || test_is_for(*next)) &&
             (!named || named == *next || named->backward != backward))
