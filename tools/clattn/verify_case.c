@@ -22,9 +22,9 @@ static void modifications_text(const struct verify_case *item, char *text, size_
 
 void verify_case_name(const struct verify_case *item, char *text, size_t size)
 {
-    static const char *const kinds[VERIFY_KINDS] = {"reference",   "backward",         "state",          "backward",
-                                                    "constant V",  "permuted keys",    "shifted logits", "split keys",
-                                                    "linear in V", "separate batches", "bit-equal"};
+    static const char *const kinds[VERIFY_KINDS] = {
+        "reference",      "backward",   "state",       "backward",         "constant V", "permuted keys",
+        "shifted logits", "split keys", "linear in V", "separate batches", "bit-equal",  "hidden values"};
     static const char *const layouts[VERIFY_LAYOUTS] = {"bhnd", "bnhd", "strided"};
     const struct reference_problem *p = &item->problem;
     char modifications[224], chunk[64] = "";

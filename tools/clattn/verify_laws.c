@@ -219,6 +219,54 @@ static bool bit_equal(const struct law *law)
     return good;
 }
 
+/* One key's values of every head. */
+static void spoil_key(const struct law *law, int64_t key)
+{
+    static const float spoilt[] = {NAN, INFINITY, -INFINITY};
+    const struct reference_problem *problem = &law->item->problem;
+    const struct clattn_shape *shape = &problem->shape;
+    for (int64_t head = 0; head < shape->batch * shape->kv_heads; head++)
+        for (int64_t x = 0; x < problem->d_v; x++)
+            law->data->v[(head * shape->n_kv + key) * problem->d_v + x] = spoilt[(key + x) % 3];
+}
+
+/* Outputs of rows from `first` on that saw the key are as they were before, once they have been found not to be finite.
+ */
+static bool take_seen(const struct law *law, int64_t first)
+{
+    const struct reference_problem *problem = &law->item->problem;
+    for (size_t i = 0; i < reference_o_count(problem); i++) {
+        if ((int64_t)(i / (size_t)problem->d_v) % problem->shape.n_q < first)
+            continue;
+        if (isfinite(law->data->o[i]))
+            return verify_fail(law->result, "o[%zu] is %g, though its row sees values that are not finite", i,
+                               (double)law->data->o[i]);
+        law->data->o[i] = (float)law->expected[i];
+    }
+    return true;
+}
+
+/* What is not finite behind the causal mask stays there: its weight is 0, but not as a factor. */
+static bool hidden_values(const struct law *law)
+{
+    const struct reference_problem *problem = &law->item->problem;
+    const struct clattn_shape *shape = &problem->shape;
+    const size_t count = reference_v_count(problem);
+    const int64_t first = shape->n_q / 2; /* that sees the key, its last one */
+    const int64_t key = reference_visible(problem->causal, shape->n_q, shape->n_kv, first) - 1;
+    float *clean = malloc((count + 1) * sizeof *clean);
+    if (!clean)
+        return verify_fail(law->result, "no memory for its arrays");
+    memcpy(clean, law->data->v, count * sizeof *clean);
+    bool good = forward(law);
+    remember(law);
+    spoil_key(law, key);
+    good = good && forward(law) && take_seen(law, first);
+    memcpy(law->data->v, clean, count * sizeof *clean);
+    free(clean);
+    return good && compare(law);
+}
+
 static bool apply(struct law *law)
 {
     switch (law->item->kind) {
@@ -236,6 +284,8 @@ static bool apply(struct law *law)
         return separate_batches(law);
     case VERIFY_BIT_EQUAL:
         return bit_equal(law);
+    case VERIFY_HIDDEN_VALUES:
+        return hidden_values(law);
     case VERIFY_RULE:
     case VERIFY_BACKWARD:
     case VERIFY_STATE:

@@ -385,7 +385,7 @@ static void add_laws(struct verify_list *list, bool full, const char *skeleton)
     struct verify_case item = cycled(skeleton, VERIFY_RULE, CLATTN_FP32, CLATTN_FULL, 64, 64, n, 1);
     const int first = serves(list, &item) ? CLATTN_FP32 : CLATTN_FP16;
     for (int dtype = first; dtype <= (full ? (int)CLATTN_BF16 : first); dtype++) {
-        for (int kind = VERIFY_CONSTANT_V; kind < VERIFY_KINDS; kind++) {
+        for (int kind = VERIFY_CONSTANT_V; kind <= VERIFY_BIT_EQUAL; kind++) {
             item = cycled(skeleton, (enum verify_kind)kind, dtype, CLATTN_FULL, 64, 64, n, 1);
             item.gain = 1.0;
             item.runs = full ? 250 : 20;
@@ -393,6 +393,25 @@ static void add_laws(struct verify_list *list, bool full, const char *skeleton)
                 add(list, item);
         }
     }
+}
+
+/* Behind both causal masks, in tiles of all widths, and of keys that are split. */
+static void add_hidden_values(struct verify_list *list, bool full, const char *skeleton)
+{
+    static const int d[] = {64, 128, 40, 256}, splits[] = {0, 3};
+    static const int64_t n[][2] = {{113, 203}, {203, 113}, {300, 300}};
+    for (int i = 0; i < (full ? COUNT(d) * COUNT(splits) : 1); i++)
+        for (int dtype = CLATTN_FP32; dtype <= (full ? CLATTN_BF16 : CLATTN_FP16); dtype++)
+            for (int j = 0; j < COUNT(n); j++) {
+                const int causal = (i + j) % 2 ? CLATTN_CAUSAL_TOP_LEFT : CLATTN_CAUSAL_BOTTOM_RIGHT,
+                          turn = i + j + dtype;
+                struct verify_case item =
+                    cycled(skeleton, VERIFY_HIDDEN_VALUES, dtype, causal, d[i % COUNT(d)], d[i % COUNT(d)], n[j], turn);
+                item.gain = 1.0;
+                item.splits = splits[i / COUNT(d)];
+                if (serves(list, &item))
+                    add(list, item);
+            }
 }
 
 /* What a skeleton does not serve leaves no case. */
@@ -421,6 +440,7 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
     } else { /* one kernel: packed keys, and what adds up over chunks */
         add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
     }
+    add_hidden_values(list, full, skeleton);
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
