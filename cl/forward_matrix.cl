@@ -140,10 +140,11 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
 /* What a sub-group attends with: where its tiles lie, and which rows are its own. */
 typedef struct {
     matrix_source k, v;
-    matrix_address q_tile, tiles; /* of these two stages, each a tile of K, then one of V */
+    matrix_address q_tile;
     int lid, lane, group_row, row;
     int key_end, my_key_end; /* one past the last key that a row of the group, or of the sub-group, sees */
 } matrix_attending;
+#define MATRIX_TILES(by) ((by)->q_tile + Q_TILE) /* two stages, each a tile of K, then one of V */
 
 /* How far it has come. */
 typedef struct {
@@ -267,14 +268,14 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
 #pragma unroll 1
     while (at->walk.tile < by->key_end && matrix_is_of(sort, at->walk.tile, by, view)) {
         const matrix_walk next = matrix_next_tile(at->walk, by->key_end, by->group_row, by->row, by->lane, view);
-        const matrix_address k_tile = by->tiles + at->stage;
+        const matrix_address k_tile = MATRIX_TILES(by) + at->stage;
 
         matrix_copy_wait();
         barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
         at->stage = K_TILE + V_TILE - at->stage;
         if (next.tile < by->key_end) {
-            matrix_fill(by->k, next.tile, CLATTN_B_C, CLATTN_D, by->tiles + at->stage, D_PITCH, by->lid);
-            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, by->tiles + at->stage + K_TILE, V_PITCH, by->lid);
+            matrix_fill(by->k, next.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by) + at->stage, D_PITCH, by->lid);
+            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + at->stage + K_TILE, V_PITCH, by->lid);
         }
         matrix_meet_tile(sort, by, k_tile, query, p, view, at, rows, out);
         at->walk = next;
@@ -293,8 +294,8 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
     if (at.walk.tile >= by->key_end)
         return;
     matrix_fill(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
-    matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, by->tiles, D_PITCH, by->lid);
-    matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, by->tiles + K_TILE, V_PITCH, by->lid);
+    matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by), D_PITCH, by->lid);
+    matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + K_TILE, V_PITCH, by->lid);
     matrix_operand query[RT][DT];
 #if MATRIX_CAPS_LATE
     const matrix_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;
@@ -363,7 +364,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     by.k = matrix_open(k, p.k, b, place.kv_head, view.key_base, view.n_kv);
     by.v = matrix_open(v, p.v, b, place.kv_head, view.key_base, view.n_kv);
     by.q_tile = q_tile;
-    by.tiles = q_tile + Q_TILE;
     by.lid = lid;
     by.lane = lane;
     by.group_row = group_row;

@@ -85,7 +85,9 @@ static int failures_of_direction(struct forward_case forward, spoil_function spo
         forward.problem.pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
         forward.problem.dtype = (enum clattn_dtype)(variant % 3);
         forward.problem.knobs = backward ? NULL : test_knobs(skeleton[n], variant);
-        if (!test_takes(&device, skeleton[n], variant, 13) || !test_serves(&device, &forward.problem))
+        /* emulations compile fast, and have what devices' kernels do after a NaN */
+        const bool taken = skeleton[n]->emulated || test_takes(&device, skeleton[n], variant, 13);
+        if (!taken || !test_serves(&device, &forward.problem))
             continue;
         if (backward) {
             failures += count_failure(&forward, "backward", backward_holds(&forward, spoil));
