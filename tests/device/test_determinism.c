@@ -2,11 +2,13 @@
  *
  * The same plan on the same device gives the same bits, run after run: a race shows itself here first. */
 #include "support/backward.h"
+#include "support/cases.h"
 #include "support/compare.h"
 #include "support/unit.h"
 #include <stdio.h>
 
 static struct test_device device;
+static int plans; /* that ran */
 
 /* A kernel made for GPUs runs slowly on a CPU, where it is there to be right and not to be used. */
 enum { RUNS = 250, RUNS_WHERE_FOREIGN = 10 };
@@ -17,6 +19,7 @@ static bool same_bits_every_time(const struct forward_case *forward, int runs)
     clattn_plan *plan = NULL;
     if (!forward_arrays_make(forward, &first) || !forward_arrays_make(forward, &again))
         return false;
+    plans++;
     bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &forward->problem), "clattn_plan_create") &&
                 forward_run(&device, plan, forward, &first) && compare_outputs(forward, &first);
     for (int i = 1; i < runs && same; i++)
@@ -30,6 +33,8 @@ static bool same_bits_every_time(const struct forward_case *forward, int runs)
 static int failures_of(struct forward_case forward)
 {
     int failures = 0;
+    if (!test_asks_for(false))
+        skip();
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
         forward.problem.skeleton = (*skeleton)->name;
         for (int n = 0; n < (test_knobs(*skeleton, 1) ? 2 : 1) && test_serves(&device, &forward.problem); n++) {
@@ -69,6 +74,35 @@ static void odd_sizes(void **state)
     assert_int_equal(failures_of(forward), 0);
 }
 
+static bool is_cpu(void)
+{
+    return clattn_context_capabilities(device.clattn)->type == CLATTN_DEVICE_CPU;
+}
+
+/* What kernels on matrix units take: many work-groups that share keys and compute units, tiles that are cut and others.
+ */
+static void many_heads_of_16_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        int d, causal;
+        unsigned features;
+    } rows[] = {{64, 0, 0}, {64, 1, 0}, {128, 0, 0}, {128, 1, 0}, {256, 1, 0}, {64, 1, CLATTN_DROPOUT}};
+    int failures = 0;
+    EACH (i, rows) {
+        struct forward_case forward = {
+            .problem = {.dtype = i % 2 ? CLATTN_BF16 : CLATTN_FP16,
+                        .d = rows[i].d,
+                        .causal = rows[i].causal ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL},
+            .shape = {.batch = is_cpu() ? 1 : 60, .heads = 2, .kv_heads = 1, .n_q = 130, .n_kv = is_cpu() ? 300 : 600},
+            .score = score_typical(),
+            .seed = 10 + i};
+        case_set_features(&forward, rows[i].features);
+        failures += failures_of(forward);
+    }
+    assert_int_equal(failures, 0);
+}
+
 static bool same_gradients_every_time(const struct forward_case *forward, int runs)
 {
     struct backward_arrays first, again;
@@ -77,6 +111,7 @@ static bool same_gradients_every_time(const struct forward_case *forward, int ru
     if (!backward_arrays_make(forward, &first) || !backward_arrays_make(forward, &again))
         return false;
     problem.pass = CLATTN_BACKWARD;
+    plans++;
     bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create") &&
                 backward_run(&device, plan, forward, BACKWARD_ALL, &first) &&
                 backward_judge(forward, BACKWARD_ALL, &first);
@@ -92,6 +127,8 @@ static bool same_gradients_every_time(const struct forward_case *forward, int ru
 static int failures_of_gradients(struct forward_case forward, int runs)
 {
     int failures = 0;
+    if (!test_asks_for(true))
+        skip();
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
         struct clattn_problem problem = forward.problem;
         problem.pass = CLATTN_BACKWARD;
@@ -102,20 +139,20 @@ static int failures_of_gradients(struct forward_case forward, int runs)
     return failures;
 }
 
-static bool is_cpu(void)
-{
-    return clattn_context_capabilities(device.clattn)->type == CLATTN_DEVICE_CPU;
-}
-
 /* Several blocks of keys add to the dQ of each row, and many heads at a time where that is what a device is for. */
 static void gradients(void **state)
 {
     (void)state;
-    const struct forward_case forward = {
-        .problem = {.dtype = CLATTN_FP16, .d = 64, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT},
-        .shape = {.batch = is_cpu() ? 2 : 60, .heads = 2, .kv_heads = 1, .n_q = 130, .n_kv = 300},
-        .seed = 4};
-    assert_int_equal(failures_of_gradients(forward, RUNS), 0);
+    static const int widths[] = {64, 128};
+    int failures = 0;
+    EACH (i, widths) {
+        const struct forward_case forward = {
+            .problem = {.dtype = CLATTN_FP16, .d = widths[i], .causal = CLATTN_CAUSAL_BOTTOM_RIGHT},
+            .shape = {.batch = is_cpu() ? 2 : 60, .heads = 2, .kv_heads = 1, .n_q = 130, .n_kv = 300},
+            .seed = 4};
+        failures += failures_of_gradients(forward, RUNS);
+    }
+    assert_int_equal(failures, 0);
 }
 
 /* Blocks of a mask leave different numbers of tiles of each block of keys: these come in an order of their own, to one
@@ -142,11 +179,20 @@ static void gradients_of_masks(void **state)
     }
 }
 
+/* The last: a skeleton that was asked for must have run. */
+static void something_ran(void **state)
+{
+    (void)state;
+    print_message("%d plans ran\n", plans);
+    assert_int_not_equal(plans, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_small_heads), cmocka_unit_test(few_longer_heads),
-                                       cmocka_unit_test(odd_sizes), cmocka_unit_test(gradients),
-                                       cmocka_unit_test(gradients_of_masks)};
+                                       cmocka_unit_test(odd_sizes),        cmocka_unit_test(many_heads_of_16_bits),
+                                       cmocka_unit_test(gradients),        cmocka_unit_test(gradients_of_masks),
+                                       cmocka_unit_test(something_ran)};
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

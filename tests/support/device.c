@@ -129,6 +129,11 @@ const struct cla_skeleton *const *test_backward_skeletons(void)
     return list_skeletons(true, list);
 }
 
+bool test_asks_for(bool backward)
+{
+    return !named_skeleton() || named_skeleton()->backward == backward;
+}
+
 /* Whether the planner would choose the skeleton on the device, for some type of elements. */
 static bool is_chosen(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
 {

@@ -29,6 +29,9 @@ const struct cla_skeleton *test_device_open_for(struct test_device *device, int 
 const struct cla_skeleton *const *test_skeletons(void);
 const struct cla_skeleton *const *test_backward_skeletons(void);
 
+/* Whether a test of both directions is to run this one: not where CLATTN_TEST_SKELETON names one of the other. */
+bool test_asks_for(bool backward);
+
 /* Whether a skeleton is for this kind of device. A GPU's compiler takes minutes for an emulation; and a kernel of
  * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
 bool test_is_for(const struct cla_skeleton *skeleton);
