@@ -15,18 +15,16 @@ enum { RUNS = 250, RUNS_WHERE_FOREIGN = 10 };
 
 static bool same_bits_every_time(const struct forward_case *forward, int runs)
 {
-    struct forward_arrays first, again;
+    struct forward_arrays arrays;
     clattn_plan *plan = NULL;
-    if (!forward_arrays_make(forward, &first) || !forward_arrays_make(forward, &again))
+    if (!forward_arrays_make(forward, &arrays))
         return false;
     plans++;
-    bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &forward->problem), "clattn_plan_create") &&
-                forward_run(&device, plan, forward, &first) && compare_outputs(forward, &first);
-    for (int i = 1; i < runs && same; i++)
-        same = forward_run(&device, plan, forward, &again) && compare_bits(forward, &first, &again);
+    const bool same =
+        test_succeeded(clattn_plan_create(&plan, device.clattn, &forward->problem), "clattn_plan_create") &&
+        forward_repeats(&device, plan, forward, &arrays, runs) && compare_outputs(forward, &arrays);
     clattn_plan_destroy(&plan);
-    forward_arrays_free(&first);
-    forward_arrays_free(&again);
+    forward_arrays_free(&arrays);
     return same;
 }
 
@@ -105,22 +103,18 @@ static void many_heads_of_16_bits(void **state)
 
 static bool same_gradients_every_time(const struct forward_case *forward, int runs)
 {
-    struct backward_arrays first, again;
+    struct backward_arrays arrays;
     struct clattn_problem problem = forward->problem;
     clattn_plan *plan = NULL;
-    if (!backward_arrays_make(forward, &first) || !backward_arrays_make(forward, &again))
+    if (!backward_arrays_make(forward, &arrays))
         return false;
     problem.pass = CLATTN_BACKWARD;
     plans++;
-    bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create") &&
-                backward_run(&device, plan, forward, BACKWARD_ALL, &first) &&
-                backward_judge(forward, BACKWARD_ALL, &first);
-    for (int i = 1; i < runs && same; i++)
-        same = backward_run(&device, plan, forward, BACKWARD_ALL, &again) &&
-               backward_same(forward, BACKWARD_ALL, &first, &again);
+    const bool same = test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create") &&
+                      backward_repeats(&device, plan, forward, BACKWARD_ALL, &arrays, runs) &&
+                      backward_judge(forward, BACKWARD_ALL, &arrays);
     clattn_plan_destroy(&plan);
-    backward_arrays_free(&first);
-    backward_arrays_free(&again);
+    backward_arrays_free(&arrays);
     return same;
 }
 

@@ -271,20 +271,29 @@ static bool run_device(const struct test_device *device, const clattn_plan *plan
            run_planned(device, plan, forward, in, run) && score_stage_intact(device, &run->score);
 }
 
-bool backward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
-                  unsigned wanted, struct backward_arrays *arrays)
+bool backward_repeats(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                      unsigned wanted, struct backward_arrays *arrays, int runs)
 {
     struct run run;
     const struct forward_arrays *in = &arrays->forward;
     lay_out(forward, wanted, arrays, &run);
-    const bool ran = run.zeros && stage_make(&run.stage) &&
-                     (forward->path == PATH_HOST ? run_host(device, forward, in, &run)
-                                                 : run_device(device, plan, forward, in, &run)) &&
-                     stage_collect(&run.stage, device);
+    bool same = run.zeros && stage_make(&run.stage) &&
+                (forward->path == PATH_HOST ? run_host(device, forward, in, &run)
+                                            : run_device(device, plan, forward, in, &run)) &&
+                stage_collect(&run.stage, device);
+    for (int i = 1; i < runs && same; i++)
+        same = stage_poison(&run.stage, device) && run_planned(device, plan, forward, in, &run) &&
+               stage_same(&run.stage, device);
     stage_free(&run.stage);
     score_stage_free(&run.score);
     free(run.zeros);
-    return ran;
+    return same;
+}
+
+bool backward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                  unsigned wanted, struct backward_arrays *arrays)
+{
+    return backward_repeats(device, plan, forward, wanted, arrays, 1);
 }
 
 bool backward_check(const struct test_device *device, const struct forward_case *forward, unsigned wanted)

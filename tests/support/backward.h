@@ -33,6 +33,10 @@ bool backward_arrays_refresh(const struct forward_case *forward, struct backward
 bool backward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
                   unsigned wanted, struct backward_arrays *arrays);
 
+/* The same so many times, on the same memory and not in chunks: whether all give the same bits. */
+bool backward_repeats(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                      unsigned wanted, struct backward_arrays *arrays, int runs);
+
 /* Judges gradients by FlashAttention's rule. */
 bool backward_judge(const struct forward_case *forward, unsigned wanted, const struct backward_arrays *arrays);
 

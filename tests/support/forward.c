@@ -230,15 +230,23 @@ static bool run_path(const struct test_device *device, const clattn_plan *plan, 
     return ran;
 }
 
-bool forward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
-                 struct forward_arrays *arrays)
+bool forward_repeats(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                     struct forward_arrays *arrays, int runs)
 {
     struct stage stage;
     lay_out(forward, arrays, &stage);
-    const bool ran =
-        stage_make(&stage) && run_path(device, plan, forward, arrays, &stage) && stage_collect(&stage, device);
+    bool same = stage_make(&stage) && run_path(device, plan, forward, arrays, &stage) && stage_collect(&stage, device);
+    for (int i = 1; i < runs && same; i++)
+        same = stage_poison(&stage, device) && run_device(device, plan, forward, arrays, &stage) &&
+               stage_same(&stage, device);
     stage_free(&stage);
-    return ran;
+    return same;
+}
+
+bool forward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                 struct forward_arrays *arrays)
+{
+    return forward_repeats(device, plan, forward, arrays, 1);
 }
 
 bool forward_holds(const struct test_device *device, const struct forward_case *forward, struct forward_arrays *arrays)

@@ -53,7 +53,11 @@ void forward_arrays_free(struct forward_arrays *arrays);
 bool forward_run(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
                  struct forward_arrays *arrays);
 
-/* The same, and compares with the reference; on PATH_DEVICE also without m and l. */
+/* The same so many times, on the same memory: whether all give the same bits. More than once on PATH_DEVICE alone. */
+bool forward_repeats(const struct test_device *device, const clattn_plan *plan, const struct forward_case *forward,
+                     struct forward_arrays *arrays, int runs);
+
+/* As forward_run, and compares with the reference; on PATH_DEVICE also without m and l. */
 bool forward_holds(const struct test_device *device, const struct forward_case *forward, struct forward_arrays *arrays);
 
 /* All of it: generates, runs, and compares with the reference. Says which case failed. */

@@ -123,3 +123,21 @@ bool guard_intact(const struct guarded *guarded, const char *name)
                 (ptrdiff_t)at - GUARD_BYTES, guarded->bytes - GUARD_BYTES - guard_behind());
     return at == guarded->bytes;
 }
+
+bool guard_poison(struct guarded *guarded, const struct test_device *device)
+{
+    const unsigned char poison = POISON;
+    return test_cl_succeeded(
+        clEnqueueFillBuffer(device->queue, guarded->buffer, &poison, 1, 0, guarded->bytes, 0, NULL, NULL),
+        "clEnqueueFillBuffer");
+}
+
+bool guard_same(struct guarded *guarded, const struct test_device *device, const char *name)
+{
+    if (!guard_download(guarded, device))
+        return false;
+    const bool same = memcmp(guarded->before, guarded->after, guarded->bytes) == 0;
+    if (!same)
+        fprintf(stderr, "%s: not the bits that came before\n", name);
+    return same;
+}

@@ -50,4 +50,9 @@ void guard_forgive(struct guarded *guarded, const struct guard_view *view);
 /* True where nothing has changed but what was forgiven; says where otherwise. */
 bool guard_intact(const struct guarded *guarded, const char *name);
 
+/* Fills what was uploaded with poison, as it was where all of it is an output; and whether a download gives what was
+ * accepted, to the bit. */
+bool guard_poison(struct guarded *guarded, const struct test_device *device);
+bool guard_same(struct guarded *guarded, const struct test_device *device, const char *name);
+
 #endif

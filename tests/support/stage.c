@@ -56,6 +56,27 @@ bool stage_collect(struct stage *stage, const struct test_device *device)
     return intact;
 }
 
+bool stage_poison(struct stage *stage, const struct test_device *device)
+{
+    for (int i = 0; i < stage->count; i++) {
+        const struct stage_tensor *tensor = &stage->tensors[i];
+        if (tensor->output && tensor->input)
+            abort(); /* a sum, which begins with something */
+        if (tensor->output && !guard_poison(&stage->memory[i], device))
+            return false;
+    }
+    return true;
+}
+
+bool stage_same(struct stage *stage, const struct test_device *device)
+{
+    bool same = true;
+    for (int i = 0; i < stage->count; i++)
+        if (stage->tensors[i].memory == i)
+            same = guard_same(&stage->memory[i], device, stage->tensors[i].name) && same;
+    return same;
+}
+
 void stage_free(struct stage *stage)
 {
     for (int i = 0; i < stage->count; i++)

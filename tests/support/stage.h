@@ -31,6 +31,11 @@ bool stage_upload(struct stage *stage, const struct test_device *device);
 bool stage_collect(struct stage *stage, const struct test_device *device);
 void stage_free(struct stage *stage);
 
+/* After it was collected: makes outputs poison once more; and, after another run on the same memory, whether all is as
+ * it came before, to the bit. */
+bool stage_poison(struct stage *stage, const struct test_device *device);
+bool stage_same(struct stage *stage, const struct test_device *device);
+
 struct clattn_tensor stage_at(const struct stage *stage, int which);
 void *stage_array(const struct stage *stage, int which);
 
