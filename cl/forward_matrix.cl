@@ -53,13 +53,13 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 #define Q_TILE (CLATTN_B_R * D_PITCH)
 #define O_TILE (CLATTN_B_R * V_PITCH)
 #define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
-#define CALLS (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE) /* where those of dropout lie, of each sub-group's rows */
-#if MATRIX_STORES_CALLS
-#define CALLS_BYTES (CLATTN_B_R / 16 * MATRIX_WORDS)
+#define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE) /* where it lies what dropout takes, of each sub-group's rows */
+#if MATRIX_STORES_WORDS
+#define STORED_BYTES (CLATTN_B_R / 16 * MATRIX_STORED)
 #else
-#define CALLS_BYTES 0
+#define STORED_BYTES 0
 #endif
-#define MATRIX_LOCAL_BYTES (CALLS + CALLS_BYTES + 16)
+#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + 16)
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
 CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
@@ -151,7 +151,7 @@ typedef struct {
     matrix_walk walk;
     int stage;  /* where the present tile's K starts, in bytes from the first */
     int steady; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
-    int calls_made;
+    int drawn_key; /* one of those that dropout has drawn for, or -1 */
 } matrix_progress;
 
 /* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their own, which hides
@@ -244,8 +244,8 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
             continue;
         matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
-#if MATRIX_STORES_CALLS
-        matrix_draw_stored(&drawing, by->q_tile + CALLS + (row - by->group_row) / 16 * MATRIX_WORDS, &at->calls_made, view);
+#if MATRIX_STORES_WORDS
+        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / 16 * MATRIX_STORED, &at->drawn_key, view);
 #endif
         matrix_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
@@ -290,7 +290,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
     at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
     at.stage = 0;
     at.steady = MATRIX_UNSTEADY;
-    at.calls_made = -1;
+    at.drawn_key = -1;
     if (at.walk.tile >= by->key_end)
         return;
     matrix_fill(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);

@@ -24,8 +24,9 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Whether what dropout's calls gave stays in local memory, as it may where tiles are within a block of 128 keys. */
-static bool stores_calls(const struct clattn_problem *problem, const struct cla_config *config)
+/* Whether what dropout's calls take lies in local memory, a bit for each pair of 512 keys, as it may where tiles are
+ * within a block of 128 keys. */
+static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
     return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0;
 }
@@ -35,8 +36,8 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 {
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
-    const int64_t calls = stores_calls(problem, config) ? 32 * config->b_r : 0;
-    return (uint64_t)((inputs > outputs ? inputs : outputs) + calls) + 16;
+    const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
+    return (uint64_t)((inputs > outputs ? inputs : outputs) + drawn) + 16;
 }
 
 /* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. A lane has
@@ -367,7 +368,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 {
     if (config->matrix.compute_capability)
         cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->matrix.compute_capability);
-    if (stores_calls(problem, config))
+    if (stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_CALLS 2\n");
     cla_text_printf(text,
                     "#define CLATTN_KEYS %d\n#define CLATTN_Q_REGISTERS %d\n#define CLATTN_ROW_TILES %d\n"
