@@ -211,9 +211,7 @@ static clattn_status check_problem(const struct clattn_problem *problem, const c
 static clattn_status check_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check_problem(problem, fused_name, error);
-    if (!status)
-        status = cla_matrix_check_nvidia(capabilities, problem, fused_name, error);
+    clattn_status status = cla_matrix_check_nvidia(capabilities, problem, fused_name, error);
     if (!status)
         status = check_problem(problem, fused_name, error);
     if (!status && cla_matrix_capability(capabilities) < CAPABILITY)
@@ -276,14 +274,6 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
         status = check_problem(problem, emulated_name, error);
     *config = config_of(capabilities, problem, 0);
     return status ? status : adopt(capabilities, problem, config, info, error);
-}
-
-/* It is for tests alone. */
-static bool prefers_emulated(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
-{
-    (void)capabilities;
-    (void)problem;
-    return false;
 }
 
 static const struct cla_knob knobs[] = {
@@ -367,7 +357,7 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .tile_element_bytes = 2,
     .sum_floats = cla_sum_floats,
     .adds_to_zeros = true,
-    .prefers = prefers_emulated,
+    .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = knobs,
     .adopt = adopt,

@@ -319,9 +319,7 @@ static struct cla_config nvidia_config(const struct clattn_capabilities *capabil
 static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check_problem(problem, matrix_name, error);
-    if (!status)
-        status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
+    const clattn_status status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
     *config = nvidia_config(capabilities);
     return status ? status : take(capabilities, problem, config, info, error);
 }
@@ -332,8 +330,7 @@ static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const
 {
     struct cla_error unused;
     struct cla_config config = nvidia_config(capabilities);
-    return !cla_matrix_check_problem(problem, matrix_name, &unused) &&
-           !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
+    return !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
            find(capabilities, problem, &config);
 }
 
@@ -344,14 +341,6 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
     const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
     *config = (struct cla_config){.matrix = {.lanes = CLA_EMULATED_LANES}};
     return status ? status : take(capabilities, problem, config, info, error);
-}
-
-/* It is for tests alone. */
-static bool prefers_emulated(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
-{
-    (void)capabilities;
-    (void)problem;
-    return false;
 }
 
 /* The device refused: half the keys, which takes registers as well as local memory, then half the rows. */
@@ -412,7 +401,7 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .declines = true,
     .emulated = true,
     .tile_element_bytes = 2,
-    .prefers = prefers_emulated,
+    .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = knobs,
     .adopt = adopt,

@@ -67,6 +67,9 @@ clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabili
                                       const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
     const int capability = (int)capabilities->nv_compute_capability;
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    if (status)
+        return status;
     if (!has_extension(capabilities, "cl_nv_device_attribute_query") || capability < TENSOR_CORES)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.skeleton is \"%s\", and the device %s has compute capability %d.%d (0.0: none): it "
@@ -125,6 +128,14 @@ double cla_matrix_waiting(int words, int items, int most_groups)
     const int sub_groups = groups * items / CLA_NVIDIA_LANES;
     return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
            (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
+}
+
+bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return false;
 }
 
 bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities)

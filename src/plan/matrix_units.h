@@ -31,7 +31,7 @@ int cla_matrix_pitch(int columns);
 /* What no device can make up for: the type, the head dimensions, the scale. `name` is the skeleton's. */
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error);
 
-/* Whether the device has tensor cores that take the problem's type. */
+/* cla_matrix_check_problem, and whether the device has tensor cores that take the problem's type. */
 clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
                                       const struct clattn_problem *problem, const char *name, struct cla_error *error);
 
@@ -64,7 +64,10 @@ enum {
     CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */
 };
 
-/* The emulations': CPU drivers take long over these kernels, or crash, and they run there to be checked. */
+/* The emulations': they are for tests alone; and CPU drivers take long over these kernels, or crash, and they run there
+ * to be checked. */
+bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem);
 bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities);
 
 #endif
