@@ -9,6 +9,7 @@
 #include "device/report.h"
 #include "device/source.h"
 #include "plan/half.h"
+#include "plan/planner.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,20 @@ static void store_answer(const char *directory, const char *identity, const stru
     cla_binary_cache_store(directory, identity, text, (size_t)length);
 }
 
+/* What computes by warp groups, unless the environment says that it is not to be taken. */
+static bool takes_warp_groups(bool there_are)
+{
+    return there_are && !cla_os_disables("nvidia_wgmma");
+}
+
+void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
+{
+    if (!capabilities)
+        return;
+    cla_apply_known(capabilities);
+    capabilities->nv_wgmma = takes_warp_groups(capabilities->nv_wgmma);
+}
+
 clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
 {
     struct clattn_capabilities *capabilities = &context->capabilities;
@@ -321,7 +336,7 @@ clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
     }
     capabilities->static_local_memory_bytes = answer.static_local_bytes;
     capabilities->half_loads = answer.half_loads;
-    capabilities->nv_wgmma = answer.wgmma && !cla_os_disables("nvidia_wgmma");
+    capabilities->nv_wgmma = takes_warp_groups(answer.wgmma);
     if (!capabilities->preferred_work_group_multiple)
         capabilities->preferred_work_group_multiple = answer.multiple;
     cla_say(&context->log, CLATTN_LOG_INFO,

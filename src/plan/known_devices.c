@@ -27,10 +27,8 @@ static uint64_t known_static_local_memory(const struct clattn_capabilities *capa
     return capabilities->local_memory_bytes;
 }
 
-void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
+void cla_apply_known(struct clattn_capabilities *capabilities)
 {
-    if (!capabilities)
-        return;
     if (!capabilities->static_local_memory_bytes)
         capabilities->static_local_memory_bytes = known_static_local_memory(capabilities);
     /* vload_half and vstore_half are core OpenCL C 1.0; the probe exists for drivers that get them wrong. */

@@ -30,6 +30,9 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
 __attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r,
                                                          int b_c, const char *format, ...);
 
+/* clattn_capabilities_apply_known, whatever the environment says of it. */
+void cla_apply_known(struct clattn_capabilities *capabilities);
+
 /* Local memory that a work-group may use: what was probed or is known, else what the device says. */
 uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities);
 

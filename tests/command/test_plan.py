@@ -48,6 +48,14 @@ class Plan(CommandTest):
         self.assertEqual({plan["splits"] for plan in plans("--splits", "5")}, {5})
         self.refused(2, "plan", "--splits", "0", says=("--splits",))
 
+    def test_ways_that_are_disabled(self):
+        words = ["plan", "--clinfo", os.path.join(DUMPS, "nvidia-h200.json"), "--dtype", "fp16", "--json"]
+        for direction in ("forward", "backward"):
+            for disabled, kind in (("", "hopper"), ("nvidia_wgmma", "matrix"), ("other, nvidia_wgmma", "matrix")):
+                run = self.run_it(*words, "--pass", direction, environment=dict(os.environ, CLATTN_DISABLE=disabled))
+                skeletons = [item["plan"]["skeleton"] for item in json.loads(run.stdout)]
+                self.assertIn(f"{direction}_{kind}", skeletons, disabled)
+
     def test_passes(self):
         expected = {"forward": [("forward", "b_r", None)], "accumulate": [("accumulate", "b_r", None)],
                     "backward": [("dq", "b_r", None), ("dk_dv", None, "b_c"), ("d_bias", "b_r", "b_c")]}
