@@ -48,6 +48,7 @@ CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, co
 struct clattn_tensor {
     cl_mem buffer;
     struct clattn_layout layout;
+    uint64_t reserved[3]; /* 0: clattn/version.h */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -101,6 +102,8 @@ struct clattn_score_args {
     uint32_t dropout_offset;
 
     cl_mem data; /* what score_mod and mask_mod get; NULL: none. No output may lie in the same buffer */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* The arguments of a forward pass; they need not outlive the call.
@@ -125,6 +128,8 @@ struct clattn_forward_args {
      * that may run at the same time have one each. */
     cl_mem workspace;
     size_t workspace_bytes; /* the size of `workspace` */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them; NULL and 0 for none); *event,
@@ -171,6 +176,8 @@ struct clattn_backward_args {
      *
      * o, lse and score are those of the whole; shape.n_kv counts all keys. */
     int64_t first_key, key_count;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD or CLATTN_BACKWARD_ACCUMULATE. The commands depend on

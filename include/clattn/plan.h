@@ -34,7 +34,8 @@ struct clattn_plan_step {
     char name[24]; /* "paper", "registers", "work-group", "rows", ... */
     int b_r;
     int b_c;
-    char reason[232]; /* one sentence, with its numbers */
+    char reason[232];     /* one sentence, with its numbers */
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
 /* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by tile.
@@ -45,6 +46,7 @@ struct clattn_plan_stream {
     int reads;    /* how often each element of K (of Q) is read while it passes, */
     int reads_v;  /* and of V (of dO) */
     int resident; /* 1: the block is read once; 2: once for each query head that shares it; 0: again with every tile */
+    uint64_t reserved[4]; /* 0: clattn/version.h */
 };
 
 /* What was planned. */
@@ -70,8 +72,9 @@ struct clattn_plan_info {
     int sums; /* 1: the kernel of dK and dV adds up dQ, too, in fp32 in the workspace; that of dQ only ends the sums */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
-    char program_key[40]; /* hash of program text, options and device; "" where no program was made */
-    char constants[1024]; /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
+    char program_key[40];  /* hash of program text, options and device; "" where no program was made */
+    char constants[1024];  /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* Plans without a device: the answer that clattn_plan_create would plan on a device of these capabilities. Pure:

@@ -139,6 +139,8 @@ struct clattn_problem {
     int b_c;
     int work_group_size;
     const char *knobs;
+
+    uint64_t reserved[32]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */
@@ -161,6 +163,7 @@ struct clattn_shape {
     int64_t kv_heads; /* 0: heads */
     int64_t n_q;
     int64_t n_kv;
+    uint64_t reserved[3]; /* 0: clattn/version.h */
 };
 
 /* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row +
@@ -173,6 +176,7 @@ struct clattn_layout {
     int64_t head;
     int64_t row;
     int64_t column;
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
 /* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Any thread. */

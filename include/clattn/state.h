@@ -44,6 +44,8 @@ struct clattn_accumulate_args {
     struct clattn_score_args score; /* as for the whole: bias, mask and block mask cover all keys */
     cl_mem workspace;               /* clattn_plan_workspace_bytes */
     size_t workspace_bytes;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -62,6 +64,8 @@ struct clattn_finish_args {
     cl_mem state;
     struct clattn_tensor o, lse, m, l;
     struct clattn_score_args score;
+
+    uint64_t reserved[32]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_queue queue,

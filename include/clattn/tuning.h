@@ -52,9 +52,10 @@ struct clattn_tuning_record {
     int b_r, b_c, work_group_size;
     char knobs[256]; /* as in struct clattn_plan_info */
     enum clattn_tuning_state state;
-    double ms; /* of CLATTN_TUNING_OK: the median; else 0 */
-    int runs;  /* that this is the median of */
-    bool best; /* the one to take: of those that are not marked, the fastest counts */
+    double ms;             /* of CLATTN_TUNING_OK: the median; else 0 */
+    int runs;              /* that this is the median of */
+    bool best;             /* the one to take: of those that are not marked, the fastest counts */
+    uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
 /* A set of records. Threads: any number may read at once (load, parse, get, text, save, contexts being made); adding

@@ -9,12 +9,13 @@
 #include "device/report.h"
 #include "plan/checked.h"
 #include "plan/heads_together.h"
+#include "plan/reserved.h"
 
 /* A backward pass, checked. */
 struct pass {
     struct cla_call call;
     struct cla_sums sums;
-    struct clattn_layout delta;
+    struct cla_layout delta;
     int b_r, b_c, chains;
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
@@ -112,7 +113,10 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
 {
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_backward_args");
-    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_backward_args, "args", args, error);
+    if (status)
+        return status;
+    status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     call->empty = false; /* without rows there are still gradients, of 0 */
     if (!status)
         status = place_chunk(call, args, error);
@@ -128,12 +132,12 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
 }
 
 /* Delta lies as LSE does where that is dense. */
-static struct clattn_layout delta_layout(const struct cla_call *call)
+static struct cla_layout delta_layout(const struct cla_call *call)
 {
     const struct clattn_shape *shape = &call->shape;
     if (call->features & CLATTN_VARLEN)
-        return (struct clattn_layout){.head = call->score.total_q, .row = 1};
-    return (struct clattn_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
+        return (struct cla_layout){.head = call->score.total_q, .row = 1};
+    return (struct cla_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
 }
 
 /* Keys of one sequence that the call may have to do with. */

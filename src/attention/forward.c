@@ -65,8 +65,8 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
 {
     const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
-    const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
-    call->operands[CLA_O].layout = clattn_layout_bhnd(heads, n_q, d_v);
+    const struct cla_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
+    call->operands[CLA_O].layout = cla_layout_bhnd(heads, n_q, d_v);
     call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
     call->operands[CLA_O].layout.offset = places->o;
     call->operands[CLA_L].layout.offset = places->l;
@@ -164,10 +164,9 @@ static clattn_status find_places(const struct clattn_plan *plan, const struct cl
 {
     struct clattn_shape shape;
     *places = (struct cla_forward_places){0};
-    if (!args)
+    if (!args || cla_shape_resolve(&args->shape, &shape, error))
         return CLATTN_SUCCESS; /* which cla_forward_arguments refuses */
-    const clattn_status status = cla_shape_resolve(&args->shape, &shape, error);
-    return status ? status : cla_forward_locate(plan, &shape, places, error);
+    return cla_forward_locate(plan, &shape, places, error);
 }
 
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,

@@ -33,6 +33,16 @@ const char *const cla_operand_names[CLA_OPERANDS] = {
     [CLA_WORKSPACE] = "workspace",
 };
 
+struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout)
+{
+    return (struct clattn_tensor){.buffer = buffer,
+                                  .layout = {.offset = layout->offset,
+                                             .batch = layout->batch,
+                                             .head = layout->head,
+                                             .row = layout->row,
+                                             .column = layout->column}};
+}
+
 /* Whether the operand is a bare cl_mem among the arguments, not a struct clattn_tensor. */
 static bool is_bare(int which)
 {

@@ -46,7 +46,7 @@ enum {
 struct cla_operand {
     cl_mem buffer;
     struct cla_sizes sizes;
-    struct clattn_layout layout;
+    struct cla_layout layout;
     int64_t end; /* one past the last element touched, from the start of the buffer; 0: none is */
     int element_bytes;
     bool output;
@@ -74,6 +74,9 @@ struct cla_call {
     int64_t maps;           /* where in it those of a forward kernel lie (attention/forward.h) */
     bool empty;             /* there are no rows to write */
 };
+
+/* A tensor that lies as a resolved layout says. */
+struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout);
 
 extern const char *const cla_operand_names[CLA_OPERANDS];
 

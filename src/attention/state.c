@@ -6,6 +6,7 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
+#include "plan/reserved.h"
 
 static clattn_status place_state(struct cla_call *call, int which, cl_mem state, bool output,
                                  struct cla_state_places *places, struct cla_error *error)
@@ -112,8 +113,9 @@ static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queu
 static clattn_status place_chunk(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
                                  struct cla_call *call, struct cla_state_places *places, struct cla_error *error)
 {
-    clattn_status status =
-        cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_accumulate_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
     if (!status)
         status = cla_call_take_chunk(call, args->first_key, args->key_count, error);
     if (!status)
@@ -171,7 +173,9 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
         score.total_q = score.total_kv = given->total_q;
         shape.n_kv = shape.n_q;
     }
-    clattn_status status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_finish_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
     if (!status)
         status = place_state(call, CLA_STATE, args->state, false, places, error);
     if (!status)

@@ -2,6 +2,7 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
+#include "plan/reserved.h"
 #include <math.h>
 #include <string.h>
 
@@ -150,6 +151,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 {
     if (!problem)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
+    clattn_status status = cla_check_reserved(&cla_struct_problem, "problem", problem, error);
+    if (status)
+        return status;
     if (!clattn_dtype_size(problem->dtype))
         return cla_fail(error, CLATTN_INVALID_TYPE,
                         "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
@@ -171,7 +175,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
             "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
-    clattn_status status = check_expected(problem, error);
+    status = check_expected(problem, error);
     if (!status)
         status = check_features(problem, error);
     if (!status)
@@ -190,6 +194,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error)
 {
+    const clattn_status status = cla_check_reserved(&cla_struct_shape, "shape", shape, error);
+    if (status)
+        return status;
     const struct {
         const char *name;
         int64_t value, limit;
@@ -224,7 +231,7 @@ struct dimension {
     int64_t size, stride;
 };
 
-static void dimensions_of(const struct clattn_layout *layout, const struct cla_sizes *sizes,
+static void dimensions_of(const struct cla_layout *layout, const struct cla_sizes *sizes,
                           struct dimension dimensions[4])
 {
     dimensions[0] = (struct dimension){"batch", sizes->batch, layout->batch};
@@ -245,7 +252,7 @@ static void sort_by_stride(struct dimension dimensions[4])
 
 /* Each dimension must step over all that the smaller strides reach: every layout that a reshape, slice or permutation
  * makes does. (Strides that interleave without colliding exist, but nobody lays out an output so.) */
-static clattn_status check_distinct(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+static clattn_status check_distinct(const char *name, const struct cla_layout *layout, const struct cla_sizes *sizes,
                                     struct cla_error *error)
 {
     struct dimension dimensions[4];
@@ -272,7 +279,7 @@ static bool is_default(const struct clattn_layout *layout)
 }
 
 /* The default layout, or false where it overflows. */
-static bool dense_layout(const struct cla_sizes *sizes, struct clattn_layout *layout)
+static bool dense_layout(const struct cla_sizes *sizes, struct cla_layout *layout)
 {
     layout->column = 1;
     layout->row = sizes->columns;
@@ -281,9 +288,9 @@ static bool dense_layout(const struct cla_sizes *sizes, struct clattn_layout *la
 }
 
 clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
-                                 bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error)
+                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error)
 {
-    struct clattn_layout result = *layout;
+    struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
     bool fits = !is_default(layout) || dense_layout(sizes, &result);
     if (layout->offset < 0)
@@ -321,7 +328,7 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
     return CLATTN_SUCCESS;
 }
 
-bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_sizes *sizes)
+bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes *sizes)
 {
     struct dimension dimensions[4];
     dimensions_of(layout, sizes, dimensions);

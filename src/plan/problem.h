@@ -3,6 +3,7 @@
 #define CLA_PROBLEM_H
 
 #include "plan/error.h"
+#include "plan/layout.h"
 #include <clattn/problem.h>
 #include <stdbool.h>
 
@@ -41,18 +42,13 @@ static inline bool cla_problem_accumulates(const struct clattn_problem *problem)
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error);
 
-/* A tensor's logical sizes, outermost first. */
-struct cla_sizes {
-    int64_t batch, heads, rows, columns;
-};
-
 /* Checks the layout of the tensor called `name` and puts the default (dense BHND) in place. *end gets one past the last
  * element that is touched, counted from the start of the buffer; 0 where the tensor is empty. For an output, no two
  * elements may share a place. */
 clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
-                                 bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error);
+                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error);
 
 /* True where the elements fill their span from offset to *end without gaps, in whatever order of dimensions. */
-bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_sizes *sizes);
+bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes *sizes);
 
 #endif
