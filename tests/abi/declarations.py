@@ -20,6 +20,7 @@ class Declarations:
         self.structs = {}    # name: [Member]
         self.enums = {}      # name, or the first enumerator where it has none: [enumerator]
         self.functions = {}  # name: the types, 'result (parameter, parameter)'
+        self.prototypes = {}  # name: the declaration as it stands
         self.constants = {}  # macros that stand for a value: their text
         self.callbacks = {}  # name of a function type: its types
 
@@ -80,6 +81,7 @@ def read(include):
             found.enums[name or values[0]] = values
         for result, name, parameters in re.findall(r'CLATTN_API\s+([^;]*?)\b(clattn_\w+)\(([^;]*)\)\s*;', text):
             found.functions[name] = f'{squeeze(result)} ({types_of(parameters)})'
+            found.prototypes[name] = f'{squeeze(result)} {name}({squeeze(parameters)})'
         for result, name, parameters in re.findall(r'typedef\s+([^;]*?)\(\*(clattn_\w+)\)\(([^;]*)\)\s*;', text):
             found.callbacks[name] = f'{squeeze(result)} ({types_of(parameters)})'
     for name in ('CLATTN_API', 'CLATTN_BEGIN_DECLS'):
