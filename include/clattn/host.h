@@ -107,15 +107,14 @@ struct clattn_host_info {
     int64_t kv_chunk;      /* keys of a piece, where K and V streamed; else 0 */
     int splits;            /* parts that the device split the keys into (splits of struct clattn_problem); 1: none */
     double copy_in_ms;     /* host to device */
-    double
-        compute_ms; /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
+    double compute_ms; /* the kernels, by the device's own clock: from the first one's start to the last one's end */
     double copy_out_ms;
     uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
 /* Computes attention and returns when the outputs are in the arrays. Where problem.splits is 0, this call's own shape
- * says whether keys are split. Inputs are copied before anything is written, so
- * they may share memory with each other and with an output; outputs must not overlap each other.
+ * says whether keys are split. Inputs are copied before anything is written, so they may
+ * share memory with each other and with an output; outputs must not overlap each other.
  *
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *

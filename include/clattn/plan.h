@@ -38,8 +38,8 @@ struct clattn_plan_step {
     uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
-/* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by tile.
- */
+/* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by
+ * tile. */
 struct clattn_plan_stream {
     int block;    /* rows that stay together; keys in the kernel of dK and dV */
     int tile;     /* keys that pass at a time; rows in that kernel */
@@ -67,8 +67,7 @@ struct clattn_plan_info {
     uint64_t local_bytes_limit; /* and what it may use */
     uint64_t private_bytes;     /* the model's estimate of private memory per work-item: registers, if they suffice */
     double estimate; /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
-    struct clattn_plan_stream
-        streams[2]; /* [0] rows stay: the forward kernel, that of dQ; [1] keys stay: of dK and dV */
+    struct clattn_plan_stream streams[2]; /* [0] rows stay: forward, and of dQ; [1] keys stay: of dK and dV */
     int sums; /* 1: the kernel of dK and dV adds up dQ, too, in fp32 in the workspace; that of dQ only ends the sums */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];

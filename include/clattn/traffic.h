@@ -29,12 +29,11 @@ struct clattn_traffic_params {
 
 /* Bytes. */
 struct clattn_traffic {
-    double flash;    /* by the planned kernels */
-    double keys;     /* of these, reads of K and V */
-    double standard; /* by standard attention of the same pass, its matrices in fp32 as clattn_standard_enqueue has them
-                      */
-    double paper;    /* n_q * n_kv * d^2 / M elements: what the paper's Theta is of, so without its factor */
-    double least;    /* inputs and outputs once each: what no implementation goes below */
+    double flash;         /* by the planned kernels */
+    double keys;          /* of these, reads of K and V */
+    double standard;      /* by standard attention of the same pass, its matrices in fp32 (clattn_standard_enqueue) */
+    double paper;         /* n_q * n_kv * d^2 / M elements: what the paper's Theta is of, so without its factor */
+    double least;         /* inputs and outputs once each: what no implementation goes below */
     uint64_t reserved[8]; /* 0: clattn/version.h */
 };
 

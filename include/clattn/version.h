@@ -11,8 +11,8 @@
  *     PATCH   no change of it
  *
  * What a program may rely on
- *     A program built against 1.N runs, without being built again, with the shared library of any 1.M, M >= N. Calls that
- *     it makes mean the same, and fields that it does not know have their defaults. Results may differ in rounding
+ *     A program built against 1.N runs, without being built again, with the shared library of any 1.M, M >= N. Calls
+ *     that it makes mean the same, and fields that it does not know have their defaults. Results may differ in rounding
  *     between versions, and plans in kernel and block sizes.
  *     A program built against 1.N runs with an older 1.M, M < N, too, as long as it uses nothing that came after 1.M. A
  *     function that is missing stops the program when it is loaded: symbols carry the version that they came with

@@ -265,6 +265,7 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
 {
     struct cla_rows *rows = &plan->kernels->rows;
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
+    cla_chain_next(chain);
     if (!status)
         status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, &pass->sums.cleared, error);
     /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
@@ -301,11 +302,11 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
     if (status)
         return status;
     pass.delta = delta_layout(&pass.call);
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, args->first_event);
     status = run(plan, &chain, &pass, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 

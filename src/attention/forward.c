@@ -120,13 +120,12 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
     struct cla_argument arguments[CLA_FORWARD_OPERANDS + 2 + CLA_SCORE_ARGUMENTS];
     const cl_uint count = arguments_of(plan, call, &params, arguments);
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, call->first_event);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
-    cla_chain_next(&chain);
     if (!status)
-        status = cla_kernel_launch(&plan->kernels->skeleton[CLA_WHOLE], queue, arguments, count, groups,
-                                   (size_t)plan->info.work_group_size, chain.wait_count, chain.wait_list, event, error);
-    cla_chain_finish(&chain);
+        status = cla_chain_launch_last(&chain, &plan->kernels->skeleton[CLA_WHOLE], arguments, count, groups,
+                                       (size_t)plan->info.work_group_size, event, error);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -143,7 +142,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
     params.splits = places->states;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     const cl_uint count = arguments_of(plan, &parts, &params, arguments);
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, call->first_event);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
     cla_chain_next(&chain);
     if (!status)
@@ -154,7 +153,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
         status = cla_rows_results(&plan->kernels->rows, &chain, call, CLA_WORKSPACE, places, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -190,8 +189,9 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
     if (status)
         return status;
     if (call.empty)
-        return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
     call.maps = places.maps;
+    call.first_event = args->first_event;
     if (splits)
         return launch_splits(plan, queue, &call, &places.splits, groups, wait_count, wait_list, event, error);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);

@@ -66,11 +66,11 @@ static clattn_status launch(const struct clattn_plan *plan, cl_command_queue que
                             const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, NULL);
     clattn_status status = call->empty ? CLATTN_SUCCESS : function(&plan->kernels->rows, &chain, call, places, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -151,7 +151,8 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
     if (status)
         return status;
     if (call.empty || !call.key_count)
-        return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
+    call.first_event = args->first_event;
     cla_point_into_states(&call, CLA_STATE, &places);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Plans for a made-up device. Built against headers of an earlier or of a later release than the library's; the later ones
- * have a member `later` in struct clattn_problem. Needs no device. */
+ * Plans for a made-up device. Built against headers of an earlier or of a later release than the library's; the later
+ * ones have a member `later` in struct clattn_problem. Needs no device. */
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <string.h>

@@ -28,8 +28,7 @@ struct clattn_score_args {
     struct clattn_tensor block_offsets;
     cl_mem block_columns;
     int64_t block_count;
-    struct clattn_tensor
-        key_lengths;
+    struct clattn_tensor key_lengths;
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
     struct clattn_tensor sinks;
@@ -46,6 +45,7 @@ struct clattn_forward_args {
     struct clattn_score_args score;
     cl_mem workspace;
     size_t workspace_bytes;
+    cl_event *first_event;
     uint64_t reserved[64];
 };
 CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -60,6 +60,7 @@ struct clattn_backward_args {
     struct clattn_score_args score;
     cl_mem workspace;
     size_t workspace_bytes;
+    cl_event *first_event;
     int64_t first_key, key_count;
     uint64_t reserved[64];
 };

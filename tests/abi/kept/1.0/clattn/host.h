@@ -64,8 +64,7 @@ struct clattn_host_info {
     int64_t kv_chunk;
     int splits;
     double copy_in_ms;
-    double
-        compute_ms;
+    double compute_ms;
     double copy_out_ms;
     uint64_t reserved[16];
 };

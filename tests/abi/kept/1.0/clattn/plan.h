@@ -43,8 +43,7 @@ struct clattn_plan_info {
     uint64_t local_bytes_limit;
     uint64_t private_bytes;
     double estimate;
-    struct clattn_plan_stream
-        streams[2];
+    struct clattn_plan_stream streams[2];
     int sums;
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];

@@ -27,8 +27,7 @@ enum clattn_feature {
     CLATTN_ALIBI = 4,
     CLATTN_BIAS = 8,
     CLATTN_MASK = 16,
-    CLATTN_BLOCK_MASK =
-        32,
+    CLATTN_BLOCK_MASK = 32,
     CLATTN_KEY_LENGTHS = 64,
     CLATTN_VARLEN = 128,
     CLATTN_SINKS = 256,

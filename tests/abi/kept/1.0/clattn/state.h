@@ -16,6 +16,7 @@ struct clattn_accumulate_args {
     struct clattn_score_args score;
     cl_mem workspace;
     size_t workspace_bytes;
+    cl_event *first_event;
     uint64_t reserved[64];
 };
 CLATTN_API clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
