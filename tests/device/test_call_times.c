@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The time of a whole call: no command of it starts before args.first_event, none ends after its event. Every command of
- * a call goes through the functions below, which stand in the loader's place and keep an event of each. */
+ * The time of a whole call: no kernel of it starts before args.first_event, none ends after its event. Every kernel
+ * goes through the function below, which stands in the loader's place and keeps an event of each. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "support/device.h"
 #include "support/unit.h"
