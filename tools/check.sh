@@ -147,7 +147,8 @@ if [ $full = yes ]; then
     build unity gcc -Dunity=on
     build lto gcc -Db_lto=true -Dtests=false
     objects=yes
-    export PKG_CONFIG_LIBDIR="/usr/lib/$(gcc -print-multiarch)/pkgconfig:/usr/share/pkgconfig"
+    PKG_CONFIG_LIBDIR=/usr/lib/$(gcc -print-multiarch)/pkgconfig:/usr/share/pkgconfig
+    export PKG_CONFIG_LIBDIR
     build m32 gcc -Dtests=false -Dc_args=-m32 -Dc_link_args=-m32
     library_headers build-check-musl-include
     build musl musl-gcc -Dtests=false "-Dc_args=-isystem$PWD/build-check-musl-include"
