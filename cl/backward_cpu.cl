@@ -31,6 +31,11 @@
  * VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel,
  * B d', B (d' + d_v') or B_R B_C. No local memory.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/lanes.clh"
+#include "common/cpu_tiles.clh"
+#include "common/cpu_gradients.clh"
 
 /* Every kernel's arrays. */
 #define DECLARE_ARRAYS(out_vectors, out_v_vectors)                                                                     \

@@ -31,6 +31,12 @@
  *
  * Local memory: FUSED_LOCAL_BYTES.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/matrix_tiles.clh"
+#include "common/fused_tiles.clh"
+#include "common/fused_own.clh"
+#include "common/fused_shared.clh"
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,

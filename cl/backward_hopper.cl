@@ -48,6 +48,14 @@
  *
  * Which blocks and tiles a work-group has is in common/hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh.
  */
+#include "matrix/nvidia_wgmma.clh"
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/hopper_boxes.clh"
+#include "common/hopper_backward_walk.clh"
+#include "common/hopper_backward_work.clh"
+#include "common/hopper_own_keys.clh"
+#include "common/hopper_shared_keys.clh"
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,

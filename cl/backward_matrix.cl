@@ -42,6 +42,11 @@
  *
  * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and matrix_gradient_walk.clh, above.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/matrix_tiles.clh"
+#include "common/matrix_gradients.clh"
+#include "common/matrix_gradient_walk.clh"
 
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
 #if CLATTN_STATE

@@ -12,6 +12,9 @@
  *
  * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
  */
+#include "common/types.clh"
+#include "common/view.clh"
+
 #if !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_B_R and CLATTN_B_C must be those of backward_hopper.cl"
 #endif

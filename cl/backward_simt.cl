@@ -19,6 +19,12 @@
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+#include "common/simt_tiles.clh"
+#include "common/simt_dropout.clh"
+
 #if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
 #error "CLATTN_KERNEL must be 0, 1 or 2"
 #endif

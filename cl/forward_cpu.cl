@@ -15,6 +15,13 @@
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 3 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/lanes.clh"
+#include "common/score.clh"
+#include "common/splits.clh"
+#include "common/cpu_tiles.clh"
+
 #if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % (CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS)
 #error "CLATTN_B_R must be a multiple of CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS"
 #endif

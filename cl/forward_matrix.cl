@@ -32,6 +32,19 @@
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/splits.clh"
+#include "common/matrix_tiles.clh"
+#include "common/matrix_ramp.clh"
+#include "common/matrix_dropout.clh"
+#include "common/matrix_bend.clh"
+#include "common/matrix_scores.clh"
+#include "common/matrix_weights.clh"
+#include "common/matrix_rows.clh"
+#include "common/matrix_repair.clh"
+#include "common/matrix_tile_weights.clh"
+
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
 #endif

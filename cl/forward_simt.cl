@@ -20,6 +20,13 @@
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+#include "common/splits.clh"
+#include "common/simt_tiles.clh"
+#include "common/simt_dropout.clh"
+
 #define CV SIMT_VECTORS(CLATTN_D_V)
 #define SIMT_SLACK 5.0f
 

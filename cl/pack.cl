@@ -10,6 +10,8 @@
  *
  * NDRange: batch * heads * rows work-groups.
  */
+#include "common/types.clh"
+
 #if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1
 #error "CLATTN_WORK_GROUP_SIZE must be positive"
 #endif

@@ -12,6 +12,9 @@
  *   CLATTN_B_R              rows of a work-group of clattn_delta; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
  *                           multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+
 #if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
 #error "CLATTN_D_V must be in 1..512"
 #endif

@@ -11,6 +11,10 @@
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
  *   CLATTN_B_R              rows of a work-group: a multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+
 #if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
 #error "CLATTN_D_V must be in 1..512"
 #endif

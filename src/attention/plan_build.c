@@ -2,7 +2,7 @@
 #include "attention/plan.h"
 #include "device/clcall.h"
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/planner.h"
 #include "plan/tuned.h"

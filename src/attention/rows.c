@@ -41,7 +41,7 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
 static clattn_status make_backward(struct cla_rows *rows, struct clattn_context *context,
                                    const struct clattn_problem *problem, unsigned features, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "rows.cl", NULL};
+    static const char *const files[] = {"rows.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(rows, context, problem, features & CLA_D_SINKS_FEATURES, "rows", files, &program, error);
@@ -56,7 +56,7 @@ static clattn_status make_backward(struct cla_rows *rows, struct clattn_context 
 static clattn_status make_state(struct cla_rows *rows, struct clattn_context *context,
                                 const struct clattn_problem *problem, unsigned features, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "state.cl", NULL};
+    static const char *const files[] = {"state.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(rows, context, problem, features & CLA_FINISH_FEATURES, "state", files, &program, error);
@@ -72,7 +72,7 @@ static clattn_status make_state(struct cla_rows *rows, struct clattn_context *co
 
 static clattn_status make_expand(struct cla_rows *rows, struct clattn_context *context, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "block_mask.cl", NULL};
+    static const char *const files[] = {"block_mask.cl", NULL};
     struct cla_text defines = {0};
     cl_program program = NULL;
     cla_text_printf(&defines, "#define CLATTN_DTYPE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n", rows->work_group_size);

@@ -19,8 +19,7 @@ static clattn_status make_program(struct clattn_context *context, size_t work_gr
 static clattn_status make_softmax(struct cla_standard_kernels *kernels, struct clattn_context *context,
                                   enum clattn_causal causal, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "softmax_rows.cl",
-                                        NULL};
+    static const char *const files[] = {"softmax_rows.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(context, kernels->work_group_size, "softmax_rows", files, CLATTN_FP32, causal, &program, error);
@@ -42,7 +41,7 @@ static bool needs_copies(const struct cla_standard *standard)
 static clattn_status make_copies(struct cla_standard_kernels *kernels, struct clattn_context *context,
                                  enum clattn_dtype dtype, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "pack.cl", NULL};
+    static const char *const files[] = {"pack.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(context, kernels->work_group_size, "pack", files, dtype, CLATTN_FULL, &program, error);

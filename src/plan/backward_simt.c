@@ -344,9 +344,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {
-    "common/types.clh",      "common/view.clh",         "common/score.clh", "common/philox.clh",
-    "common/simt_tiles.clh", "common/simt_dropout.clh", "backward_simt.cl", NULL};
+static const char *const files[] = {"backward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 

@@ -310,9 +310,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {"common/types.clh",        "common/view.clh",   "common/score.clh",
-                                    "common/splits.clh",       "common/philox.clh", "common/simt_tiles.clh",
-                                    "common/simt_dropout.clh", "forward_simt.cl",   NULL};
+static const char *const files[] = {"forward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -7,7 +7,7 @@
  * planned for.
  *
  *     kernel_texts DIRECTORY */
-#include "device/source.h"
+#include "plan/source.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/retarget.h"
