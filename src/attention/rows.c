@@ -172,7 +172,9 @@ clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, con
                              struct cla_error *error)
 {
     const struct cla_operand *o = &call->operands[CLA_O], *d_o = &call->operands[CLA_D_O];
-    const cl_int heads = (cl_int)o->sizes.heads, row_count = (cl_int)o->sizes.rows;
+    const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
+    /* A group that only clears words must not take itself for one of rows. */
+    const cl_int heads = (cl_int)o->sizes.heads, row_count = groups ? (cl_int)o->sizes.rows : 0;
     const cl_long first_word = cleared->first, words = cleared->count;
     const struct cla_argument arguments[] = {buffer_argument(call, CLA_O),
                                              buffer_argument(call, CLA_D_O),
@@ -184,7 +186,6 @@ clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, con
                                              VALUE(row_count),
                                              VALUE(first_word),
                                              VALUE(words)};
-    const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
     return launch(rows, &rows->delta, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
 }
 
