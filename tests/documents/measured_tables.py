@@ -11,7 +11,7 @@ FOLDER has the JSON files. In the document a table stands between two comments, 
     <!-- /table -->
 
 KIND is a function below. NAME=VALUE picks cells (pass=backward, commit=d69162f); commit=- those that name none of their own.
-A table has the cells of one file; below it stand device, driver, commit and command, as the file has them.
+A table has the cells of one file; below it stand device, driver, commit and, unless command=no, command, as the file has them.
 """
 import argparse
 import json
@@ -41,21 +41,29 @@ def length_of(cell):
     return cell.get("n", cell.get("n_kv"))
 
 
+def naming(data, cells):
+    """How peers are called, and the unit of speeds with the factor that it takes."""
+    names = {**PEERS, "flash": "PyTorch" if "AVX" in data.get("torch_device", "") else PEERS["flash"]}
+    return (names, "GFLOP/s", 1e3) if max(cell["tflops"]["clattn"] for cell in cells) < 2 else (names, "TFLOP/s", 1.0)
+
+
+def geometric_mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def geometric_means(cells, peers, names):
     means = []
     for peer in peers:
         ratios = [cell["ratios"][peer] for cell in cells if cell["ratios"].get(peer)]
         if ratios:
-            means.append("%s %.2f (%.2f to %.2f)" % (names[peer], math.exp(sum(map(math.log, ratios)) / len(ratios)),
-                                                     min(ratios), max(ratios)))
+            means.append("%s %.2f (%.2f to %.2f)" % (names[peer], geometric_mean(ratios), min(ratios), max(ratios)))
     return means
 
 
 def grid(data, cells):
     """TFLOP/s by head dimension, mask and length; in brackets the ratios to the peers."""
     peers = [peer for peer in PEERS if any(peer in cell["ratios"] for cell in cells)]
-    unit, times = ("GFLOP/s", 1e3) if max(cell["tflops"]["clattn"] for cell in cells) < 2 else ("TFLOP/s", 1.0)
-    names = {**PEERS, "flash": "PyTorch" if "AVX" in data.get("torch_device", "") else PEERS["flash"]}
+    names, unit, times = naming(data, cells)
     lengths = sorted({length_of(cell) for cell in cells})
     several = len({cell["dtype"] for cell in cells}) > 1 and len({(length_of(c), c["dtype"]) for c in cells}) > len(lengths)
     rows = []
@@ -71,6 +79,25 @@ def grid(data, cells):
     means = "; ".join(geometric_means(cells, peers, names))
     return table([head] + ["n %d" % n for n in lengths], rows) + \
         ["", "Geometric means of the ratios, and their range, %d cells: %s." % (len(cells), means)]
+
+
+def summary(data, cells):
+    """One line a pass, type and head dimension: the speed at the longest length, and geometric means of the ratios."""
+    peers = [peer for peer in PEERS if any(peer in cell["ratios"] for cell in cells)]
+    names, unit, times = naming(data, cells)
+    rows = []
+    for key in sorted({(cell["pass"] == "backward", cell["d"]) for cell in cells}):
+        found = [cell for cell in cells if (cell["pass"] == "backward", cell["d"]) == key]
+        longest = max(map(length_of, found))
+        speeds = [times * cell["tflops"]["clattn"] for mask in (False, True) for cell in found
+                  if length_of(cell) == longest and cell["causal"] == mask]
+        row = ["backward" if key[0] else "forward", str(key[1]), "%.0f, %.0f" % (speeds[0], speeds[1])]
+        for peer in peers:
+            ratios = [cell["ratios"][peer] for cell in found if cell["ratios"].get(peer)]
+            row.append("%.2f (%.2f to %.2f)" % (geometric_mean(ratios), min(ratios), max(ratios)))
+        rows.append(row)
+    head = ["", "d", "%s at n %d: full, causal" % (unit, longest)] + ["x " + names[peer] for peer in peers]
+    return table(head, rows)
 
 
 def shapes(data, cells):
@@ -163,15 +190,15 @@ def tuning(data, cells):
 
 
 KINDS = {function.__name__.replace("_", "-"): function
-         for function in (grid, shapes, features, certified, bench_rows, tuning)}
+         for function in (grid, summary, shapes, features, certified, bench_rows, tuning)}
 
 
-def source(data, file, cells, wishes):
+def source(data, file, cells, wishes, with_command):
     """Where a table comes from: file, device, driver, commit, command."""
     first = cells[0]
     said = data if isinstance(data, dict) else {}
     commit = wishes.get("commit", "-") if wishes.get("commit", "-") != "-" else said.get("commit")
-    parts = ["[%s](%s)" % (file, file), said.get("device") or first.get("device"),
+    parts = ["[%s](%s)" % (os.path.basename(file), file), said.get("device") or first.get("device"),
              "driver " + (said.get("driver") or first.get("driver"))]
     if said.get("torch"):
         parts.append("PyTorch " + said["torch"].split("+")[0])
@@ -179,7 +206,7 @@ def source(data, file, cells, wishes):
     if commit:
         parts.append("commit " + re.sub(r"\b([0-9a-f]{7})[0-9a-f]{33}\b", r"\1", commit))
     lines = [", ".join(parts) + "."]
-    if said.get("command"):
+    if with_command and said.get("command"):
         lines += ["", "    " + re.sub(r" --(commit|json|clattn|device) \S+", "", said["command"])]
     return lines
 
@@ -187,12 +214,13 @@ def source(data, file, cells, wishes):
 def made(folder, words):
     kind, file, *pairs = words.split()
     wishes = dict(pair.split("=", 1) for pair in pairs)
+    with_command = wishes.pop("command", "yes") == "yes"
     with open(os.path.join(folder, file), encoding="utf-8") as stream:
         data = json.load(stream)
     cells = picked(data if isinstance(data, list) else data.get("cells") or data["runs"], wishes)
     if not cells:
         sys.exit("%s: no cell is as '%s' says" % (file, words))
-    return KINDS[kind](data, cells) + [""] + source(data, file, cells, wishes)
+    return KINDS[kind](data, cells) + [""] + source(data, file, cells, wishes, with_command)
 
 
 def rewritten(folder, text):
