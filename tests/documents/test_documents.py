@@ -7,7 +7,9 @@ commands are ones that the command has.
 """
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -91,6 +93,29 @@ class Documents(unittest.TestCase):
     def test_picture_is_of_measured_rows(self):
         self.assertEqual(overview_picture.picture(path_of(MEASURED)), read(MEASURED, "overview.svg"),
                          "mend it: tests/documents/overview_picture.py %s %s/overview.svg" % (MEASURED, MEASURED))
+
+    def test_headers_in_html(self):
+        """Every exported function has its place, and no link leads nowhere."""
+        headers = os.path.join("include", "clattn")
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, path_of("tools", "headers_html.py"), "--output", folder] +
+                           [path_of(headers, name) for name in sorted(os.listdir(path_of(headers)))], check=True,
+                           stdout=subprocess.DEVNULL, timeout=60)
+            pages = {}
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    pages[name] = file.read()
+        places = {name: re.findall(r'id="(\w+)"', text) for name, text in pages.items()}
+        for name, text in pages.items():
+            self.assertEqual(len(places[name]), len(set(places[name])), name)
+            for file, place in re.findall(r'href="([^"#]*)#?([^"]*)"', text):
+                self.assertIn(file or name, pages, name)
+                if place:
+                    self.assertIn(place, places[file or name], name)
+        functions = re.findall(r"\bclattn_\w+", read("tests", "abi", "symbols.txt"))
+        self.assertGreater(len(functions), 20)
+        for function in functions:
+            self.assertRegex(pages["index.html"], 'href="[a-z]+.html#%s"' % function)
 
     def test_files_that_are_named_are_there(self):
         """`src/plan/variant.c` and the like, in backquotes."""
