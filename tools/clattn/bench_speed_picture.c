@@ -14,8 +14,8 @@ struct panel {
     bool causal;
 };
 
-enum { MOST_LENGTHS = 64, MOST_PANELS = 48, COLUMNS = 2, KEY_COLUMNS = 4 };
-enum { HEAD = 54, KEY_LINE = 22, PANEL = 210, GAP = 54, FOOT = 62 }; /* heights */
+enum { MOST_LENGTHS = 64, MOST_PANELS = 48, COLUMNS = 2, KEY_COLUMNS = 3 };
+enum { HEAD = 64, KEY_LINE = 22, PANEL = 210, GAP = 62, FOOT = 78 }; /* heights */
 
 /* What the picture has: every panel with its lengths, every series of each pass. */
 struct layout {
@@ -282,7 +282,7 @@ static void write_keys(const json_t *rows, int height, FILE *script)
         "%.5f\n"
         "unset border\nunset tics\nset xrange [0:1]\nset yrange [0:1]\nset key center center horizontal Left reverse "
         "maxcols %d samplen 1.5 width 2\nplot NaN notitle",
-        1.0 - 30.0 / height, 1.0 - (30.0 + KEY_LINE * key_lines(rows)) / height, KEY_COLUMNS);
+        1.0 - 34.0 / height, 1.0 - (34.0 + KEY_LINE * key_lines(rows)) / height, KEY_COLUMNS);
     for (int i = 0; i < count; i++) {
         char title[128];
         bench_series_title(&keys[i], title, sizeof title);
