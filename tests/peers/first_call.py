@@ -20,6 +20,10 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+import random_npy
+
 HEADS, N, D = 4, 256, 64
 CODES = {"<f4": "f", "<f2": "e", "<i4": "i", "|b1": "?"}
 FEATURES = ("--causal --window 150,0 --softcap 20 --alibi slopes.npy --bias bias.npy --mask mask.npy --sink sinks.npy --dropout 0.1 "
@@ -30,10 +34,8 @@ PROBLEMS = {"plain, forward": [], "all features, forward": FEATURES, "plain, bot
 
 
 def write_npy(path, kind, shape, values):
-    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (kind, ", ".join(map(str, shape)))
-    header = header.ljust(-(10 + len(header) + 1) % 64 + len(header)) + "\n"
     with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        file.write(random_npy.header(kind, shape))
         file.write(struct.pack("<%d%s" % (len(values), CODES[kind]), *values))
 
 
