@@ -51,6 +51,14 @@ static clattn_status check_present(const struct cla_call *call, int which, struc
                     (long long)(operand->end * operand->element_bytes));
 }
 
+/* Whether an array can reach so far; how far it does, its caller alone knows. 64-bit processors have memory of 2^57
+ * bytes at most, whatever else a pointer's upper bits say. */
+static bool fits_address_space(const struct cla_operand *operand)
+{
+    const uint64_t bytes = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
+    return bytes <= UINT64_C(1) << 57 && bytes <= UINTPTR_MAX - (uintptr_t)operand->buffer;
+}
+
 clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
                              struct cla_error *error)
 {
@@ -63,6 +71,10 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
         return status;
     operand->buffer = tensor->buffer;
     operand->output = how & CLA_OUTPUT;
+    if (call->source == CLA_ARRAYS && !fits_address_space(operand))
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s.layout reaches to element %lld of the array at %p: no array is that large",
+                        cla_operand_names[which], (long long)operand->end, (void *)operand->buffer);
     /* Packed tensors have no batch, but the kernels multiply one by its stride. */
     if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
         operand->layout.batch = 0;
