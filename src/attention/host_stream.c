@@ -135,8 +135,8 @@ static void place_gradient(struct cla_host_stream *stream, int turn, int which)
     if (!operand_of(stream->job, which)->end)
         return;
     piece_of(stream->job, which, chunk->count, &piece);
-    chunk->tensors[which] = (struct clattn_tensor){stream->job->host->slots[turn][which].block.buffer,
-                                                   cla_layout_given(&piece.layout)};
+    chunk->tensors[which] =
+        (struct clattn_tensor){stream->job->host->slots[turn][which].block.buffer, cla_layout_given(&piece.layout)};
 }
 
 /* Starts the copies of a chunk's gradients, for when its work is done. */
