@@ -10,7 +10,7 @@
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads groups. At p.order of the workspace (words) a group leaves as many
  * numbers of blocks as there are, in their order; behind these what it has counted.
  *
- * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
+ * Baked constants (beside those of types.clh and view.clh; hopper_backward_tiles.clh stands above): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
  */
 #if !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_B_R and CLATTN_B_C must be those of backward_hopper.cl"
@@ -29,7 +29,7 @@ CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
     int seen = 0;
     for (int n = 0; n < HALVES; ++n) {
         const int key = first_key + n * (CLATTN_B_C / HALVES);
-        seen += clattn_tile_at(CLATTN_B_R, CLATTN_B_C / HALVES, row, key, view) != CLATTN_TILE_SKIP;
+        seen += hopper_kind_of(row, key, CLATTN_B_C / HALVES, view) != CLATTN_TILE_SKIP;
     }
     return seen == 0 ? 0 : seen == HALVES ? ORDER_WHOLE : ORDER_PASSED;
 }

@@ -173,9 +173,11 @@ struct clattn_layout {
     int64_t head;
     int64_t row;
     int64_t column;
+    int64_t strided; /* 1: the strides are what they say, even if all four are 0: one element, broadcast. 0: as above */
 };
 
-/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Any thread. */
+/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Strides beyond 64 bits are INT64_MAX, which is an
+ * error in a call. Any thread. */
 CLATTN_API struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d);
 CLATTN_API struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d);
 

@@ -65,8 +65,8 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
 {
     const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
-    const struct clattn_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
-    call->operands[CLA_O].layout = clattn_layout_bhnd(heads, n_q, d_v);
+    const struct cla_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
+    call->operands[CLA_O].layout = cla_layout_dense(heads, n_q, d_v);
     call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
     call->operands[CLA_O].layout.offset = places->o;
     call->operands[CLA_L].layout.offset = places->l;

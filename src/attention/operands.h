@@ -46,7 +46,7 @@ enum {
 struct cla_operand {
     cl_mem buffer;
     struct cla_sizes sizes;
-    struct clattn_layout layout;
+    struct cla_layout layout;
     int64_t end; /* one past the last element touched, from the start of the buffer; 0: none is */
     int element_bytes;
     bool output;

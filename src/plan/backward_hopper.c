@@ -277,6 +277,7 @@ static const char *const files[] = {"common/types.clh",
                                     "common/matrix_modified.clh",
                                     "common/hopper_tiles.clh",
                                     "common/hopper_boxes.clh",
+                                    "common/hopper_backward_tiles.clh",
                                     "common/hopper_backward_walk.clh",
                                     "common/hopper_backward_work.clh",
                                     "common/hopper_backward_products.clh",
@@ -285,7 +286,8 @@ static const char *const files[] = {"common/types.clh",
                                     "backward_hopper.cl",
                                     NULL};
 
-static const char *const order_files[] = {"common/types.clh", "common/view.clh", "backward_order.cl", NULL};
+static const char *const order_files[] = {"common/types.clh", "common/view.clh", "common/hopper_backward_tiles.clh",
+                                          "backward_order.cl", NULL};
 
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},

@@ -149,10 +149,10 @@ static cl_kernel build(bool split, cl_program *program)
 
 static void run(bool split, cl_mem buffers[4])
 {
-    const struct cla_forward_params params = {.q = clattn_layout_bhnd(1, N_Q, D),
-                                              .k = clattn_layout_bhnd(1, N_KV, D),
-                                              .v = clattn_layout_bhnd(1, N_KV, D_V),
-                                              .o = clattn_layout_bhnd(1, N_Q, D_V),
+    const struct cla_forward_params params = {.q = cla_layout_dense(1, N_Q, D),
+                                              .k = cla_layout_dense(1, N_KV, D),
+                                              .v = cla_layout_dense(1, N_KV, D_V),
+                                              .o = cla_layout_dense(1, N_Q, D_V),
                                               .batch = 1,
                                               .heads = 1,
                                               .kv_heads = 1,
