@@ -14,6 +14,7 @@
  */
 #include "common/types.clh"
 #include "common/view.clh"
+#include "common/hopper_backward_tiles.clh"
 
 #if !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_B_R and CLATTN_B_C must be those of backward_hopper.cl"
@@ -32,7 +33,7 @@ CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
     int seen = 0;
     for (int n = 0; n < HALVES; ++n) {
         const int key = first_key + n * (CLATTN_B_C / HALVES);
-        seen += clattn_tile_at(CLATTN_B_R, CLATTN_B_C / HALVES, row, key, view) != CLATTN_TILE_SKIP;
+        seen += hopper_kind_of(row, key, CLATTN_B_C / HALVES, view) != CLATTN_TILE_SKIP;
     }
     return seen == 0 ? 0 : seen == HALVES ? ORDER_WHOLE : ORDER_PASSED;
 }

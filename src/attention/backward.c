@@ -14,7 +14,7 @@
 struct pass {
     struct cla_call call;
     struct cla_sums sums;
-    struct clattn_layout delta;
+    struct cla_layout delta;
     int b_r, b_c, chains;
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
@@ -34,7 +34,7 @@ static clattn_status place_d_bias(struct cla_call *call, const struct clattn_ten
         return CLATTN_SUCCESS;
     if (!(call->features & CLATTN_BIAS))
         return refuse_without("d_bias", "CLATTN_BIAS", error);
-    if (layout->batch || layout->head || layout->row || layout->column) {
+    if (!cla_layout_is_default(layout)) {
         sizes->batch = !layout->batch && sizes->batch ? 1 : sizes->batch;
         sizes->heads = !layout->head && sizes->heads ? 1 : sizes->heads;
     }
@@ -128,12 +128,12 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
 }
 
 /* Delta lies as LSE does where that is dense. */
-static struct clattn_layout delta_layout(const struct cla_call *call)
+static struct cla_layout delta_layout(const struct cla_call *call)
 {
     const struct clattn_shape *shape = &call->shape;
     if (call->features & CLATTN_VARLEN)
-        return (struct clattn_layout){.head = call->score.total_q, .row = 1};
-    return (struct clattn_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
+        return (struct cla_layout){.head = call->score.total_q, .row = 1};
+    return (struct cla_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
 }
 
 /* Keys of one sequence that the call may have to do with. */
@@ -181,15 +181,17 @@ static int32_t heads_together(const struct pass *pass)
 {
     const struct clattn_shape *shape = &pass->call.shape;
     const struct clattn_problem *problem = pass->call.problem;
-    const int64_t rows = shape->n_q * (shape->heads / shape->kv_heads);
-    const struct cla_together work = {
-        .heads = shape->batch * shape->kv_heads,
-        .blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c),
-        .groups = (int64_t)pass->groups[CLA_DK_DV],
-        .bytes = rows * (2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)pass->chains * problem->d)};
+    const int64_t share = shape->kv_heads ? shape->heads / shape->kv_heads : 0;
+    const int64_t row_bytes = 2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)pass->chains * problem->d;
+    struct cla_together work = {.heads = shape->batch * shape->kv_heads,
+                                .blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c),
+                                .groups = (int64_t)pass->groups[CLA_DK_DV]};
+    if (!cla_multiply(shape->n_q, share * row_bytes, &work.bytes))
+        work.bytes = INT64_MAX;
     return cla_heads_together(&work);
 }
 
+/* Without query heads the gradients of K and V are those of heads without rows, of which the kernels know. */
 static struct cla_backward_params params_of(const struct pass *pass)
 {
     const struct cla_call *call = &pass->call;
@@ -211,9 +213,9 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .maps = pass->sums.maps,
                                         .order = pass->sums.order,
                                         .batch = (int32_t)shape->batch,
-                                        .heads = (int32_t)shape->heads,
+                                        .heads = (int32_t)(shape->heads ? shape->heads : shape->kv_heads),
                                         .kv_heads = (int32_t)shape->kv_heads,
-                                        .n_q = (int32_t)shape->n_q,
+                                        .n_q = shape->heads ? (int32_t)shape->n_q : 0,
                                         .n_kv = (int32_t)most_keys(call),
                                         .scale = call->problem->scale,
                                         .scale_log2e = call->problem->scale * 1.44269504088896341f,

@@ -18,7 +18,7 @@ char *cla_host_array_of(const struct cla_host_job *job, int which)
     return (char *)(uintptr_t)job->call.operands[which].buffer;
 }
 
-bool cla_piece_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
+bool cla_piece_of(const struct cla_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
                   struct cla_piece *piece)
 {
     struct cla_sizes once = *sizes;
@@ -34,11 +34,12 @@ bool cla_piece_of(const struct clattn_layout *layout, const struct cla_sizes *si
     *piece = (struct cla_piece){
         .sizes = once, .layout = *layout, .bytes = (size_t)bytes, .as_it_lies = cla_layout_is_dense(layout, &once)};
     if (!piece->as_it_lies) {
-        const struct clattn_layout dense = clattn_layout_bhnd(once.heads, once.rows, once.columns);
-        piece->layout = (struct clattn_layout){.batch = once.batch == sizes->batch ? dense.batch : 0,
-                                               .head = once.heads == sizes->heads ? dense.head : 0,
-                                               .row = once.rows == sizes->rows ? dense.row : 0,
-                                               .column = once.columns == sizes->columns ? dense.column : 0};
+        const struct cla_layout dense = cla_layout_dense(once.heads, once.rows, once.columns);
+        /* What is broadcast stays so; and of a gradient what is summed over. */
+        piece->layout = (struct cla_layout){.batch = layout->batch ? dense.batch : 0,
+                                            .head = layout->head ? dense.head : 0,
+                                            .row = layout->row ? dense.row : 0,
+                                            .column = layout->column ? dense.column : 0};
     }
     piece->layout.offset = 0;
     return (uint64_t)bytes <= SIZE_MAX;
@@ -164,7 +165,7 @@ struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int whic
 {
     struct clattn_tensor tensor = {0};
     if (cla_host_device_bytes(job, which))
-        tensor = (struct clattn_tensor){job->host->blocks[which].buffer, job->pieces[which].layout};
+        tensor = (struct clattn_tensor){job->host->blocks[which].buffer, cla_layout_given(&job->pieces[which].layout)};
     return tensor;
 }
 

@@ -31,7 +31,7 @@ struct clattn_host {
 /* How a tensor in an array gets to the device and lies there: dimensions that broadcast are copied once. */
 struct cla_piece {
     struct cla_sizes sizes;      /* 1 where a dimension broadcasts */
-    struct clattn_layout layout; /* on the device, from the start of a buffer */
+    struct cla_layout layout; /* on the device, from the start of a buffer */
     size_t bytes;                /* 0: there is nothing to copy */
     bool as_it_lies;
 };
@@ -57,7 +57,7 @@ typedef clattn_status (*cla_host_compute)(struct cla_host_job *job, cl_uint wait
                                           struct cla_error *error);
 
 /* False where the tensor's bytes overflow. */
-bool cla_piece_of(const struct clattn_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
+bool cla_piece_of(const struct cla_layout *layout, const struct cla_sizes *sizes, int element_bytes, bool output,
                   struct cla_piece *piece);
 
 /* An array as the call's operands have it, and back. */

@@ -99,7 +99,7 @@ static clattn_status check_blocks(const struct cla_host_job *job, const struct c
                                   struct cla_error *error)
 {
     const struct cla_operand *operand = &job->call.operands[CLA_BLOCK_OFFSETS];
-    const struct clattn_layout *layout = &operand->layout;
+    const struct cla_layout *layout = &operand->layout;
     const int64_t batch = layout->batch ? operand->sizes.batch : 1, heads = layout->head ? operand->sizes.heads : 1;
     clattn_status status = CLATTN_SUCCESS;
     for (int64_t b = 0; b < batch; b++)
@@ -124,7 +124,7 @@ static clattn_status measure_data(struct cla_host_job *job, const struct clattn_
         return cla_fail(error, CLATTN_TOO_LARGE, "score.data_count is %lld: it is at most %lld",
                         (long long)args->data_count, (long long)(INT64_MAX / 64));
     operand->sizes = (struct cla_sizes){1, 1, 1, args->data_count};
-    operand->layout = (struct clattn_layout){.column = 1};
+    operand->layout = (struct cla_layout){.column = 1};
     operand->end = args->data_count;
     operand->element_bytes = sizeof(float);
     return CLATTN_SUCCESS;

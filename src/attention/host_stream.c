@@ -28,7 +28,7 @@ static bool piece_of(const struct cla_host_job *job, int which, int64_t keys, st
 {
     const struct cla_operand *operand = operand_of(job, which);
     const struct cla_sizes sizes = chunk_sizes(job, which, keys);
-    const struct clattn_layout dense = clattn_layout_bhnd(sizes.heads, sizes.rows, sizes.columns);
+    const struct cla_layout dense = cla_layout_dense(sizes.heads, sizes.rows, sizes.columns);
     const bool gradient = which >= FIRST_GRADIENT;
     return cla_piece_of(gradient ? &dense : &operand->layout, &sizes, operand->element_bytes, gradient, piece);
 }
@@ -105,10 +105,10 @@ static clattn_status bring(struct cla_host_stream *stream, int turn, int which, 
     struct cla_host_chunk *chunk = &stream->turns[turn].chunk;
     struct cla_host_slot *slot = &job->host->slots[turn][which];
     const struct cla_operand *operand = operand_of(job, which);
-    struct clattn_layout layout = operand->layout;
+    struct cla_layout layout = operand->layout;
     struct cla_piece piece = {0};
     piece_of(job, which, chunk->count, &piece); /* a part of one that fits */
-    chunk->tensors[which] = (struct clattn_tensor){.layout = piece.layout};
+    chunk->tensors[which] = (struct clattn_tensor){.layout = cla_layout_given(&piece.layout)};
     if (!piece.bytes)
         return CLATTN_SUCCESS;
     layout.offset += chunk->first * layout.row;
@@ -135,7 +135,8 @@ static void place_gradient(struct cla_host_stream *stream, int turn, int which)
     if (!operand_of(stream->job, which)->end)
         return;
     piece_of(stream->job, which, chunk->count, &piece);
-    chunk->tensors[which] = (struct clattn_tensor){stream->job->host->slots[turn][which].block.buffer, piece.layout};
+    chunk->tensors[which] =
+        (struct clattn_tensor){stream->job->host->slots[turn][which].block.buffer, cla_layout_given(&piece.layout)};
 }
 
 /* Starts the copies of a chunk's gradients, for when its work is done. */
@@ -164,7 +165,7 @@ static void put_gradient(struct cla_host_stream *stream, const struct cla_host_t
 {
     struct cla_host_job *job = stream->job;
     const struct cla_sizes sizes = chunk_sizes(job, which, turn->chunk.count);
-    struct clattn_layout layout = job->pieces[operands_of[which]].layout;
+    struct cla_layout layout = job->pieces[operands_of[which]].layout;
     layout.offset += turn->chunk.first * layout.row;
     cla_scatter(job->host->staged[operands_of[which]].data, job->host->slots[turn - stream->turns][which].staged.data,
                 &layout, &sizes, operand_of(job, which)->element_bytes);

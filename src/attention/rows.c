@@ -136,10 +136,7 @@ static struct cla_argument buffer_argument(const struct cla_call *call, int whic
     return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
 }
 
-#define VALUE(x)                                                                                                       \
-    {                                                                                                                  \
-        sizeof(x), &(x)                                                                                                \
-    }
+#define VALUE(x)     {sizeof(x), &(x)}
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
@@ -148,7 +145,7 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
     if (!cla_score_is_csr(call))
         return CLATTN_SUCCESS;
     const struct cla_operand *offsets = &call->operands[CLA_BLOCK_OFFSETS];
-    const struct clattn_layout *dense = &call->score.block_mask;
+    const struct cla_layout *dense = &call->score.block_mask;
     const int64_t batch = dense->batch ? offsets->sizes.batch : 1, heads = dense->head ? offsets->sizes.heads : 1;
     const cl_long dense_offset = dense->offset;
     const cl_int head_count = (cl_int)heads, row_count = (cl_int)(offsets->sizes.rows - 1);
@@ -168,11 +165,12 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
 }
 
 clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct clattn_layout *delta, const struct cla_words *cleared,
-                             struct cla_error *error)
+                             const struct cla_layout *delta, const struct cla_words *cleared, struct cla_error *error)
 {
     const struct cla_operand *o = &call->operands[CLA_O], *d_o = &call->operands[CLA_D_O];
-    const cl_int heads = (cl_int)o->sizes.heads, row_count = (cl_int)o->sizes.rows;
+    const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
+    /* A group that only clears words must not take itself for one of rows. */
+    const cl_int heads = (cl_int)o->sizes.heads, row_count = groups ? (cl_int)o->sizes.rows : 0;
     const cl_long first_word = cleared->first, words = cleared->count;
     const struct cla_argument arguments[] = {buffer_argument(call, CLA_O),
                                              buffer_argument(call, CLA_D_O),
@@ -184,12 +182,11 @@ clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, con
                                              VALUE(row_count),
                                              VALUE(first_word),
                                              VALUE(words)};
-    const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
     return launch(rows, &rows->delta, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
 }
 
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                               const struct clattn_layout *delta, struct cla_error *error)
+                               const struct cla_layout *delta, struct cla_error *error)
 {
     const struct cla_operand *lse = &call->operands[CLA_LSE], *d_sinks = &call->operands[CLA_SINKS_GRAD];
     const struct clattn_shape *shape = &call->shape;

@@ -78,7 +78,7 @@ static clattn_status place_list(struct cla_call *call, int which, const struct c
 /* Of layouts that broadcast over the batch or the heads one copy is made. */
 static clattn_status place_csr(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
-    const struct clattn_layout *layout = &call->operands[CLA_BLOCK_OFFSETS].layout;
+    const struct cla_layout *layout = &call->operands[CLA_BLOCK_OFFSETS].layout;
     struct clattn_shape copies = call->shape;
     int64_t bytes = 0, sum;
     clattn_status status = cla_call_place(call, CLA_BLOCK_OFFSETS, &args->block_offsets, CLA_INPUT, error);
@@ -101,11 +101,11 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
     const int64_t columns = block_columns(call->problem, &copies), head = block_rows(call->problem, &copies) * columns;
     call->csr_offset = call->workspace_bytes;
     call->workspace_bytes = (size_t)sum;
-    call->score.block_mask = (struct clattn_layout){.offset = (int64_t)call->csr_offset,
-                                                    .batch = layout->batch ? copies.heads * head : 0,
-                                                    .head = layout->head ? head : 0,
-                                                    .row = columns,
-                                                    .column = 1};
+    call->score.block_mask = (struct cla_layout){.offset = (int64_t)call->csr_offset,
+                                                 .batch = layout->batch ? copies.heads * head : 0,
+                                                 .head = layout->head ? head : 0,
+                                                 .row = columns,
+                                                 .column = 1};
     return CLATTN_SUCCESS;
 }
 
@@ -116,7 +116,7 @@ static clattn_status place_pairs(struct cla_call *call, const struct clattn_scor
         unsigned feature;
         int which;
         const struct clattn_tensor *tensor;
-        struct clattn_layout *layout;
+        struct cla_layout *layout;
     } tensors[] = {
         {CLATTN_BIAS, CLA_BIAS, &args->bias, &score->bias},
         {CLATTN_MASK, CLA_MASK, &args->mask, &score->mask},
@@ -139,14 +139,14 @@ static clattn_status place_heads(struct cla_call *call, const struct clattn_scor
     struct cla_score_params *score = &call->score;
     clattn_status status = CLATTN_SUCCESS;
     if (call->features & CLATTN_ALIBI) {
-        const struct clattn_layout *layout = &call->operands[CLA_ALIBI].layout;
+        const struct cla_layout *layout = &call->operands[CLA_ALIBI].layout;
         status = cla_call_place(call, CLA_ALIBI, &args->alibi, how, error);
         score->alibi_offset = layout->offset;
         score->alibi_batch = layout->batch;
         score->alibi_head = layout->head;
     }
     if (!status && (call->features & CLATTN_SINKS)) {
-        const struct clattn_layout *layout = &call->operands[CLA_SINKS].layout;
+        const struct cla_layout *layout = &call->operands[CLA_SINKS].layout;
         status = cla_call_place(call, CLA_SINKS, &args->sinks, how, error);
         score->sinks_offset = layout->offset;
         score->sinks_head = layout->head;

@@ -45,7 +45,7 @@ struct strides {
     int64_t batch, head, row, column;
 };
 
-static struct strides bytes_of(const struct clattn_layout *layout, int64_t element)
+static struct strides bytes_of(const struct cla_layout *layout, int64_t element)
 {
     return (struct strides){layout->batch * element, layout->head * element, layout->row * element,
                             layout->column * element};
@@ -81,18 +81,18 @@ static void copy_tensor(char *to, const struct strides *to_steps, const char *fr
 
 static struct strides dense_bytes(const struct cla_sizes *sizes, int element)
 {
-    const struct clattn_layout dense = clattn_layout_bhnd(sizes->heads, sizes->rows, sizes->columns);
+    const struct cla_layout dense = cla_layout_dense(sizes->heads, sizes->rows, sizes->columns);
     return bytes_of(&dense, element);
 }
 
-void cla_gather(void *dense, const void *array, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+void cla_gather(void *dense, const void *array, const struct cla_layout *layout, const struct cla_sizes *sizes,
                 int element_bytes)
 {
     const struct strides to = dense_bytes(sizes, element_bytes), from = bytes_of(layout, element_bytes);
     copy_tensor(dense, &to, (const char *)array + layout->offset * element_bytes, &from, sizes, element_bytes);
 }
 
-void cla_scatter(void *array, const void *dense, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+void cla_scatter(void *array, const void *dense, const struct cla_layout *layout, const struct cla_sizes *sizes,
                  int element_bytes)
 {
     const struct strides to = bytes_of(layout, element_bytes), from = dense_bytes(sizes, element_bytes);

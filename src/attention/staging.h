@@ -26,9 +26,9 @@ void cla_device_block_free(struct cla_device_block *block);
 
 /* Copies a tensor from its layout in `array` to dense [batch, heads, rows, columns], and back. Elements have 1, 2 or 4
  * bytes. */
-void cla_gather(void *dense, const void *array, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+void cla_gather(void *dense, const void *array, const struct cla_layout *layout, const struct cla_sizes *sizes,
                 int element_bytes);
-void cla_scatter(void *array, const void *dense, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+void cla_scatter(void *array, const void *dense, const struct cla_layout *layout, const struct cla_sizes *sizes,
                  int element_bytes);
 
 #endif

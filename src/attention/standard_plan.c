@@ -23,7 +23,7 @@ static int64_t round_up(int64_t value, int64_t multiple)
 static bool is_gemm_operand(const struct cla_operand *operand, const struct clattn_problem *problem)
 {
     const struct cla_sizes *sizes = &operand->sizes;
-    const struct clattn_layout *layout = &operand->layout;
+    const struct cla_layout *layout = &operand->layout;
     return problem->dtype == CLATTN_FP32 && (layout->column == 1 || sizes->columns == 1) &&
            (layout->row >= sizes->columns || sizes->rows == 1) && operand->end <= INT32_MAX;
 }

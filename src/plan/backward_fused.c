@@ -299,7 +299,8 @@ static const char *const emulated_files[] = {"matrix/emulated_fused.clh", "backw
 
 #define FORMS(files, ending_files, lanes)                                                                              \
     {                                                                                                                  \
-        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false}, [CLA_DK_DV] = {files, 0, false},                    \
+        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false},                                                     \
+        [CLA_DK_DV] = {files, 0, false},                                                                               \
         [CLA_D_BIAS] = {ending_files, ENDING_GROUPS * (lanes), false},                                                 \
         [CLA_DK_DV_AGAIN] = {ending_files, AGAIN_GROUPS * (lanes), false},                                             \
     }

@@ -292,9 +292,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
      {0, 1},                                                                                                            \
      2},                                                                                                                \
         {name "_moving", offsetof(struct cla_config, backward_matrix.side[index].moving), CLA_PIECE, 256, {32, 64}, 2}, \
-    {                                                                                                                   \
-        name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2      \
-    }
+        {name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2}
 
 static const struct cla_knob knobs[] = {
     SIDE_KNOBS("dk_dv", DK_DV),

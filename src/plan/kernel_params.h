@@ -3,17 +3,17 @@
 #define CLA_KERNEL_PARAMS_H
 
 #include "plan/philox.h"
+#include "plan/problem.h"
 #include "plan/softcap.h"
-#include <clattn/problem.h>
 
 /* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
  * (cl/matrix/nvidia_wgmma.clh). */
 enum { CLA_MAP_WORDS = 32 };
 
 /* The argument block of the forward kernels, to the byte as cl/common/types.clh has it (its clattn_layout is struct
- * clattn_layout): 64-bit fields first, then an even number of 32-bit ones, so that no compiler pads it. */
+ * cla_layout): 64-bit fields first, then an even number of 32-bit ones, so that no compiler pads it. */
 struct cla_forward_params {
-    struct clattn_layout q, k, v, o, lse, m, l;
+    struct cla_layout q, k, v, o, lse, m, l;
     int64_t maps;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernel
 
 /* That of the backward kernels. */
 struct cla_backward_params {
-    struct clattn_layout q, k, v, d_o, d_q, d_k, d_v, lse, delta;
+    struct cla_layout q, k, v, d_o, d_q, d_k, d_v, lse, delta;
     int64_t sums, counters, flags, tickets, maps, order;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
@@ -37,7 +37,7 @@ _Static_assert(sizeof(struct cla_backward_params) == 9 * 40 + 6 * 8 + 32, "the k
 
 /* That of the score modifications: cl/common/view.clh. */
 struct cla_score_params {
-    struct clattn_layout bias, mask, block_mask;
+    struct cla_layout bias, mask, block_mask;
     int64_t alibi_offset, alibi_batch, alibi_head;
     int64_t sinks_offset, sinks_head;
     int64_t key_lengths_offset, cu_q_offset, cu_kv_offset;

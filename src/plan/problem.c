@@ -2,6 +2,7 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
+#include "plan/user_text.h"
 #include <math.h>
 #include <string.h>
 
@@ -26,14 +27,34 @@ const char *clattn_dtype_name(enum clattn_dtype dtype)
     return (unsigned)dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
 }
 
+struct clattn_layout cla_layout_given(const struct cla_layout *layout)
+{
+    return (struct clattn_layout){layout->offset, layout->batch, layout->head, layout->row, layout->column, 1};
+}
+
+/* What 64 bits do not hold is their largest number, which no call accepts as a stride. */
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t result;
+    return cla_multiply(a, b, &result) ? result : INT64_MAX;
+}
+
 struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d)
 {
-    return (struct clattn_layout){.batch = heads * n * d, .head = n * d, .row = d, .column = 1};
+    const int64_t head = product(n, d);
+    return (struct clattn_layout){.batch = product(heads, head), .head = head, .row = d, .column = 1};
 }
 
 struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d)
 {
-    return (struct clattn_layout){.batch = heads * n * d, .head = d, .row = heads * d, .column = 1};
+    const int64_t row = product(heads, d);
+    return (struct clattn_layout){.batch = product(n, row), .head = d, .row = row, .column = 1};
+}
+
+struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns)
+{
+    const struct clattn_layout dense = clattn_layout_bhnd(heads, rows, columns);
+    return (struct cla_layout){.batch = dense.batch, .head = dense.head, .row = dense.row, .column = dense.column};
 }
 
 static clattn_status check_choices(const struct clattn_problem *problem, struct cla_error *error)
@@ -176,6 +197,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = check_features(problem, error);
     if (!status)
         status = check_choices(problem, error);
+    if (!status)
+        status = cla_user_texts_check(problem, error);
     if (status)
         return status;
 
@@ -224,7 +247,7 @@ struct dimension {
     int64_t size, stride;
 };
 
-static void dimensions_of(const struct clattn_layout *layout, const struct cla_sizes *sizes,
+static void dimensions_of(const struct cla_layout *layout, const struct cla_sizes *sizes,
                           struct dimension dimensions[4])
 {
     dimensions[0] = (struct dimension){"batch", sizes->batch, layout->batch};
@@ -245,7 +268,7 @@ static void sort_by_stride(struct dimension dimensions[4])
 
 /* Each dimension must step over all that the smaller strides reach: every layout that a reshape, slice or permutation
  * makes does. (Strides that interleave without colliding exist, but nobody lays out an output so.) */
-static clattn_status check_distinct(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+static clattn_status check_distinct(const char *name, const struct cla_layout *layout, const struct cla_sizes *sizes,
                                     struct cla_error *error)
 {
     struct dimension dimensions[4];
@@ -266,13 +289,13 @@ static clattn_status check_distinct(const char *name, const struct clattn_layout
     return CLATTN_SUCCESS;
 }
 
-static bool is_default(const struct clattn_layout *layout)
+bool cla_layout_is_default(const struct clattn_layout *layout)
 {
-    return !layout->batch && !layout->head && !layout->row && !layout->column;
+    return !layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column;
 }
 
 /* The default layout, or false where it overflows. */
-static bool dense_layout(const struct cla_sizes *sizes, struct clattn_layout *layout)
+static bool dense_layout(const struct cla_sizes *sizes, struct cla_layout *layout)
 {
     layout->column = 1;
     layout->row = sizes->columns;
@@ -281,11 +304,16 @@ static bool dense_layout(const struct cla_sizes *sizes, struct clattn_layout *la
 }
 
 clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
-                                 bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error)
+                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error)
 {
-    struct clattn_layout result = *layout;
+    struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
-    bool fits = !is_default(layout) || dense_layout(sizes, &result);
+    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    if (layout->strided != 0 && layout->strided != 1)
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "
+                        "what they say)",
+                        name, (long long)layout->strided);
     if (layout->offset < 0)
         return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.offset is %lld: offsets are not negative", name,
                         (long long)layout->offset);
@@ -321,7 +349,7 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
     return CLATTN_SUCCESS;
 }
 
-bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_sizes *sizes)
+bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes *sizes)
 {
     struct dimension dimensions[4];
     dimensions_of(layout, sizes, dimensions);

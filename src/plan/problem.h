@@ -46,13 +46,28 @@ struct cla_sizes {
     int64_t batch, heads, rows, columns;
 };
 
+/* A layout whose defaults are in place: five numbers that hold as they stand, as the kernels get them. (The caller's
+ * struct clattn_layout has more beside them.) */
+struct cla_layout {
+    int64_t offset, batch, head, row, column;
+};
+
+/* The layout of dense [batch, heads, rows, columns]. Strides that 64 bits do not hold are INT64_MAX. */
+struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns);
+
+/* The same as a caller would give it. */
+struct clattn_layout cla_layout_given(const struct cla_layout *layout);
+
+/* Whether a layout says no strides, so that the tensor is dense. */
+bool cla_layout_is_default(const struct clattn_layout *layout);
+
 /* Checks the layout of the tensor called `name` and puts the default (dense BHND) in place. *end gets one past the last
  * element that is touched, counted from the start of the buffer; 0 where the tensor is empty. For an output, no two
  * elements may share a place. */
 clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
-                                 bool output, struct clattn_layout *resolved, int64_t *end, struct cla_error *error);
+                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error);
 
 /* True where the elements fill their span from offset to *end without gaps, in whatever order of dimensions. */
-bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_sizes *sizes);
+bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes *sizes);
 
 #endif

@@ -33,7 +33,7 @@ static void host_errors(void **state)
     args.k_layout.row = -3;
     assert_host_refuses(&args, CLATTN_INVALID_LAYOUT, "k.layout.row is -3: strides are not negative");
     args = good_host_args();
-    args.o_layout = (struct clattn_layout){0, 0, 96, 0, 1};
+    args.o_layout = (struct clattn_layout){.head = 96, .column = 1};
     assert_host_refuses(&args, CLATTN_INVALID_LAYOUT, "o.layout.row is 0");
     args = good_host_args();
     args.l = args.m + HEADS * N_Q - 1;
@@ -61,7 +61,7 @@ static void arrays_too_large_for_the_device(void **state)
     args.q_layout = args.k_layout = args.v_layout = (struct clattn_layout){.column = 1};
     args.shape.heads = args.shape.kv_heads = INT32_MAX;
     args.o = arrays[O];
-    args.o_layout = (struct clattn_layout){0, INT64_C(1) << 31, 1, 0, 0};
+    args.o_layout = (struct clattn_layout){.batch = INT64_C(1) << 31, .head = 1};
     clattn_host_forward(host, &problem, &args); /* whatever it says, it overflows nothing */
     assert_nothing_written();
 }

@@ -77,11 +77,11 @@ static void strided_columns_and_gaps(void **state)
 {
     (void)state;
     struct forward_case forward = basic();
-    forward.q = (struct clattn_layout){5, 4 * N_Q * 3 * D + 7, N_Q * 3 * D, 3 * D, 3};
-    forward.k = (struct clattn_layout){1, 4 * (N_KV * 2 * D + 3), N_KV * 2 * D + 3, 2 * D, 2};
-    forward.v = (struct clattn_layout){3, 4 * N_KV * (D + 1), N_KV * (D + 1), D + 1, 1};
-    forward.o = (struct clattn_layout){9, 4 * N_Q * (2 * D + 1), N_Q * (2 * D + 1), 2 * D + 1, 2};
-    forward.rows = (struct clattn_layout){2, 4 * (3 * N_Q + 1), 3 * N_Q + 1, 3, 0};
+    forward.q = (struct clattn_layout){.offset = 5, .batch = 4 * N_Q * 3 * D + 7, .head = N_Q * 3 * D, .row = 3 * D, .column = 3};
+    forward.k = (struct clattn_layout){.offset = 1, .batch = 4 * (N_KV * 2 * D + 3), .head = N_KV * 2 * D + 3, .row = 2 * D, .column = 2};
+    forward.v = (struct clattn_layout){.offset = 3, .batch = 4 * N_KV * (D + 1), .head = N_KV * (D + 1), .row = D + 1, .column = 1};
+    forward.o = (struct clattn_layout){.offset = 9, .batch = 4 * N_Q * (2 * D + 1), .head = N_Q * (2 * D + 1), .row = 2 * D + 1, .column = 2};
+    forward.rows = (struct clattn_layout){.offset = 2, .batch = 4 * (3 * N_Q + 1), .head = 3 * N_Q + 1, .row = 3};
     assert_int_equal(failures_of_types(forward), 0);
 }
 
@@ -90,9 +90,9 @@ static void transposed_matrices(void **state)
 {
     (void)state;
     struct forward_case forward = basic();
-    forward.q = forward.o = (struct clattn_layout){0, 4 * N_Q * D, N_Q * D, 1, N_Q};
-    forward.k = forward.v = (struct clattn_layout){0, 4 * N_KV * D, N_KV * D, 1, N_KV};
-    forward.rows = (struct clattn_layout){0, 1, 2, 8, 0};
+    forward.q = forward.o = (struct clattn_layout){.batch = 4 * N_Q * D, .head = N_Q * D, .row = 1, .column = N_Q};
+    forward.k = forward.v = (struct clattn_layout){.batch = 4 * N_KV * D, .head = N_KV * D, .row = 1, .column = N_KV};
+    forward.rows = (struct clattn_layout){.batch = 1, .head = 2, .row = 8};
     assert_int_equal(failures_of_types(forward), 0);
 }
 
@@ -104,9 +104,9 @@ static void packed_projections(void **state)
     const int64_t row = 3 * 4 * D;
     forward.shape.n_kv = N_Q;
     forward.packed = true;
-    forward.q = (struct clattn_layout){0, N_Q * row, D, row, 1};
-    forward.k = (struct clattn_layout){4 * D, N_Q * row, D, row, 1};
-    forward.v = (struct clattn_layout){8 * D, N_Q * row, D, row, 1};
+    forward.q = (struct clattn_layout){.batch = N_Q * row, .head = D, .row = row, .column = 1};
+    forward.k = (struct clattn_layout){.offset = 4 * D, .batch = N_Q * row, .head = D, .row = row, .column = 1};
+    forward.v = (struct clattn_layout){.offset = 8 * D, .batch = N_Q * row, .head = D, .row = row, .column = 1};
     assert_int_equal(failures_of_types(forward), 0);
 }
 

@@ -129,14 +129,19 @@ static const struct scenario scenarios[] = {{.name = "device level", .steps = de
                                             {.name = "keys split", .steps = split_steps, .warm_only = true},
                                             {.name = "standard attention", .steps = standard_steps, .clblast = true}};
 
+const struct scenario *scenario_at(int number)
+{
+    const int own = sizeof scenarios / sizeof scenarios[0];
+    if (number < own)
+        return &scenarios[number];
+    return number - own < pass_scenario_count ? &pass_scenarios[number - own] : NULL;
+}
+
 const struct scenario *scenario_named(const char *name)
 {
-    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
-        if (strcmp(scenarios[i].name, name) == 0)
-            return &scenarios[i];
-    for (int i = 0; i < pass_scenario_count; i++)
-        if (strcmp(pass_scenarios[i].name, name) == 0)
-            return &pass_scenarios[i];
+    for (int i = 0; scenario_at(i); i++)
+        if (strcmp(scenario_at(i)->name, name) == 0)
+            return scenario_at(i);
     abort();
 }
 

@@ -70,6 +70,45 @@ static void gradients_in_pieces_survive(void **state)
     sweep_scenario("gradients with keys in pieces, host level");
 }
 
+/* All scenarios, with faults of one source. */
+static void sweep_all(enum fault_source source, bool all_codes)
+{
+    int failures = 0;
+    for (int i = 0; scenario_at(i); i++)
+        failures += sweep_source(scenario_at(i), source, all_codes);
+    assert_int_equal(failures, 0);
+}
+
+static void each_code_is_survived(void **state)
+{
+    (void)state;
+    sweep_all(FAULT_CALLS, true);
+}
+
+/* At the device level events are the caller's: the host level waits for them. */
+static void events_that_fail_are_seen(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"host level", "keys split", "backward, host level",
+                                        "gradients with keys in pieces, host level", "keys in pieces, host level"};
+    int failures = 0;
+    EACH (i, names)
+        failures += sweep_source(scenario_named(names[i]), FAULT_EVENTS, false);
+    assert_int_equal(failures, 0);
+}
+
+static void no_memory_is_survived(void **state)
+{
+    (void)state;
+    sweep_all(FAULT_MEMORY, false);
+}
+
+static void files_that_fail_are_survived(void **state)
+{
+    (void)state;
+    assert_int_equal(sweep_source(scenario_named("device level"), FAULT_FILES, true), 0);
+}
+
 /* No call may fail for it, since there is none. */
 static void wrong_score_arguments_reach_no_call(void **state)
 {
@@ -158,6 +197,10 @@ static const struct {
     {"backward_host", {cmocka_unit_test(backward_at_host_level_survives)}, 1},
     {"backward_pieces", {cmocka_unit_test(gradients_in_pieces_survive)}, 1},
     {"standard", {cmocka_unit_test(standard_attention_survives)}, 1},
+    {"codes", {cmocka_unit_test(each_code_is_survived)}, 1},
+    {"events", {cmocka_unit_test(events_that_fail_are_seen)}, 1},
+    {"memory", {cmocka_unit_test(no_memory_is_survived)}, 1},
+    {"files", {cmocka_unit_test(files_that_fail_are_survived)}, 1},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

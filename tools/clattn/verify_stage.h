@@ -37,8 +37,10 @@ enum stage_tensor {
 
 struct stage {
     const struct reference_problem *problem; /* which may have other sizes than the case's */
+    const struct verify_case *item;
     const struct verify_csr *csr;
-    float *zeros; /* what sums over chunks of keys begin with */
+    int64_t offset; /* of the first element in each buffer */
+    float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
 };
 
