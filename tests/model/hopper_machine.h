@@ -204,10 +204,10 @@ CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int colu
 
 #define hopper_device_fence()   (void)0
 #define hopper_device_put(to, x) (*(to) = (x))
-CLATTN_INLINE void hopper_device_await(const uint *from, uint x, const bool or_more)
+CLATTN_INLINE bool hopper_device_await(const uint *from, uint x, const bool or_more, uint *given_up)
 {
     machine_maybe_pause();
-    machine_device_await(from, x, or_more);
+    return machine_device_await(from, x, or_more, given_up);
 }
 CLATTN_INLINE uint hopper_device_swap(uint *at, uint x, uint y)
 {

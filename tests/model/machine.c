@@ -63,6 +63,7 @@ struct lane {
     uint32_t at, parity;
     uint64_t generation;
     const volatile uint32_t *word;
+    volatile uint32_t *given_up;
     bool or_more, read_alone;
     int copies, unread; /* under way */
     unsigned meetings;  /* with the lanes of its warp */
@@ -487,14 +488,30 @@ static bool word_is(const struct lane *lane)
     return lane->or_more ? *lane->word >= lane->parity : *lane->word == lane->parity;
 }
 
-void machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more)
+bool machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more, volatile uint32_t *given_up)
 {
     struct lane *const lane = machine.now;
     lane->word = word;
+    lane->given_up = given_up;
     lane->parity = x;
     lane->or_more = or_more;
     if (!word_is(lane))
         wait_as(DEVICE);
+    return word_is(lane);
+}
+
+/* One of those who wait gives up; false: none does. */
+static bool give_up(void)
+{
+    for (int g = 0; g < machine.run->resident && machine.run->gives_up; g++)
+        for (int n = 0; machine.groups[g].runs && n < machine.groups[g].lane_count; n++) {
+            const struct lane *const lane = &machine.groups[g].lanes[n];
+            if (lane->wait == DEVICE && !*lane->given_up) {
+                *lane->given_up = 1;
+                return true;
+            }
+        }
+    return false;
 }
 
 /* The schedule. */
@@ -511,7 +528,7 @@ static bool is_met(const struct lane *lane)
     case MEET:
         return lane->group->meeting != lane->generation;
     case DEVICE:
-        return word_is(lane);
+        return word_is(lane) || *lane->given_up;
     case COPIES:
         return copies_are_done(lane);
     default:
@@ -663,7 +680,7 @@ enum machine_end machine_run(const struct machine_run *run)
             run_warp(warp);
         } else if (machine.copy_count > 0) {
             step_copy();
-        } else {
+        } else if (!give_up()) {
             tell_who_waits();
             return MACHINE_STUCK;
         }

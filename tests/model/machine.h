@@ -25,6 +25,7 @@ struct machine_run {
     int warp_count;
     int groups, resident; /* that are launched; that have room at a time, up to MACHINE_MOST_GROUPS */
     void (*entry)(void);  /* what each item runs */
+    bool gives_up;        /* where all wait for ever, one that waits for a word of device memory does no longer */
     uint64_t seed;
 };
 
@@ -64,7 +65,7 @@ void machine_send(uint32_t from, void *to, uint32_t (*take)(const unsigned char 
                   bool adds);
 void machine_copies_wait(bool read_alone);
 
-/* Until `holds` answers true, of a word of device memory. */
-void machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more);
+/* Until there is x, or more; false: that, or another's like it, has been given up, as *given_up then says. */
+bool machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more, volatile uint32_t *given_up);
 
 #endif
