@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Who waits for whom in backward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random orders
- * (machine.h), over random problems: masks, windows, lengths, packed sequences, heads that share keys, orders of blocks of keys, of few
- * work-groups at a time. Of each schedule it is asserted that all items end; that a tile's sums of dQ get what each block of keys has
- * for it, once, all of it of the same tile, the first stored and the others added, in order where there is one; that every visible
- * pair is in a tile that was computed; and that no note is read after it has been written over.
+ * Who waits for whom in backward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random
+ * orders (machine.h), over random problems: masks, windows, lengths, packed sequences, heads that share keys, orders of
+ * blocks of keys, of few work-groups at a time. Of each schedule it is asserted that all items end; that a tile's sums
+ * of dQ get what each block of keys has for it, once, all of it of the same tile, the first stored and the others
+ * added, in order where there is one; that every visible pair is in a tile that was computed; and that no note is read
+ * after it has been written over.
  *
  *     model_backward_hopper_NAME [SCHEDULES [FIRST_SEED]]
  *
- * Without them, as many as $CLATTN_TEST_SCHEDULES says, or as half a second takes. CLATTN_... come from the build, as a plan would have
- * them, and MODEL_HANGS: 1 if this variant has to hang where blocks of keys look for the one before them as they once did, by the
- * tile as a whole and with keys that do not exist. */
+ * Without them, as many as $CLATTN_TEST_SCHEDULES says, or as half a second takes. CLATTN_... come from the build, as a
+ * plan would have them, and MODEL_HANGS: 1 if this variant has to hang where blocks of keys look for the one before
+ * them as they once did, by the tile as a whole and with keys that do not exist. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#include "model/opencl_c.h"
 #include "model/hopper_machine.h"
+#include "model/opencl_c.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -82,12 +83,12 @@ static int last_added[MOST_SUMS][PASSES];
 
 /* Of each place for a group, and of its warps. */
 static struct {
-    int4 block;                        /* that the producer has noted last */
-    int count;                         /* of its tiles */
-    int in_place[16];                  /* the number of the tile in each place for notes, from 1 on; 0: none */
+    int4 block;       /* that the producer has noted last */
+    int count;        /* of its tiles */
+    int in_place[16]; /* the number of the tile in each place for notes, from 1 on; 0: none */
     int4 noted[16];
-    int reads[20], current[20];        /* of each warp: how often it has read a note, and of which note it is at */
-    int note_of[1 << 12];              /* of each of its tiles */
+    int reads[20], current[20]; /* of each warp: how often it has read a note, and of which note it is at */
+    int note_of[1 << 12];       /* of each of its tiles */
 } groups[MACHINE_MOST_GROUPS];
 
 static uint64_t chance;
@@ -229,8 +230,8 @@ static bool is_visible(int b, int h, int i, int j)
     visible = visible && model.mask[clattn_at(model.score.mask, b, h, i) + j];
 #endif
 #if CLATTN_BLOCK_MASK
-    visible = visible &&
-              model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
+    visible =
+        visible && model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
 #endif
     (void)shift, (void)h;
     return visible;
@@ -347,7 +348,8 @@ static void run_kernel(void)
 #if CLATTN_SCORE_HAS_PARAMS
     const clattn_score_params score_params = model.score;
 #endif
-    clattn_dk_dv(tensor, tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL, model.p CLATTN_SCORE_ARGUMENTS);
+    clattn_dk_dv(tensor, tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL,
+                 model.p CLATTN_SCORE_ARGUMENTS);
 }
 
 /* What was computed, beside what has come to the sums. */
@@ -387,10 +389,10 @@ static void check_tiles(bool pairs)
 /* A quarter of all schedules has a problem of its own. gives_up: see struct machine_run. */
 static enum machine_end run_schedule(uint64_t seed, bool gives_up)
 {
-    static const struct machine_warp warps[] = {
-        {0, 32, 1},    {32, 32, 1},   {64, CLATTN_UNORDERED ? 32 : 1, 1}, {96, 1, 1},
-        {128, 1, 32},  {160, 1, 32},  {192, 1, 32}, {224, 1, 32},
-        {256, 1, 32},  {288, 1, 32},  {320, 1, 32}, {352, 1, 32}};
+    static const struct machine_warp warps[] = {{0, 32, 1},   {32, 32, 1},  {64, CLATTN_UNORDERED ? 32 : 1, 1},
+                                                {96, 1, 1},   {128, 1, 32}, {160, 1, 32},
+                                                {192, 1, 32}, {224, 1, 32}, {256, 1, 32},
+                                                {288, 1, 32}, {320, 1, 32}, {352, 1, 32}};
     make_problem(seed / 4);
     chance += seed;
     const int groups_launched = 1 + any_below(6);
@@ -450,7 +452,8 @@ static int run_schedules(long schedules, uint64_t first)
         const uint64_t seed = first + (uint64_t)done;
         const enum machine_end end = run_schedule(seed, false);
         if (end != MACHINE_ENDED) {
-            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails", said());
+            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails",
+                    said());
             return 1;
         }
     }
