@@ -12,6 +12,8 @@
 #ifndef MODEL_HOPPER_MACHINE_H
 #define MODEL_HOPPER_MACHINE_H
 
+#include "model/opencl_c.h"
+
 #define MATRIX_LARGEST_OF_THREE 1
 #define MATRIX_LANES            32
 #define MATRIX_SLOTS            2
