@@ -29,6 +29,7 @@
  * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums may hold anything.
+ * Behind the word of tickets is one, 0 at first, that is 1 if an item has given up waiting (hopper_sum_up).
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
@@ -67,7 +68,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     const int lid = (int)get_local_id(0);
     const hopper_inputs in = {q, k, v, d_o, lse, workspace};
     __global uint *const words = (__global uint *)workspace;
-    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags};
+    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags, words + p.tickets + 1};
     if (lid == 0) {
         for (int stage = 0; stage < 2; ++stage) {
             hopper_barrier_create(memory + BLOCK_FULL(stage), 1);

@@ -183,6 +183,20 @@ CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_com
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);
 
+/* Whether a backward pass did all that it should. Work-groups of "backward_hopper" wait for each other by words of the
+ * workspace. Should one wait in vain, which is a fault of the library or the device, the kernel does not stay for ever:
+ * after 2^25 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
+ * others. The pass then ends with wrong gradients, and a word of the workspace says so, until the next pass on it.
+ *
+ * Takes the arguments of the clattn_backward_enqueue before, the workspace as that has left it; reads the word when the
+ * events of `wait_list` have come, in the queue's order, and blocks until then. CLATTN_SUCCESS, at once, where the
+ * plan's kernels wait for no other work-group. The host level asks by itself, and leaves its arrays as they were.
+ *
+ * Errors: CLATTN_KERNEL_STUCK; those of clattn_backward_enqueue. */
+CLATTN_API clattn_status clattn_backward_check(const clattn_plan *plan, cl_command_queue queue,
+                                               const struct clattn_backward_args *args, cl_uint wait_count,
+                                               const cl_event *wait_list);
+
 /* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of
  * batch element b keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number
  * of query heads. Errors: CLATTN_INVALID_ARGUMENT. Any thread. */

@@ -285,6 +285,8 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
         status = compute_after_copies(job, compute, error);
     if (!status)
         status = copy_out(job, error);
+    if (!status && job->judge)
+        status = job->judge(job, error);
     if (status) {
         /* Commands that were enqueued still use the caller's arrays. */
         struct cla_error ignored;

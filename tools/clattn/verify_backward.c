@@ -57,6 +57,10 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
     const char *text = code ? clattn_error_message() : "";
     if (!code)
         code = clFinish(session->queue);
+    if (!code && item->kind == VERIFY_BACKWARD) {
+        code = clattn_backward_check(plan, session->queue, &args, 0, NULL);
+        text = code ? clattn_error_message() : "";
+    }
     if (args.workspace)
         clReleaseMemObject(args.workspace);
     return code ? verify_error(result, "backward: %s %s", clattn_status_name(code), text) : true;
