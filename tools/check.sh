@@ -17,7 +17,8 @@ if ! has_opencl_driver; then
 fi
 # (by dpkg-dev Meson knows where Debian keeps libraries, and CMake looks for them)
 install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
-    libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox
+    libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox \
+    abigail-tools clang-format
 install_available oclgrind
 
 plain=build-check

@@ -2,6 +2,7 @@
 #include "attention/arguments.h"
 #include "attention/score.h"
 #include "device/clcall.h"
+#include "plan/reserved.h"
 
 /* Q, K and their kind, with variable lengths packed end to end. */
 static void set_tensor_sizes(struct cla_call *call)
@@ -76,7 +77,9 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_forward_args");
     const struct clattn_tensor *const tensors[CLA_FORWARD_OPERANDS] = {&args->q,   &args->k, &args->v, &args->o,
                                                                        &args->lse, &args->m, &args->l};
-    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_forward_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     for (int i = 0; i < CLA_FORWARD_OPERANDS && !status; i++) {
         const int how = i < CLA_O ? CLA_INPUT : i == CLA_O ? CLA_OUTPUT : CLA_OUTPUT | CLA_OPTIONAL;
         status = cla_call_place(call, i, tensors[i], how, error);

@@ -9,6 +9,7 @@
 #include "device/report.h"
 #include "plan/checked.h"
 #include "plan/heads_together.h"
+#include "plan/reserved.h"
 
 /* A backward pass, checked. */
 struct pass {
@@ -112,7 +113,10 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
 {
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_backward_args");
-    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_backward_args, "args", args, error);
+    if (status)
+        return status;
+    status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     call->empty = false; /* without rows there are still gradients, of 0 */
     if (!status)
         status = place_chunk(call, args, error);
@@ -263,6 +267,7 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
 {
     struct cla_rows *rows = &plan->kernels->rows;
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
+    cla_chain_next(chain);
     if (!status)
         status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, &pass->sums.cleared, error);
     /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
@@ -299,11 +304,11 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
     if (status)
         return status;
     pass.delta = delta_layout(&pass.call);
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, args->first_event);
     status = run(plan, &chain, &pass, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "attention/host_stream.h"
 #include "device/clcall.h"
 #include "device/report.h"
+#include "plan/reserved.h"
 #include <stdlib.h>
 
 static clattn_status check_params(const struct clattn_host_params *params, struct cla_error *error)
@@ -14,6 +15,9 @@ static clattn_status check_params(const struct clattn_host_params *params, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params is NULL: it must point to a struct clattn_host_params");
     if (!params->context)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->context is NULL: it must be a clattn_context");
+    const clattn_status status = cla_check_reserved(&cla_struct_host_params, "params", params, error);
+    if (status)
+        return status;
     if (!params->queue)
         return CLATTN_SUCCESS;
     return cla_check_queue(params->queue, params->context->context, params->context->device, error);
@@ -128,8 +132,9 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
                                              .m = cla_host_array(given->m, NULL),
                                              .l = cla_host_array(given->l, NULL),
                                              .score = cla_host_score_arrays(&given->score)};
-    clattn_status status =
-        cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
+    clattn_status status = cla_check_reserved(&cla_struct_host_forward_args, "args", given, error);
+    if (!status)
+        status = cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)
@@ -277,8 +282,10 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
                                               .d_bias = cla_host_array(given->d_bias, &given->d_bias_layout),
                                               .d_sinks = cla_host_array(given->d_sinks, NULL),
                                               .score = cla_host_score_arrays(&given->score)};
-    clattn_status status =
-        cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
+    clattn_status status = cla_check_reserved(&cla_struct_host_backward_args, "args", given, error);
+    if (!status)
+        status =
+            cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)

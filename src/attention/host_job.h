@@ -30,9 +30,9 @@ struct clattn_host {
 
 /* How a tensor in an array gets to the device and lies there: dimensions that broadcast are copied once. */
 struct cla_piece {
-    struct cla_sizes sizes;      /* 1 where a dimension broadcasts */
+    struct cla_sizes sizes;   /* 1 where a dimension broadcasts */
     struct cla_layout layout; /* on the device, from the start of a buffer */
-    size_t bytes;                /* 0: there is nothing to copy */
+    size_t bytes;             /* 0: there is nothing to copy */
     bool as_it_lies;
 };
 

@@ -47,8 +47,7 @@ clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call 
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                               struct cla_error *error);
 clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct cla_layout *delta, const struct cla_words *cleared,
-                             struct cla_error *error);
+                             const struct cla_layout *delta, const struct cla_words *cleared, struct cla_error *error);
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                                const struct cla_layout *delta, struct cla_error *error);
 clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

@@ -6,6 +6,7 @@
 #include "device/query.h"
 #include "device/report.h"
 #include "device/tuning.h"
+#include "plan/reserved.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,13 +43,16 @@ static clattn_status check_params(const struct clattn_context_params *params, st
     if (!params)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params is NULL: it must point to a struct clattn_context_params");
+    clattn_status status = cla_check_reserved(&cla_struct_context_params, "params", params, error);
+    if (status)
+        return status;
     if (!params->context)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->context is NULL: it must be a cl_context");
     if (!params->device)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->device is NULL: it must be one of the devices of params->context");
     bool has = false;
-    const clattn_status status = cla_cl_context_has_device(params->context, params->device, &has, error);
+    status = cla_cl_context_has_device(params->context, params->device, &has, error);
     if (!status && !has)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->device %p is not one of the devices of params->context %p", (void *)params->device,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <clattn/status.h>
-#include <clattn/version.h>
 #include <stddef.h>
 
 struct name {
@@ -146,12 +145,4 @@ const char *clattn_status_name(clattn_status status)
             return names[i].name;
     }
     return "unknown status";
-}
-
-#define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
-
-const char *clattn_version(void)
-{
-    return TEXT(CLATTN_VERSION_MAJOR) "." TEXT(CLATTN_VERSION_MINOR) "." TEXT(CLATTN_VERSION_PATCH);
 }

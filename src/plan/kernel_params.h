@@ -2,6 +2,7 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/layout.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/softcap.h"

@@ -3,6 +3,7 @@
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
 #include "plan/user_text.h"
+#include "plan/reserved.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +30,12 @@ const char *clattn_dtype_name(enum clattn_dtype dtype)
 
 struct clattn_layout cla_layout_given(const struct cla_layout *layout)
 {
-    return (struct clattn_layout){layout->offset, layout->batch, layout->head, layout->row, layout->column, 1};
+    return (struct clattn_layout){.offset = layout->offset,
+                                  .batch = layout->batch,
+                                  .head = layout->head,
+                                  .row = layout->row,
+                                  .column = layout->column,
+                                  .strided = 1};
 }
 
 /* What 64 bits do not hold is their largest number, which no call accepts as a stride. */
@@ -171,6 +177,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 {
     if (!problem)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
+    clattn_status status = cla_check_reserved(&cla_struct_problem, "problem", problem, error);
+    if (status)
+        return status;
     if (!clattn_dtype_size(problem->dtype))
         return cla_fail(error, CLATTN_INVALID_TYPE,
                         "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
@@ -192,7 +201,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
             "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
-    clattn_status status = check_expected(problem, error);
+    status = check_expected(problem, error);
     if (!status)
         status = check_features(problem, error);
     if (!status)
@@ -213,6 +222,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error)
 {
+    const clattn_status status = cla_check_reserved(&cla_struct_shape, "shape", shape, error);
+    if (status)
+        return status;
     const struct {
         const char *name;
         int64_t value, limit;

@@ -3,6 +3,7 @@
 #define CLA_PROBLEM_H
 
 #include "plan/error.h"
+#include "plan/layout.h"
 #include <clattn/problem.h>
 #include <stdbool.h>
 
@@ -40,17 +41,6 @@ static inline bool cla_problem_accumulates(const struct clattn_problem *problem)
 /* As cla_problem_resolve, for the sizes of a call: kv_heads is then never 0 unless heads is. */
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error);
-
-/* A tensor's logical sizes, outermost first. */
-struct cla_sizes {
-    int64_t batch, heads, rows, columns;
-};
-
-/* A layout whose defaults are in place: five numbers that hold as they stand, as the kernels get them. (The caller's
- * struct clattn_layout has more beside them.) */
-struct cla_layout {
-    int64_t offset, batch, head, row, column;
-};
 
 /* The layout of dense [batch, heads, rows, columns]. Strides that 64 bits do not hold are INT64_MAX. */
 struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns);

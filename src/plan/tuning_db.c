@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/tuning_db.h"
+#include "plan/reserved.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,9 @@ static clattn_status check_numbers(const struct clattn_tuning_record *record, st
 
 clattn_status cla_tuning_check(const struct clattn_tuning_record *record, struct cla_error *error)
 {
-    clattn_status status = check_texts(record, error);
+    clattn_status status = cla_check_reserved(&cla_struct_tuning_record, "record", record, error);
+    if (!status)
+        status = check_texts(record, error);
     if (!status)
         status = check_numbers(record, error);
     if (status)

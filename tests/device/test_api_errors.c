@@ -38,7 +38,8 @@ MISTAKE(negative_vector_row, args->lse.layout = ((struct clattn_layout){.batch =
 MISTAKE(far_offset, args->k.layout.offset = INT64_MAX)
 MISTAKE(far_stride, args->v.layout = ((struct clattn_layout){.head = INT64_MAX / 2, .row = 16, .column = 1}))
 MISTAKE(o_rows_in_one_place, args->o.layout = ((struct clattn_layout){.batch = 96, .head = 16, .column = 1}))
-MISTAKE(o_heads_in_one_place, args->o.layout = ((struct clattn_layout){.batch = 384, .head = 8, .row = 96, .column = 1}))
+MISTAKE(o_heads_in_one_place,
+        args->o.layout = ((struct clattn_layout){.batch = 384, .head = 8, .row = 96, .column = 1}))
 MISTAKE(l_heads_in_one_place, args->l.layout = ((struct clattn_layout){.batch = 24, .row = 1}))
 MISTAKE(q_too_small, args->q.layout.offset = FLOATS - HEADS * N_Q * D + 1)
 MISTAKE(k_too_small, args->k.layout.offset = FLOATS)

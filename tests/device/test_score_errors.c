@@ -79,8 +79,8 @@ MISTAKE(far_mask, score->mask.layout.offset = 4 * FLOATS - 2 * 2 * N_Q * N_KV + 
 MISTAKE(far_sinks, score->sinks.layout.offset = FLOATS - 1)
 MISTAKE(o_is_bias, score->bias.buffer = args->o.buffer)
 MISTAKE(o_is_data, score->data = args->o.buffer)
-MISTAKE(lse_is_mask,
-        (score->mask.buffer = args->lse.buffer, score->mask.layout = (struct clattn_layout){.offset = 8, .row = 10, .column = 1}))
+MISTAKE(lse_is_mask, (score->mask.buffer = args->lse.buffer,
+                      score->mask.layout = (struct clattn_layout){.offset = 8, .row = 10, .column = 1}))
 MISTAKE(both_block_masks, score->block_offsets.buffer = odds)
 MISTAKE(columns_alone, score->block_columns = odds)
 MISTAKE(count_alone, score->block_count = 3)
@@ -96,7 +96,8 @@ static void csr(struct clattn_forward_args *args)
 }
 MISTAKE(csr_count, (csr(args), score->block_count = -1))
 MISTAKE(csr_columns, (csr(args), score->block_columns = NULL))
-MISTAKE(csr_row, (csr(args), score->block_offsets.layout = (struct clattn_layout){.batch = 4, .head = 2, .row = 2, .column = 1}))
+MISTAKE(csr_row,
+        (csr(args), score->block_offsets.layout = (struct clattn_layout){.batch = 4, .head = 2, .row = 2, .column = 1}))
 MISTAKE(csr_far, (csr(args), score->block_count = FLOATS + 1))
 MISTAKE(csr_no_workspace, (csr(args), args->workspace = NULL))
 MISTAKE(csr_workspace, (csr(args), args->workspace_bytes = 3))

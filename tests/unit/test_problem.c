@@ -135,6 +135,8 @@ static void the_default_layout_is_dense(void **state)
     assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, false, &resolved, &end, &error), 0);
     assert_true(cla_layout_is_dense(&resolved, &sizes));
     assert_int_equal(bnhd.row, 21);
+    assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, true, &resolved, &end, &error), 0);
+    assert_true(cla_layout_is_dense(&resolved, &sizes));
 }
 
 static void strides_of_zero_are_taken_at_their_word_where_the_layout_says_so(void **state)
