@@ -22,7 +22,9 @@ struct values {
 
 static const struct option_spec options[] = {
     FLAG("quick", quick, "a selection that takes seconds (the default)"),
-    FLAG("full", full, "every head dimension, type, mask, score modification, length and layout: minutes"),
+    FLAG("full", full,
+         "every head dimension, type, mask, score modification, length and layout, and random\n"
+         "combinations of them: minutes"),
     INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs and combinations (default: the time)"),
     INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
     TEXT("part", "K/N", part, "the Kth of N parts that share no kernel: for processes that divide the cases"),
@@ -44,8 +46,9 @@ static const struct option_spec options[] = {
     INTEGER("cases", soak.cases, 1, INT32_MAX, "end a soak after so many cases, if its time is not over before"),
     INTEGER("per-program", soak.per_program, 1, VERIFY_PER_PROGRAM, "cases of each program of a soak (default: 4)"),
     INTEGER("jobs", soak.jobs, 1, SOAK_MOST_JOBS, "processes of a soak at once (default: as many as CPUs, up to 16)"),
-    INTEGER("deadline", soak.deadline, 1, 86400,
-            "seconds that a case may be compiled, or run (default: 60, on a CPU 300)"),
+    INTEGER(
+        "deadline", soak.deadline, 1, 86400,
+        "seconds that a case of a soak may run (default: 30, on a CPU 300); \ncompiling may take four times as long"),
     INTEGER("case-seed", case_seed, 0, INT64_MAX, "this one case of a soak, in this process"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
