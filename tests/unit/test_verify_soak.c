@@ -131,7 +131,7 @@ static struct soak begin(void)
                          .cases = 2 * FATES,
                          .jobs = 1,
                          .per_program = 2,
-                         .deadline = 2,
+                         .deadline = 1,
                          .file = path,
                          .quiet = true,
                          .json = true,
