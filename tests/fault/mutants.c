@@ -75,7 +75,7 @@ static const struct {
     enum complaint kind;
 } mutants[] = {
     {"another status", "host level", another_status, FAULT_CALLS, COMPLAINT_STATUS},
-    {"another status without memory", "host level", another_status, FAULT_MEMORY, COMPLAINT_STATUS},
+    {"another status without memory", "records", another_status, FAULT_MEMORY, COMPLAINT_STATUS},
     {"success without an event", "device level", success_anyway, FAULT_CALLS, COMPLAINT_INCONSISTENT},
     {"success after a failed event", "host level", success_anyway, FAULT_EVENTS, COMPLAINT_SILENT},
     {"writes to an output", "host level", writes_first, FAULT_CALLS, COMPLAINT_TOUCHED},

@@ -456,12 +456,13 @@ int sweep_source(const struct scenario *scenario, enum fault_source source, bool
                                                                            : CACHE_WARM;
     for (int cache = first; cache <= CACHE_WARM; cache++)
         for (int sticky = 0; sticky < 2; sticky++) {
-            const struct attempt attempt = {.scenario = scenario,
-                                            .cache = (enum cache)cache,
-                                            .sticky = sticky,
-                                            .code = source == FAULT_EVENTS ? CL_OUT_OF_RESOURCES : 0,
-                                            .source = source,
-                                            .all_codes = all_codes};
+            const struct attempt attempt = {
+                .scenario = scenario,
+                .cache = (enum cache)cache,
+                .sticky = sticky,
+                .code = source == FAULT_EVENTS || source == FAULT_CALLS ? CL_OUT_OF_RESOURCES : 0,
+                .source = source,
+                .all_codes = all_codes};
             if (!sticky && !quiet)
                 try_without(attempt);
             failures += sweep(attempt, sticky);
