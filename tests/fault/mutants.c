@@ -60,11 +60,12 @@ static clattn_status keeps_memory(struct scene *scene)
     return status;
 }
 
-static clattn_status spoils_an_input(struct scene *scene)
+static clattn_status wrong_from_then_on(struct scene *scene)
 {
     const clattn_status status = right_step(scene);
-    if (status)
-        scene->arrays.q[0] += 1;
+    if (!status && broken)
+        scene->output[0] += 1;
+    broken = broken || status;
     return status;
 }
 
@@ -82,7 +83,7 @@ static const struct {
     {"never works again", "host level", never_again, FAULT_CALLS, COMPLAINT_UNUSABLE},
     {"keeps a reference", "host level", keeps_a_reference, FAULT_CALLS, COMPLAINT_LEAK},
     {"keeps memory", "host level", keeps_memory, FAULT_CALLS, COMPLAINT_LEAK},
-    {"wrong results", "host level", spoils_an_input, FAULT_CALLS, COMPLAINT_WRONG},
+    {"wrong results", "host level", wrong_from_then_on, FAULT_CALLS, COMPLAINT_WRONG},
 };
 
 int mutants_not_seen(void)
