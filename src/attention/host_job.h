@@ -8,7 +8,7 @@
 #include <clattn/host.h>
 
 /* Two pieces of the keys are on the device at a time: of each K and V, and in backward passes dK and dV. */
-enum { CLA_SLOTS = 2, CLA_SLOT_TENSORS = 4 };
+enum { CLA_SLOTS = 2, CLA_SLOT_TENSORS = 4, CLA_BEGUN = 3 };
 
 struct cla_host_slot {
     struct cla_device_block block;
@@ -50,6 +50,7 @@ struct cla_host_job {
     int splits;       /* parts that the device splits the keys into */
     bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
+    cl_event begun[CLA_BEGUN];     /* of commands before the work: buffers that begin with zeros */
     cl_event started;              /* where not NULL, the work is timed from its end on */
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
