@@ -145,11 +145,6 @@ CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_vie
     }
 }
 
-CLATTN_INLINE void simt_clear(simt_rows pairs[RG][CS])
-{
-    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) pairs[g][c] = (simt_rows)(0.0f);
-}
-
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
 #if CLATTN_STATE
 typedef float clattn_sum;
@@ -215,7 +210,13 @@ CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int 
     int current = 0; \
     simt_raw carried[SIMT_CARRIED]; \
     simt_rows weight[RG][CS], slopes[RG][CS], change[RG][CS]; \
-    uint dropped[SIMT_DROP_WORDS];
+    uint dropped[SIMT_DROP_WORDS]; \
+    SIMT_DECLARE_WAITING
+#if CLATTN_KERNEL == 2
+#define SIMT_DECLARE_WAITING simt_rows waiting[RG][CS];
+#else
+#define SIMT_DECLARE_WAITING
+#endif
 
 #define SIMT_SIGNATURE \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v, \
@@ -259,14 +260,12 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     while (j0 < key_end) {
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
-        simt_clear(weight);
         SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                               simt_fetch_columns(v_rows, j0, 0, lid, carried));
         SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
         simt_modify(row0, j0, tx, ty, &view, weight, slopes);
         simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
 
-        simt_clear(change);
         SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
                               simt_fetch_rows(k_rows, j0, CV, lid, carried));
 #if CLATTN_DROPOUT
@@ -327,7 +326,6 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
             const int tile_end = min(i0 + CLATTN_B_R, row_end), next = simt_next(key0, i0 + CLATTN_B_R, row_end, &view);
             const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, key0, i0, tx, ty, &view);
 #define SIMT_FETCH_NEXT if (next < row_end) simt_fetch_columns(q_rows, next, 0, lid, carried)
-            simt_clear(weight);
             SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D,
                                   if (d_v) simt_fetch_rows(do_rows, i0, CV_V, lid, carried);
                                   else simt_fetch_columns(do_rows, i0, 0, lid, carried));
@@ -351,7 +349,6 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
             }
             if (d_k) {
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
-                simt_clear(change);
                 SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V,
                                       simt_fetch_rows(q_rows, i0, CV, lid, carried));
                 simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
@@ -412,13 +409,11 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
             const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
-            simt_clear(weight);
             SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                                   simt_fetch_columns(v_rows, j0, 0, lid, carried));
             SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
             simt_modify(row0, j0, tx, ty, &view, weight, slopes);
             simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight);
-            simt_clear(change);
             SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, (void)0);
 #if CLATTN_DROPOUT
             simt_drop(row0, j0, tx, ty, &view, dropped);

@@ -75,14 +75,14 @@ CLATTN_INLINE void softmax_panel(vec *s, vec *row_max, vec *row_sum, vec *alpha,
         /* A row that has seen no key yet keeps -inf, but subtracts 0: -inf - -inf would be NaN. */
         const vec base = select(new_max, (vec)(0.0f), new_max == (vec)(-INFINITY));
         alpha[r] = exp2_scaled(old_max - base, scale, limit);
-        vec sum = row_sum[r] * alpha[r];
+        vec sum = (vec)(0.0f);
         for (int j = from; j < to; ++j) {
             const vec e = exp2_scaled(s[j * RV + r] - base, scale, limit);
             s[j * RV + r] = e;
             sum += e;
         }
         row_max[r] = new_max;
-        row_sum[r] = sum;
+        row_sum[r] = row_sum[r] * alpha[r] + sum;
     }
 }
 

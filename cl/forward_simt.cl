@@ -44,11 +44,11 @@ typedef clattn_storage simt_output;
 #define SIMT_EXCHANGE(to, from, combine, neutral) \
     do { \
         UNROLL for (int g = 0; g < RG; ++g) \
-            SIMT_PUT(simt_rows, p_tile + tx * CLATTN_B_R + (ty + TY * g) * RW, from[g]); \
+            SIMT_PUT(simt_rows, weights + tx * CLATTN_B_R + (ty + TY * g) * RW, from[g]); \
         barrier(CLK_LOCAL_MEM_FENCE); \
         UNROLL for (int g = 0; g < RG; ++g) to[g] = (simt_rows)(neutral); \
         for (int t = 0; t < TX; ++t) UNROLL for (int g = 0; g < RG; ++g) \
-            to[g] = combine(to[g], SIMT_GET(simt_rows, p_tile + t * CLATTN_B_R + (ty + TY * g) * RW)); \
+            to[g] = combine(to[g], SIMT_GET(simt_rows, weights + t * CLATTN_B_R + (ty + TY * g) * RW)); \
     } while (0)
 /* A bound that may be subtracted: rows that have seen nothing yet have none. */
 #define SIMT_REAL(x) fmax(x, -FLT_MAX)
@@ -91,9 +91,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 {
     __local float tile[SIMT_LOCAL_FLOATS] __attribute__((aligned(16)));
     __local float *const slices = tile + SIMT_BLOCK_FLOATS(CLATTN_D);
-    __local float *const p_tile = slices + CLATTN_BUFFERS * SIMT_BUFFER;
+    __local float *const weights = slices + CLATTN_BUFFERS * SIMT_BUFFER;
     /* The first two: in an even, odd tile some score exceeded its bound. */
-    volatile __local int *const exceeds = (volatile __local int *)(p_tile + SIMT_TILE_FLOATS), *const flags = exceeds + 2;
+    volatile __local int *const exceeds = (volatile __local int *)(weights + SIMT_TILE_FLOATS), *const flags = exceeds + 2;
 
     const int lid = (int)get_local_id(0);
     const int patch = SIMT_DIV(lid, SIMT_LANES), lane = SIMT_MOD(lid, SIMT_LANES);
@@ -176,7 +176,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME;
         guarded = some || CLATTN_ZEROES;
         simt_rows scores[RG][CS];
-        UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) scores[g][c] = (simt_rows)(0.0f);
         SIMT_MULTIPLY_COLUMNS(scores, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                               simt_fetch_rows(v_rows, j0, CV, lid, carried));
         simt_modify(row0, j0, tx, ty, some, &view, scores);
@@ -210,19 +209,21 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #endif
         UNROLL for (int g = 0; g < RG; ++g) {
             const simt_rows base = SIMT_REAL(bound[g]);
+            simt_rows tile_sum = (simt_rows)(0.0f);
             UNROLL for (int c = 0; c < CS; ++c) {
                 simt_rows weight = native_exp2((scores[g][c] - base) * CLATTN_LOG2E);
-                sum[g] += weight;
+                tile_sum += weight;
 #if CLATTN_DROPOUT
                 weight = simt_kept(weight, g, c, dropped);
 #endif
-                simt_put_weight(p_tile, c, g, tx, ty, weight);
+                simt_put_weight(weights, c, g, tx, ty, weight);
             }
+            sum[g] += tile_sum;
         }
 
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
         SIMT_TURN(SIMT_COMMIT_ROWS(v_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(out, CV, p_tile, v_rows, j0, tile_end,
+        SIMT_MULTIPLY_ROWS(out, CV, weights, v_rows, j0, tile_end,
                            if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
         if (next < key_end)
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
