@@ -25,9 +25,9 @@
 #define PANELS (CLATTN_B_R / PANEL)
 
 #if CLATTN_PARTIAL
-typedef float clattn_output;
+typedef float cpu_output;
 #else
-typedef clattn_storage clattn_output;
+typedef clattn_output cpu_output;
 #endif
 
 /* Scores are scaled where something is done to them before they are exponentiated, or their maximum has to be that of
@@ -127,14 +127,14 @@ CLATTN_INLINE void load_state(softmax_state state, float *scratch, __global cons
 #endif
 
 /* `count` rows of O, each times its factor. */
-CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column, float *scratch, softmax_state state,
+CLATTN_INLINE void store_output(__global cpu_output *o, long row, long column, float *scratch, softmax_state state,
                                 const vec *factor, int count)
 {
     for (int i = 0; i < count; i += W) {
         panel_to_rows(scratch, state.out + vector_of(i, D_V_STRIDE), D_V_STRIDE, factor[i / W]);
         for (int r = 0; r < min(W, count - i); ++r) {
-            __global clattn_output *out = o + (i + r) * row;
-#if CLATTN_PARTIAL
+            __global cpu_output *out = o + (i + r) * row;
+#if CLATTN_PARTIAL || CLATTN_O_FP32
             for (int x = 0; x < CLATTN_D_V; ++x)
                 out[x * column] = scratch[r * D_V_STRIDE + x];
 #else
@@ -146,7 +146,7 @@ CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-               __global clattn_output *o, __global float *lse, __global float *m, __global float *l,
+               __global cpu_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     vec qt[PANELS * D_STRIDE * RV];

@@ -27,17 +27,16 @@
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-#if CLATTN_PARTIAL
+#if CLATTN_PARTIAL || CLATTN_O_FP32
 typedef float simt_output;
 #define SIMT_STORE(x, to) (*(to) = (x))
 #define SIMT_STORE4(x, to) vstore4(x, 0, to)
-#define SIMT_OUTPUT_ROW(i) (i)
 #else
 typedef clattn_storage simt_output;
 #define SIMT_STORE clattn_store
 #define SIMT_STORE4 clattn_store4
-#define SIMT_OUTPUT_ROW(i) (view.row_base + (i))
 #endif
+#define SIMT_OUTPUT_ROW(i) (CLATTN_PARTIAL ? (i) : view.row_base + (i))
 
 /* Combines what the TX items of a row hold apart, in the same order for all of them. Takes the P tile. */
 #define SIMT_ADD(a, b) ((a) + (b))

@@ -31,6 +31,11 @@
 #if CLATTN_WORK_GROUP_SIZE == 1
 typedef CLATTN_CONCAT(float, CLATTN_VECTOR_WIDTH) vec;
 #define load_vec CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)
+#if CLATTN_O_FP32
+#define load_output_vec(from) CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, from)
+#else
+#define load_output_vec load_vec
+#endif
 CLATTN_INLINE float sum_of(vec x)
 {
 #if CLATTN_VECTOR_WIDTH == 16
@@ -47,7 +52,7 @@ CLATTN_INLINE float sum_of(vec x)
 
 /* This item's share of the product of two rows. Where `a` (O) is 0 it counts for nothing: a row that sees no key must not
  * bring in what dO holds there. */
-CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_step, __global const clattn_storage *c,
+CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step, __global const clattn_storage *c,
                                     long c_step, int lane)
 {
     float sum = 0.0f;
@@ -56,7 +61,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     if (a_step == 1 && c_step == 1) {
         vec sums = (vec)(0.0f);
         for (; x + CLATTN_VECTOR_WIDTH <= CLATTN_D_V; x += CLATTN_VECTOR_WIDTH) {
-            const vec factor = load_vec(a + x);
+            const vec factor = load_output_vec(a + x);
             sums += select(factor * load_vec(c + x), (vec)(0.0f), factor == (vec)(0.0f));
         }
         sum = sum_of(sums);
@@ -65,7 +70,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
 #if CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_D_V % 8 == 0
     if (a_step == 1 && c_step == 1 && ((size_t)a | (size_t)c) % 16 == 0) {
         for (x = 8 * lane; x < CLATTN_D_V; x += 8 * CLATTN_ROW_ITEMS) {
-            const float8 factor = clattn_load8_whole(a + x);
+            const float8 factor = clattn_load8_output(a + x);
             const float8 part = select(factor * clattn_load8_whole(c + x), (float8)(0.0f), factor == (float8)(0.0f));
             const float4 half_of_it = part.lo + part.hi;
             sum += half_of_it.x + half_of_it.y + (half_of_it.z + half_of_it.w);
@@ -74,7 +79,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     }
 #endif
     for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS) {
-        const float factor = clattn_load(a + x * a_step);
+        const float factor = clattn_get_output(a + x * a_step);
         sum += factor == 0.0f ? 0.0f : factor * clattn_load(c + x * c_step);
     }
     return sum;
@@ -84,7 +89,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
  *
  * NDRange: batch * heads * ceil(rows / B_R) work-groups. With variable lengths the tensors are one batch element. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_o, __global float *delta,
+clattn_delta(__global const clattn_output *o, __global const clattn_storage *d_o, __global float *delta,
              const clattn_layout o_at, const clattn_layout d_o_at, const clattn_layout delta_at, const int heads,
              const int rows, const long first_word, const long words)
 {

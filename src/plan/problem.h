@@ -15,6 +15,9 @@
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
+/* The size of an element of O in bytes. */
+int cla_problem_o_size(const struct clattn_problem *problem);
+
 /* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 

@@ -106,7 +106,7 @@ static double stays(const struct passing *passing, const struct clattn_plan_stre
 struct sizes {
     double rows, keys; /* of Q and O, of K and V */
     double heads;      /* of Q, through the batch */
-    double element, d, d_v;
+    double element, output, d, d_v; /* bytes of an element; of O */
 };
 
 static struct sizes sizes_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
@@ -116,6 +116,7 @@ static struct sizes sizes_of(const struct clattn_problem *problem, const struct 
                           .keys = (double)shape->batch * (double)shape->kv_heads * (double)shape->n_kv,
                           .heads = heads,
                           .element = clattn_dtype_size(problem->dtype),
+                          .output = cla_problem_o_size(problem),
                           .d = problem->d,
                           .d_v = problem->d_v};
 }
@@ -131,7 +132,7 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     const struct passing keys = pass(problem, params, stream, false);
     const struct sizes s = sizes_of(problem, &params->shape);
     const double results = problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0)
-                                                              : s.rows * (s.element * s.d_v + FLOAT);
+                                                              : s.rows * (s.output * s.d_v + FLOAT);
     /* Of splits: Q for each, where it is read once, and the states, written and read. */
     const double splits = info->splits > 1 ? info->splits : 1.0;
     const double states = splits > 1.0 ? splits * s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : 0.0;
@@ -154,7 +155,7 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const double both = s.d + s.d_v, statistics = 2.0 * FLOAT;
     /* An element of dQ; with keys in pieces it is an fp32 sum, read and written. */
     const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.element;
-    const double delta = s.rows * (2.0 * s.element * s.d_v + FLOAT);
+    const double delta = s.rows * ((s.element + s.output) * s.d_v + FLOAT);
     const double added = s.heads * rows.rows * s.d * FLOAT;
     const double to_dq = info->sums ? 2.0 * added + s.rows * s.element * s.d
                                     : s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
@@ -168,7 +169,7 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const double fixed = kept * s.element * both;
     traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
     traffic->keys += fixed;
-    traffic->least = s.element * (s.rows * (both + s.d_v) + s.keys * 2.0 * both) + s.rows * (gradient * s.d + FLOAT);
+    traffic->least = s.element * (s.rows * both + s.keys * 2.0 * both) + s.rows * (s.output * s.d_v + gradient * s.d + FLOAT);
 }
 
 /* fp32 matrices of n_q x n_kv, as often as they are written or read. Forward: S written and read, P written and read.

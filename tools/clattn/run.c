@@ -28,6 +28,8 @@ static void describe_outputs(struct run *run)
 {
     const struct npy_header sinks = {.type = NPY_FLOAT32, .dimensions = 1, .shape = {run->arrays.shape.heads}};
     run->headers[RUN_O] = run->arrays.o_header;
+    if (run->values->o_type == CLATTN_AS_FP32)
+        run->headers[RUN_O].type = NPY_FLOAT32;
     for (int i = RUN_LSE; i <= RUN_L; i++)
         run->headers[i] = run->arrays.row_header;
     for (int i = ARRAYS_Q; i <= ARRAYS_V; i++)

@@ -12,6 +12,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
     const struct score_options *score = &values->score;
     struct clattn_problem problem = {.pass = pass,
                                      .dtype = arrays->dtype,
+                                     .o_type = (enum clattn_operand_type)values->o_type,
                                      .d = arrays->d,
                                      .d_v = arrays->d_v,
                                      .causal = (enum clattn_causal)values->causal,
