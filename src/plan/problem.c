@@ -345,10 +345,3 @@ bool cla_layout_is_dense(const struct clattn_layout *layout, const struct cla_si
     }
     return true;
 }
-
-bool cla_problem_may_spoil(const struct clattn_problem *problem)
-{
-    return problem->causal != CLATTN_FULL ||
-           (cla_problem_features(problem) & (CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_BIAS |
-                                             CLATTN_DROPOUT | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD)) != 0;
-}

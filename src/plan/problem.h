@@ -25,10 +25,6 @@ unsigned cla_problem_features(const struct clattn_problem *problem);
  * several short blocks, are faster than smaller ones, which pass over the few that are hidden. */
 bool cla_problem_is_mostly_seen(const struct clattn_problem *problem);
 
-/* Whether a NaN of a pair that weighs nothing can spoil a result that it has nothing to do with (0 * NaN): where pairs
- * can be hidden, or weights become 0. CLATTN_HIDES and CLATTN_ZEROES of cl/common/view.clh. */
-bool cla_problem_may_spoil(const struct clattn_problem *problem);
-
 /* The passes that compute gradients, and those that take keys chunk by chunk. */
 static inline bool cla_problem_is_backward(const struct clattn_problem *problem)
 {

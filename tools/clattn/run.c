@@ -43,7 +43,8 @@ static int create_outputs(struct run *run, struct failure *failure)
 {
     describe_outputs(run);
     for (int i = 0; i < RUN_OUTPUTS; i++) {
-        const bool file = run->values->outputs[i], needed = i == RUN_LSE && run_wants_gradients(run->values);
+        const bool file = run->values->outputs[i],
+                   needed = (i == RUN_M || i == RUN_L) && run_wants_gradients(run->values);
         if (!file && !needed)
             continue;
         const size_t bytes = npy_data_bytes(&run->headers[i]);
