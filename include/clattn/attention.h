@@ -108,6 +108,8 @@ struct clattn_score_args {
  *     q  [batch, heads, n_q, d]          k  [batch, kv_heads, n_kv, d]
  *     o  [batch, heads, n_q, d_v]        v  [batch, kv_heads, n_kv, d_v]
  *
+ * All are of the problem's dtype; o is of fp32 where problem.o_type is CLATTN_AS_FP32.
+ *
  * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the
  * row's scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.
  *
@@ -164,6 +166,12 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  *
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
  * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
+ *
+ * delta = rowsum(dO * O) is subtracted from each dP = dO . v. Where a row sees one key or few, the two are nearly the
+ * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
+ * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With
+ * problem.o_type CLATTN_AS_FP32, in the forward pass and in this one, that error is gone. The skeletons on matrix units
+ * round weights to 16 bits before they multiply V, whatever O is stored as: their O, and delta, keep that error.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

@@ -59,7 +59,7 @@ struct clattn_host_score_args {
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;
-    void *o;
+    void *o; /* of fp32 where problem.o_type is CLATTN_AS_FP32 */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout;
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;

@@ -30,12 +30,13 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
                                   const char *const *files, cl_program *program, struct cla_error *error)
 {
     struct cla_text defines = {0};
-    cla_text_printf(&defines,
-                    "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
-                    "#define CLATTN_FEATURES %u\n#define CLATTN_O_FP32 %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
-                    "#define CLATTN_WORK_GROUP_SIZE %d\n",
-                    rows->b_r, (int)problem->dtype, problem->d_v, features, problem->o_type == CLATTN_AS_FP32,
-                    rows->row_items, rows->work_group_size);
+    cla_text_printf(
+        &defines,
+        "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
+        "#define CLATTN_FEATURES %u\n#define CLATTN_O_FP32 %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
+        "#define CLATTN_WORK_GROUP_SIZE %d\n",
+        rows->b_r, (int)problem->dtype, problem->d_v, features, problem->o_type == CLATTN_AS_FP32, rows->row_items,
+        rows->work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 

@@ -105,8 +105,8 @@ static double stays(const struct passing *passing, const struct clattn_plan_stre
 
 /* Sizes of a call, all heads together. */
 struct sizes {
-    double rows, keys; /* of Q and O, of K and V */
-    double heads;      /* of Q, through the batch */
+    double rows, keys;              /* of Q and O, of K and V */
+    double heads;                   /* of Q, through the batch */
     double element, output, d, d_v; /* bytes of an element; of O */
 };
 
@@ -132,8 +132,8 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     const struct clattn_plan_stream *stream = &info->streams[0];
     const struct passing keys = pass(problem, params, stream, false);
     const struct sizes s = sizes_of(problem, &params->shape);
-    const double results = problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0)
-                                                              : s.rows * (s.output * s.d_v + FLOAT);
+    const double results =
+        problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : s.rows * (s.output * s.d_v + FLOAT);
     /* Of splits: Q for each, where it is read once, and the states, written and read. */
     const double splits = info->splits > 1 ? info->splits : 1.0;
     const double states = splits > 1.0 ? splits * s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : 0.0;
@@ -170,7 +170,8 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const double fixed = kept * s.element * both;
     traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
     traffic->keys += fixed;
-    traffic->least = s.element * (s.rows * both + s.keys * 2.0 * both) + s.rows * (s.output * s.d_v + gradient * s.d + vectors);
+    traffic->least =
+        s.element * (s.rows * both + s.keys * 2.0 * both) + s.rows * (s.output * s.d_v + gradient * s.d + vectors);
 }
 
 /* fp32 matrices of n_q x n_kv, as often as they are written or read. Forward: S written and read, P written and read.

@@ -61,8 +61,9 @@ bool backward_arrays_refresh(const struct forward_case *forward, struct backward
     double *o = calloc(outputs + 1, sizeof *o), *vectors = calloc(3 * rows + 1, sizeof *vectors);
     double *const lse = vectors, *const m = vectors + rows, *const l = m + rows;
     const bool made = o && vectors && reference_attention(&problem, in->q, in->k, in->v, o, lse, m, l);
+    const enum clattn_dtype o_type = forward->problem.o_type == CLATTN_AS_FP32 ? CLATTN_FP32 : problem.dtype;
     for (size_t i = 0; i < outputs && made; i++)
-        in->o[i] = reference_round(problem.dtype, (float)o[i]);
+        in->o[i] = reference_round(o_type, (float)o[i]);
     for (size_t i = 0; i < rows && made; i++) {
         in->lse[i] = (float)lse[i];
         in->m[i] = (float)m[i];
@@ -119,8 +120,8 @@ static void lay_out(const struct forward_case *forward, unsigned wanted, struct 
     static const char *const inputs[] = {"q", "k", "v", "o", "d_o", "lse", "m", "l"};
     const struct clattn_layout *const layouts[] = {&forward->q, &forward->k,    &forward->v,    &forward->o,
                                                    &forward->o, &forward->rows, &forward->rows, &forward->rows};
-    const enum forward_tensor kinds[] = {FORWARD_Q, FORWARD_K,    FORWARD_V,    FORWARD_O,
-                                         FORWARD_O, FORWARD_ROWS, FORWARD_ROWS, FORWARD_ROWS};
+    const enum forward_tensor kinds[] = {FORWARD_Q,   FORWARD_K,    FORWARD_V,    FORWARD_O,
+                                         FORWARD_D_O, FORWARD_ROWS, FORWARD_ROWS, FORWARD_ROWS};
     const float *const values[] = {in->q, in->k, in->v, in->o, arrays->d_o, in->lse, in->m, in->l};
     const struct gradients gradients = backward_gradients(forward, arrays);
     const size_t most =

@@ -21,7 +21,7 @@ struct backward_arrays {
     float *d_o, *d_q, *d_k, *d_v, *d_bias, *d_sinks;
 };
 
-/* Generates the inputs; o, lse, m and l are the reference's, o rounded to the case's type. The case's path is not
+/* Generates the inputs; o, lse, m and l are the reference's, o rounded to its type. The case's path is not
  * looked at.
  */
 bool backward_arrays_make(const struct forward_case *forward, struct backward_arrays *arrays);
