@@ -242,8 +242,9 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
     const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, 0, tx, ty, &view);
 
-    simt_rows out[RG * 4 * CV];
-    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+    simt_rows out[RG * 4 * CV], part[RG * 4 * CV]; /* part: the present tiles' share */
+    simt_zero(out, RG * 4 * CV);
+    simt_zero(part, RG * 4 * CV);
     if (lid == 0)
         flags[0] = flags[1] = 0;
     if (j0 < key_end) {
@@ -256,7 +257,7 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    int parity = 0;
+    int parity = 0, tiles = 0;
     while (j0 < key_end) {
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
@@ -274,12 +275,16 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
         simt_put_weights(weights, tx, ty, change);
         SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(out, CV, weights, k_rows, j0, tile_end,
+        SIMT_MULTIPLY_ROWS(part, CV, weights, k_rows, j0, tile_end,
                            if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+        if (++tiles % SIMT_TILES_SUMMED == 0)
+            simt_join(out, part, RG * 4 * CV);
         if (next < key_end)
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
         j0 = next;
     }
+    if (SIMT_TILES_SUMMED > 1)
+        simt_join(out, part, RG * 4 * CV);
     simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
 }
 #endif
@@ -299,9 +304,11 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
 
-    simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V];
-    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
-    UNROLL for (int c = 0; c < RG * 4 * CV_V; ++c) out_v[c] = (simt_rows)(0.0f);
+    simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V], part[RG * 4 * CV], part_v[RG * 4 * CV_V];
+    simt_zero(out, RG * 4 * CV);
+    simt_zero(out_v, RG * 4 * CV_V);
+    simt_zero(part, RG * 4 * CV);
+    simt_zero(part_v, RG * 4 * CV_V);
     if (lid == 0)
         flags[0] = flags[1] = 0;
     if (SIMT_RESIDENT && key0 < view.n_kv) {
@@ -310,7 +317,7 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    int parity = 0;
+    int parity = 0, tiles = 0;
     for (int h = kv_head * shared; h < (kv_head + 1) * shared && key0 < view.n_kv; ++h) {
         view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
@@ -322,6 +329,7 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
             SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, i0, 0));
         }
         while (i0 < row_end) {
+            const bool joins = ++tiles % SIMT_TILES_SUMMED == 0;
             const bool some = simt_tile(key0, i0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
             const int tile_end = min(i0 + CLATTN_B_R, row_end), next = simt_next(key0, i0 + CLATTN_B_R, row_end, &view);
             const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, key0, i0, tx, ty, &view);
@@ -343,9 +351,11 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
 #endif
                 }
                 SIMT_TURN(SIMT_COMMIT_ROWS(do_rows, i0, CV_V));
-                SIMT_MULTIPLY_ROWS(out_v, CV_V, weights, do_rows, i0, tile_end,
+                SIMT_MULTIPLY_ROWS(part_v, CV_V, weights, do_rows, i0, tile_end,
                                    if (d_k) simt_fetch_columns(do_rows, i0, 0, lid, carried);
                                    else SIMT_FETCH_NEXT);
+                if (joins)
+                    simt_join(out_v, part_v, RG * 4 * CV_V);
             }
             if (d_k) {
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
@@ -354,12 +364,18 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
                 simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
                 simt_put_weights(weights, tx, ty, change);
                 SIMT_TURN(SIMT_COMMIT_ROWS(q_rows, i0, CV));
-                SIMT_MULTIPLY_ROWS(out, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
+                SIMT_MULTIPLY_ROWS(part, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
+                if (joins)
+                    simt_join(out, part, RG * 4 * CV);
             }
             if (next < row_end)
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, next, 0));
             i0 = next;
         }
+    }
+    if (SIMT_TILES_SUMMED > 1) {
+        simt_join(out, part, RG * 4 * CV);
+        simt_join(out_v, part_v, RG * 4 * CV_V);
     }
 #if CLATTN_DROPOUT
     const float factor_v = view.dropout_scale;

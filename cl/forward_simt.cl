@@ -130,6 +130,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     simt_raw carried[SIMT_CARRIED];
     simt_rows out[RG * 4 * CV], bound[RG], top[RG], sum[RG];
+    simt_rows part[RG * 4 * CV], recent[RG]; /* of out and sum: the present tiles' share */
+    simt_zero(part, RG * 4 * CV);
+    simt_zero(recent, RG);
 #if CLATTN_STATE
     UNROLL for (int g = 0; g < RG; ++g) {
         float most[RW], total[RW], values[RW][4 * CV];
@@ -171,7 +174,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    for (int turn = 0; j0 < key_end; turn ^= 1) {
+    for (int turn = 0, tiles = 0; j0 < key_end; turn ^= 1) {
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME;
         guarded = some || CLATTN_ZEROES;
         simt_rows scores[RG][CS];
@@ -197,6 +200,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                 bound[g] = joint[g];
                 sum[g] *= shrink;
                 UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
+                if (SIMT_TILES_SUMMED > 1) {
+                    recent[g] *= shrink;
+                    UNROLL for (int c = 0; c < 4 * CV; ++c) part[g * 4 * CV + c] *= shrink;
+                }
             }
         }
         if (lid == 0)
@@ -208,27 +215,33 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #endif
         UNROLL for (int g = 0; g < RG; ++g) {
             const simt_rows base = SIMT_REAL(bound[g]);
-            simt_rows tile_sum = (simt_rows)(0.0f);
             UNROLL for (int c = 0; c < CS; ++c) {
                 simt_rows weight = native_exp2((scores[g][c] - base) * CLATTN_LOG2E);
-                tile_sum += weight;
+                recent[g] += weight;
 #if CLATTN_DROPOUT
                 weight = simt_kept(weight, g, c, dropped);
 #endif
                 simt_put_weight(weights, c, g, tx, ty, weight);
             }
-            sum[g] += tile_sum;
         }
 
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
         SIMT_TURN(SIMT_COMMIT_ROWS(v_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(out, CV, weights, v_rows, j0, tile_end,
+        SIMT_MULTIPLY_ROWS(part, CV, weights, v_rows, j0, tile_end,
                            if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+        if (++tiles % SIMT_TILES_SUMMED == 0) {
+            simt_join(out, part, RG * 4 * CV);
+            simt_join(sum, recent, RG);
+        }
         if (next < key_end)
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
         j0 = next;
     }
 
+    if (SIMT_TILES_SUMMED > 1) {
+        simt_join(out, part, RG * 4 * CV);
+        simt_join(sum, recent, RG);
+    }
     simt_rows maximum[RG], total[RG];
     barrier(CLK_LOCAL_MEM_FENCE);
     SIMT_EXCHANGE(total, sum, SIMT_ADD, 0.0f);
