@@ -46,7 +46,7 @@ CLATTN_INLINE bool order_precedes(uint other, uint own)
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_order(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint costs[WG]; /* of so many blocks at a time */

@@ -411,7 +411,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
-#if CLATTN_PARTIAL
+#if CLATTN_PARTIAL || CLATTN_O_FP32
     FOR_OUTPUTS if (matrix_is_wanted(&to, r, MATRIX_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
         to.o[MATRIX_I(r, MATRIX_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
 #else

@@ -65,7 +65,7 @@ struct clattn_host_score_args {
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;
-    void *o;
+    void *o; /* of fp32 where problem.o_type is CLATTN_AS_FP32 */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout;
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;
@@ -87,7 +87,7 @@ struct clattn_host_forward_args {
 struct clattn_host_backward_args {
     struct clattn_shape shape;
     const void *q, *k, *v, *o, *d_o;
-    const float *lse; /* dense */
+    const float *lse, *m, *l; /* dense; m and l, which are exact, or lse alone: struct clattn_backward_args */
     void *d_q, *d_k, *d_v, *d_bias;
     float *d_sinks; /* [heads] */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;

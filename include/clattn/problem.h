@@ -15,6 +15,12 @@ enum clattn_dtype {
     CLATTN_BF16 = 2  /* the upper half of a binary32 */
 };
 
+/* How one operand is stored. */
+enum clattn_operand_type {
+    CLATTN_AS_DTYPE = 0, /* as the problem's dtype says */
+    CLATTN_AS_FP32 = 1   /* IEEE 754 binary32 */
+};
+
 /* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
 enum clattn_causal {
     CLATTN_FULL = 0,                /* always */
@@ -102,6 +108,10 @@ struct clattn_problem {
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;
+
+    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16 and
+     * bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
+    enum clattn_operand_type o_type;
 
     /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results
      * that differ in their last bits from run to run. 0: always in the same order. */

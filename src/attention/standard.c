@@ -243,7 +243,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         status = check_workspace(&standard, args, error);
     if (!status)
@@ -286,7 +286,7 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         *bytes = standard.workspace_bytes;
     return status;

@@ -12,6 +12,7 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
+enum { STATISTICS = 16 };               /* bytes that a stage keeps of a moving row */
 enum { SHORT = 64, SHORT_MOST_D = 64 }; /* blocks; columns */
 enum {
     DRAWN_KEYS = 128,
@@ -44,7 +45,7 @@ static uint64_t side_local_bytes(const struct clattn_problem *problem, const str
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
     return (uint64_t)(fixed_rows(config, side) * row +
-                      stages * moving * (row + 12 + drawn_row_bytes(problem, config, side)) + 16);
+                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) + 16);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)

@@ -71,7 +71,8 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 }
 
 /* 32-bit words that an item keeps: scores, outputs, the rows' bound, maximum and sum, what it carries, operands,
- * addresses. */
+ * addresses. What a tile adds to the outputs is summed in the scores' place; where there is more of it, outputs go to
+ * memory meanwhile, once for a tile, which costs less than smaller tiles. */
 static int private_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);

@@ -117,6 +117,11 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
     return CLATTN_SUCCESS;
 }
 
+int cla_problem_o_size(const struct clattn_problem *problem)
+{
+    return problem->o_type == CLATTN_AS_FP32 ? 4 : clattn_dtype_size(problem->dtype);
+}
+
 unsigned cla_problem_features(const struct clattn_problem *problem)
 {
     return problem->features | (problem->score_mod ? CLA_FEATURE_SCORE_MOD : 0) |
@@ -191,6 +196,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_SHAPE,
                         "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
                         CLATTN_MAX_D);
+    if (problem->o_type != CLATTN_AS_DTYPE && problem->o_type != CLATTN_AS_FP32)
+        return cla_fail(error, CLATTN_INVALID_TYPE,
+                        "problem.o_type is %d: it is CLATTN_AS_DTYPE (0) or CLATTN_AS_FP32 (1)", (int)problem->o_type);
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
@@ -214,6 +222,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
     *resolved = *problem;
     if (!resolved->d_v)
         resolved->d_v = resolved->d;
+    if (resolved->dtype == CLATTN_FP32)
+        resolved->o_type = CLATTN_AS_DTYPE; /* the same, and the same kernels */
     if (resolved->scale == 0)
         resolved->scale = 1.0f / sqrtf((float)resolved->d);
     return CLATTN_SUCCESS;
@@ -374,11 +384,4 @@ bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes
             return false;
     }
     return true;
-}
-
-bool cla_problem_may_spoil(const struct clattn_problem *problem)
-{
-    return problem->causal != CLATTN_FULL ||
-           (cla_problem_features(problem) & (CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_BIAS |
-                                             CLATTN_DROPOUT | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD)) != 0;
 }

@@ -74,9 +74,9 @@ static void write_word(const struct pass *pass)
     const cl_uint one = 1;
     struct cla_sums sums;
     struct cla_error error;
-    size_t delta;
-    assert_int_equal(cla_delta_bytes(&pass->args.shape, &delta, &error), CLATTN_SUCCESS);
-    assert_int_equal(cla_sums_locate(pass->plan, &pass->args.shape, delta, &sums, &error), CLATTN_SUCCESS);
+    size_t statistics;
+    assert_int_equal(cla_statistics_bytes(&pass->args.shape, &statistics, &error), CLATTN_SUCCESS);
+    assert_int_equal(cla_sums_locate(pass->plan, &pass->args.shape, statistics, &sums, &error), CLATTN_SUCCESS);
     assert_true(sums.given_up >= sums.cleared.first && sums.given_up < sums.cleared.first + sums.cleared.count);
     assert_int_equal(clEnqueueWriteBuffer(device.queue, pass->args.workspace, CL_TRUE, (size_t)sums.given_up * 4,
                                           sizeof one, &one, 0, NULL, NULL),
