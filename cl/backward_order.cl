@@ -12,6 +12,10 @@
  *
  * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/hopper_backward_tiles.clh"
+
 #if !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_B_R and CLATTN_B_C must be those of backward_hopper.cl"
 #endif
@@ -29,7 +33,7 @@ CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
     int seen = 0;
     for (int n = 0; n < HALVES; ++n) {
         const int key = first_key + n * (CLATTN_B_C / HALVES);
-        seen += clattn_tile_at(CLATTN_B_R, CLATTN_B_C / HALVES, row, key, view) != CLATTN_TILE_SKIP;
+        seen += hopper_kind_of(row, key, CLATTN_B_C / HALVES, view) != CLATTN_TILE_SKIP;
     }
     return seen == 0 ? 0 : seen == HALVES ? ORDER_WHOLE : ORDER_PASSED;
 }
@@ -42,7 +46,7 @@ CLATTN_INLINE bool order_precedes(uint other, uint own)
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_order(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint costs[WG]; /* of so many blocks at a time */

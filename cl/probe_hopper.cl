@@ -6,6 +6,8 @@
  *
  * data: see probe.cl; words 72 to 135 count, for two items each, what is wrong.
  */
+#include "matrix/nvidia_wgmma.clh"
+
 #define PROBE_WRONG 72
 #define PROBE_ROWS 64
 

@@ -130,7 +130,8 @@ struct clattn_score_args {
 
     /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
      * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
-     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped. */
+     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped, and of a sequence that is longer
+     * than n_q (n_kv) the rest does not exist. */
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
 
@@ -156,14 +157,19 @@ struct clattn_score_args {
  *     q  [batch, heads, n_q, d]          k  [batch, kv_heads, n_kv, d]
  *     o  [batch, heads, n_q, d_v]        v  [batch, kv_heads, n_kv, d_v]
  *
+ * All are of the problem's dtype; o is of fp32 where problem.o_type is CLATTN_AS_FP32.
+ *
  * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the
  * row's scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.
  *
  * With CLATTN_VARLEN the tensors are [heads, total, d] (and [heads, total]): their layouts' batch stride is not used.
  *
- * An output must not share memory with another output or with an input. Within one cl_mem this is checked, by the span
- * from the first to the last byte of each tensor (so an O interleaved with an input in one buffer is refused); two
- * sub-buffers of one buffer are the caller's to keep apart. */
+ * An output must not share memory with another output or with an input. Within one buffer and its sub-buffers this is
+ * checked, by the span from the first to the last byte of each tensor (so an O interleaved with an input in one buffer
+ * is refused); buffers that use the same host memory are the caller's to keep apart.
+ *
+ * Every cl_mem must be a buffer (no image) of the clattn_context's cl_context. One that a call writes to must not be
+ * CL_MEM_READ_ONLY, one that it reads not CL_MEM_WRITE_ONLY; workspaces, states and sums are both. */
 struct clattn_forward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o;
@@ -201,19 +207,40 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
 
 /* The arguments of a backward pass: the gradients of a scalar loss, from that by O.
  *
- *     q, k, v, o, lse   as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
+ *     q, k, v, o        as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
+ *     m and l, or lse   as the forward pass gave them: m and l together, or lse alone. If all three are given, m and l
+ *                       count
  *     d_q, d_k, d_v     as q, k, v: outputs, of the problem's type; each may be left out (buffer NULL)
  *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over
  *                       these. Optional; its row and column strides are not 0 where there are more rows or columns
  *     d_sinks           fp32 [heads]: the sum over batch and rows. Optional
  *
- * Scores and weights are computed again from Q, K and LSE, tile by tile (FlashAttention-2, Algorithm 2): neither is
- * ever in device memory. Sums are made in a fixed order, without atomics: the same plan on the same device gives the
- * same bits. */
+ * Scores and weights are computed again from Q, K and what is known of each row's softmax, tile by tile
+ * (FlashAttention-2, Algorithm 2): neither is ever in device memory. Sums are made in a fixed order, without atomics:
+ * the same plan on the same device gives the same bits.
+ *
+ * With m and l a weight is P = exp(s - m) / l. It is exact up to rounding whatever offset a row's scores share, since
+ * that falls out of s - m, which is formed first. With lse alone P = exp(s - lse), and lse = m + ln l has one float for
+ * both parts: rounding it moves all weights of the row by up to |lse| 2^-24 of themselves. So a row is as exact as it
+ * can be while |lse| is below some 10 (fp32), 500 (fp16) or 4000 (bf16); from 2^24 ln l on, l is lost, and P = 1 for
+ * each of the row's largest scores. P never exceeds 1 in either case. A forward pass that is asked for m or l may take
+ * a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
+ *
+ * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
+ * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
+ *
+ * delta = rowsum(dO * O) is subtracted from each dP = dO . v. Where a row sees one key or few, the two are nearly the
+ * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
+ * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With
+ * problem.o_type CLATTN_AS_FP32, in the forward pass and in this one, that error is gone. The skeletons on matrix units
+ * round weights to 16 bits before they multiply V, whatever O is stored as: their O, and delta, keep that error.
+ *
+ * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
+ * weights follow from. */
 struct clattn_backward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o, d_o;
-    struct clattn_tensor lse;
+    struct clattn_tensor lse, m, l; /* fp32 [batch, heads, n_q], as in struct clattn_forward_args */
     struct clattn_tensor d_q, d_k, d_v;
     struct clattn_tensor d_bias, d_sinks;
     struct clattn_score_args score;
@@ -229,7 +256,7 @@ struct clattn_backward_args {
      *                       to 0 before the first; the same chunks in the same order give the same bits
      *     d_sinks           of all keys: each chunk gives the same, and may leave it out
      *
-     * o, lse and score are those of the whole; shape.n_kv counts all keys. */
+     * o, m, l, lse and score are those of the whole; shape.n_kv counts all keys. */
     int64_t first_key, key_count;
 
     uint64_t reserved[64]; /* 0: clattn/version.h */
@@ -240,6 +267,20 @@ struct clattn_backward_args {
 CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);
+
+/* Whether a backward pass did all that it should. Work-groups of "backward_hopper" wait for each other by words of the
+ * workspace. Should one wait in vain, which is a fault of the library or the device, the kernel does not stay for ever:
+ * after 2^25 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
+ * others. The pass then ends with wrong gradients, and a word of the workspace says so, until the next pass on it.
+ *
+ * Takes the arguments of the clattn_backward_enqueue before, the workspace as that has left it; reads the word when the
+ * events of `wait_list` have come, in the queue's order, and blocks until then. CLATTN_SUCCESS, at once, where the
+ * plan's kernels wait for no other work-group. The host level asks by itself, and leaves its arrays as they were.
+ *
+ * Errors: CLATTN_KERNEL_STUCK; those of clattn_backward_enqueue. */
+CLATTN_API clattn_status clattn_backward_check(const clattn_plan *plan, cl_command_queue queue,
+                                               const struct clattn_backward_args *args, cl_uint wait_count,
+                                               const cl_event *wait_list);
 
 /* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of
  * batch element b keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number

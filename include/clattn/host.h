@@ -57,12 +57,15 @@ struct clattn_host_score_args {
 };
 
 /* The arrays of one forward pass, with their sizes as in struct clattn_forward_args. Layouts count elements from the
- * array's start, as on the device; all strides 0 is dense [batch, heads, n, d]. lse, m and l may be NULL. Elements of
- * the output arrays that the layout skips keep their values. */
+ * array's start, as on the device; all strides 0 is dense [batch, heads, n, d], where `strided` does not say otherwise.
+ * lse, m and l may be NULL. Elements of the output arrays that the layout skips keep their values.
+ *
+ * The library does not know how large an array is: that shapes and layouts stay within it is the caller's to see to.
+ * What no array can reach (2^57 bytes, or the end of the address space) is CLATTN_INVALID_LAYOUT. */
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;
-    void *o;
+    void *o; /* of fp32 where problem.o_type is CLATTN_AS_FP32 */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout;
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;
@@ -84,7 +87,7 @@ struct clattn_host_forward_args {
 struct clattn_host_backward_args {
     struct clattn_shape shape;
     const void *q, *k, *v, *o, *d_o;
-    const float *lse; /* dense */
+    const float *lse, *m, *l; /* dense; m and l, which are exact, or lse alone: struct clattn_backward_args */
     void *d_q, *d_k, *d_v, *d_bias;
     float *d_sinks; /* [heads] */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;

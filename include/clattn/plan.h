@@ -84,6 +84,8 @@ struct clattn_skeleton_info {
     bool declines;  /* computes by matrix units, which do not serve every type, head dimension and device */
     bool any_order; /* of those, serves only problems with `unordered` */
     bool emulated;  /* computes on a CPU what matrix units would, for tests: the planner takes it only where asked to */
+    bool chunks;    /* takes keys in chunks: CLATTN_ACCUMULATE, or CLATTN_BACKWARD_ACCUMULATE */
+    int largest_d;  /* the largest head dimension, of Q and K or of V, that it serves on any device */
     uint64_t reserved[8]; /* 0: clattn/version.h */
 };
 

@@ -15,6 +15,12 @@ enum clattn_dtype {
     CLATTN_BF16 = 2  /* the upper half of a binary32 */
 };
 
+/* How one operand is stored. */
+enum clattn_operand_type {
+    CLATTN_AS_DTYPE = 0, /* as the problem's dtype says */
+    CLATTN_AS_FP32 = 1   /* IEEE 754 binary32 */
+};
+
 /* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
 enum clattn_causal {
     CLATTN_FULL = 0,                /* always */
@@ -93,13 +99,19 @@ struct clattn_problem {
      *         whether row i sees key j
      *
      * b is the batch element (with CLATTN_VARLEN: the sequence), h the query head, `data` the buffer of struct
-     * clattn_score_args. The same (b, h, i, j) must always get the same answer. Names that
-     * start with clattn or CLATTN are the library's; any other is free, for functions, types and macros alike. Text
-     * that does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text itself, under the field's name.
-     * The texts are copied: they need not outlive the call. */
+     * clattn_score_args. The same (b, h, i, j) must always get the same answer. Names that start with clattn or CLATTN
+     * are the library's: a text that has one, outside comments and strings, is CLATTN_INVALID_ARGUMENT. Any other is
+     * free, for functions, types and macros alike; a macro that the texts define or undefine is behind them as it was
+     * before (not so one of a file that they include). Text that does not compile is CLATTN_BUILD_FAILED, and so is a
+     * function of another type; the log counts lines of the text itself, under the field's name. A byte order mark is
+     * skipped. The texts are copied: they need not outlive the call. */
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;
+
+    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16 and
+     * bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
+    enum clattn_operand_type o_type;
 
     /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results
      * that differ in their last bits from run to run. 0: always in the same order. */
@@ -181,10 +193,12 @@ struct clattn_layout {
     int64_t head;
     int64_t row;
     int64_t column;
+    int64_t strided; /* 1: the strides are what they say, even if all four are 0: one element, broadcast. 0: as above */
     uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
-/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Any thread. */
+/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Strides beyond 64 bits are INT64_MAX, which is an
+ * error in a call. Any thread. */
 CLATTN_API struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d);
 CLATTN_API struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d);
 

@@ -17,8 +17,8 @@ CLATTN_BEGIN_DECLS
  *     n_q d + n_q d_v + n_q / B_r * n_kv * (d + d_v)
  *
  * and Theta(N^2 d^2 / M) with B_r as large as the M elements on the chip allow, B_r ~ M / d. Counted are Q, K, V and O,
- * their gradients, LSE, m, l and delta, each pair's tile where any of its pairs is seen; not what score modifications
- * read. */
+ * their gradients, LSE, m, l and a backward pass's statistics of rows, each pair's tile where any of its pairs is
+ * seen; not what score modifications read. */
 
 struct clattn_traffic_params {
     struct clattn_shape shape;         /* where keys come in pieces, n_kv is that of one */

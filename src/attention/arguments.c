@@ -13,13 +13,14 @@ static void set_tensor_sizes(struct cla_call *call)
     const int64_t rows = packed ? call->score.total_q : shape->n_q;
     const int64_t keys = packed ? call->score.total_kv : call->key_count;
     const int d = call->problem->d, d_v = call->problem->d_v, bytes = clattn_dtype_size(call->problem->dtype);
+    const int o_bytes = cla_problem_o_size(call->problem);
     const struct cla_sizes q = {batch, shape->heads, rows, d}, o = {batch, shape->heads, rows, d_v};
     const struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
     const struct cla_sizes vector = {batch, shape->heads, rows, 1};
     const struct {
         int which, element_bytes;
         struct cla_sizes sizes;
-    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, bytes, o},
+    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, o_bytes, o},
                    {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector}, {CLA_D_O, bytes, o},
                    {CLA_D_Q, bytes, q},  {CLA_D_K, bytes, k}, {CLA_D_V, bytes, v}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {

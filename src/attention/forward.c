@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/forward.h"
 #include "attention/arguments.h"
+#include "attention/buffers.h"
 #include "attention/score.h"
 #include "device/clcall.h"
 #include "device/report.h"
@@ -53,20 +54,20 @@ clattn_status cla_forward_locate(const struct clattn_plan *plan, const struct cl
     return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
 }
 
-clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
                                  cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
 {
     clattn_status status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
         status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
-    return status ? status : cla_check_buffers(call, error);
+    return status ? status : cla_check_buffers(call, plan->context->context, error);
 }
 
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
 {
     const int64_t n_q = call->shape.n_q, heads = call->shape.heads, d_v = call->problem->d_v;
     const struct cla_layout vector = {.batch = heads * n_q, .head = n_q, .row = 1};
-    call->operands[CLA_O].layout = cla_layout_bhnd(heads, n_q, d_v);
+    call->operands[CLA_O].layout = cla_layout_dense(heads, n_q, d_v);
     call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
     call->operands[CLA_O].layout.offset = places->o;
     call->operands[CLA_L].layout.offset = places->l;

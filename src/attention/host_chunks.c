@@ -69,16 +69,15 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
                                      .progress = args->progress,
                                      .progress_user = args->progress_user,
                                      .details = &score};
-    cl_event begun = NULL;
-    clattn_status status = cla_state_begin(job->plan, job->host->queue, &job->call.shape,
-                                           job->host->blocks[CLA_STATE].buffer, wait_count, waits, &begun, error);
-    stream.ready = begun;
+    clattn_status status =
+        cla_state_begin(job->plan, job->host->queue, &job->call.shape, job->host->blocks[CLA_STATE].buffer, wait_count,
+                        waits, &job->begun[0], error);
+    stream.ready = job->begun[0];
     if (!status)
         status = cla_host_stream_run(&stream, error);
     if (!status)
         status = finish(&stream, error);
     cla_host_stream_end(&stream, status != CLATTN_SUCCESS);
-    cla_cl_release_event(begun);
     return status;
 }
 
@@ -104,6 +103,8 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
                                         .o = cla_host_tensor_of(job, CLA_O),
                                         .d_o = cla_host_tensor_of(job, CLA_D_O),
                                         .lse = cla_host_tensor_of(job, CLA_LSE),
+                                        .m = cla_host_tensor_of(job, CLA_M),
+                                        .l = cla_host_tensor_of(job, CLA_L),
                                         .d_q = cla_host_tensor_of(job, CLA_D_Q),
                                         .d_k = chunk->tensors[2],
                                         .d_v = chunk->tensors[3],
@@ -120,12 +121,12 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
 }
 
 /* What is added to begins with 0. */
-static clattn_status clear_sums(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits, cl_event *cleared,
+static clattn_status clear_sums(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
                                 struct cla_error *error)
 {
     static const int sums[] = {CLA_D_Q, CLA_BIAS_GRAD};
     clattn_status status = CLATTN_SUCCESS;
-    cl_event all[CLA_OPERANDS + 2], filled[2] = {NULL, NULL};
+    cl_event all[CLA_OPERANDS + 2], *const filled = job->begun + 1;
     cl_uint count = 0;
     for (; count < wait_count; count++)
         all[count] = waits[count];
@@ -138,9 +139,7 @@ static clattn_status clear_sums(struct cla_host_job *job, cl_uint wait_count, co
             all[count++] = filled[i];
     }
     if (!status)
-        status = cla_cl_enqueue_marker(job->host->queue, count, all, cleared, error);
-    cla_cl_release_event(filled[0]);
-    cla_cl_release_event(filled[1]);
+        status = cla_cl_enqueue_marker(job->host->queue, count, all, &job->begun[0], error);
     return status;
 }
 
@@ -157,14 +156,12 @@ clattn_status cla_host_backward_chunks_compute(struct cla_host_job *job, cl_uint
                                      .progress = args->progress,
                                      .progress_user = args->progress_user,
                                      .details = &score};
-    cl_event cleared = NULL;
-    clattn_status status = clear_sums(job, wait_count, waits, &cleared, error);
-    stream.ready = cleared;
+    clattn_status status = clear_sums(job, wait_count, waits, error);
+    stream.ready = job->begun[0];
     if (!status)
         status = cla_host_stream_run(&stream, error);
     if (!status) /* all is done: what remains is to copy what was added up */
         status = cla_cl_enqueue_marker(job->host->queue, 0, NULL, &job->computed, error);
     cla_host_stream_end(&stream, status != CLATTN_SUCCESS);
-    cla_cl_release_event(cleared);
     return status;
 }

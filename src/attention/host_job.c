@@ -34,11 +34,12 @@ bool cla_piece_of(const struct cla_layout *layout, const struct cla_sizes *sizes
     *piece = (struct cla_piece){
         .sizes = once, .layout = *layout, .bytes = (size_t)bytes, .as_it_lies = cla_layout_is_dense(layout, &once)};
     if (!piece->as_it_lies) {
-        const struct cla_layout dense = cla_layout_bhnd(once.heads, once.rows, once.columns);
-        piece->layout = (struct cla_layout){.batch = once.batch == sizes->batch ? dense.batch : 0,
-                                            .head = once.heads == sizes->heads ? dense.head : 0,
-                                            .row = once.rows == sizes->rows ? dense.row : 0,
-                                            .column = once.columns == sizes->columns ? dense.column : 0};
+        const struct cla_layout dense = cla_layout_dense(once.heads, once.rows, once.columns);
+        /* What is broadcast stays so; and of a gradient what is summed over. */
+        piece->layout = (struct cla_layout){.batch = layout->batch ? dense.batch : 0,
+                                            .head = layout->head ? dense.head : 0,
+                                            .row = layout->row ? dense.row : 0,
+                                            .column = layout->column ? dense.column : 0};
     }
     piece->layout.offset = 0;
     return (uint64_t)bytes <= SIZE_MAX;
@@ -178,23 +179,36 @@ static clattn_status compute_after_copies(struct cla_host_job *job, cla_host_com
     return compute(job, count, waits, error);
 }
 
+/* Whether all commands ended well. What waited for one that did not may have run all the same: that is the driver's
+ * choice. */
+static clattn_status wait_for_all(const struct cla_host_job *job, struct cla_error *error)
+{
+    cl_event waits[CLA_OPERANDS + CLA_BEGUN + 2];
+    cl_uint count = 0;
+    for (int i = 0; i < CLA_OPERANDS; i++)
+        if (job->copied[i])
+            waits[count++] = job->copied[i];
+    for (int i = 0; i < CLA_BEGUN; i++)
+        if (job->begun[i])
+            waits[count++] = job->begun[i];
+    if (job->started)
+        waits[count++] = job->started;
+    waits[count++] = job->computed;
+    return cla_cl_wait(count, waits, error);
+}
+
 /* Brings the outputs to the host. Until all are here, no array of the caller's is written to. */
 static clattn_status copy_out(struct cla_host_job *job, struct cla_error *error)
 {
     struct clattn_host *host = job->host;
-    cl_event waits[CLA_OPERANDS + 1] = {job->computed};
-    cl_uint count = 1;
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_OPERANDS && !status; i++) {
         const size_t bytes = cla_host_device_bytes(job, i);
-        if (!bytes || !job->call.operands[i].output)
-            continue;
-        status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, bytes, host->staged[i].data, 1,
-                                     &job->computed, &job->copied[i], error);
-        if (!status)
-            waits[count++] = job->copied[i];
+        if (bytes && job->call.operands[i].output)
+            status = cla_cl_enqueue_read(host->queue, host->blocks[i].buffer, 0, bytes, host->staged[i].data, 1,
+                                         &job->computed, &job->copied[i], error);
     }
-    return status ? status : cla_cl_wait(count, waits, error);
+    return status ? status : wait_for_all(job, error);
 }
 
 /* Sums become elements of the problem's type, in place: none lies before the number that it comes from. */
@@ -284,6 +298,8 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
         status = compute_after_copies(job, compute, error);
     if (!status)
         status = copy_out(job, error);
+    if (!status && job->judge)
+        status = job->judge(job, error);
     if (status) {
         /* Commands that were enqueued still use the caller's arrays. */
         struct cla_error ignored;
@@ -294,6 +310,8 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
     }
     cla_cl_release_event(job->started);
     cla_cl_release_event(job->computed);
+    for (int i = 0; i < CLA_BEGUN; i++)
+        cla_cl_release_event(job->begun[i]);
     for (int i = 0; i < CLA_OPERANDS; i++)
         cla_cl_release_event(job->copied[i]);
     return status;

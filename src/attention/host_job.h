@@ -8,7 +8,7 @@
 #include <clattn/host.h>
 
 /* Two pieces of the keys are on the device at a time: of each K and V, and in backward passes dK and dV. */
-enum { CLA_SLOTS = 2, CLA_SLOT_TENSORS = 4 };
+enum { CLA_SLOTS = 2, CLA_SLOT_TENSORS = 4, CLA_BEGUN = 3 };
 
 struct cla_host_slot {
     struct cla_device_block block;
@@ -36,6 +36,10 @@ struct cla_piece {
     bool as_it_lies;
 };
 
+/* Whether the kernels, which are done, did what they should. */
+struct cla_host_job;
+typedef clattn_status (*cla_host_judge)(const struct cla_host_job *job, struct cla_error *error);
+
 /* One call under way. */
 struct cla_host_job {
     struct clattn_host *host;
@@ -46,10 +50,12 @@ struct cla_host_job {
     int splits;       /* parts that the device splits the keys into */
     bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
+    cl_event begun[CLA_BEGUN];     /* of commands before the work: buffers that begin with zeros */
     cl_event started;              /* where not NULL, the work is timed from its end on */
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */
+    cla_host_judge judge;                       /* asked before outputs are handed over; NULL: of nobody */
 };
 
 /* Enqueues the work, which waits for the inputs' copies, and sets job->computed. */

@@ -28,7 +28,7 @@ static bool piece_of(const struct cla_host_job *job, int which, int64_t keys, st
 {
     const struct cla_operand *operand = operand_of(job, which);
     const struct cla_sizes sizes = chunk_sizes(job, which, keys);
-    const struct cla_layout dense = cla_layout_bhnd(sizes.heads, sizes.rows, sizes.columns);
+    const struct cla_layout dense = cla_layout_dense(sizes.heads, sizes.rows, sizes.columns);
     const bool gradient = which >= FIRST_GRADIENT;
     return cla_piece_of(gradient ? &dense : &operand->layout, &sizes, operand->element_bytes, gradient, piece);
 }
@@ -181,6 +181,18 @@ static void release_turn(struct cla_host_turn *turn)
     turn->leaving = false;
 }
 
+/* Until a chunk's keys have come and its work is done, each without an error. */
+static clattn_status wait_for_chunk(const struct cla_host_turn *turn, struct cla_error *error)
+{
+    const cl_event events[] = {turn->copied[0], turn->copied[1], turn->started, turn->done};
+    cl_event waits[4];
+    cl_uint count = 0;
+    for (int i = 0; i < 4; i++)
+        if (events[i])
+            waits[count++] = events[i];
+    return cla_cl_wait(count, waits, error);
+}
+
 /* Waits until a slot's chunk is done and its gradients are here, and says so. */
 static clattn_status free_slot(struct cla_host_stream *stream, struct cla_host_turn *turn, struct cla_error *error)
 {
@@ -189,7 +201,7 @@ static clattn_status free_slot(struct cla_host_stream *stream, struct cla_host_t
         return CLATTN_SUCCESS;
     clattn_status status = take_leave(stream, turn, error);
     if (!status)
-        status = cla_cl_wait(1, &turn->done, error);
+        status = wait_for_chunk(turn, error);
     for (int i = 0; i < 2 && !status; i++) {
         if (!turn->left[i])
             continue;

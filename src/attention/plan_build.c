@@ -2,7 +2,7 @@
 #include "attention/plan.h"
 #include "device/clcall.h"
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/planner.h"
 #include "plan/tuned.h"
@@ -82,12 +82,6 @@ static void name_way_out(const struct clattn_plan *plan, const struct cla_skelet
                  "%s, the planner's choice, does not compile on this device (problem.skeleton = \"%s\" takes a slower "
                  "kernel instead): %s",
                  refused->name, other->name, cause.text);
-    const struct cla_reserved_word reserved = cla_user_texts_reserved(problem);
-    if (reserved.field)
-        cla_fail(
-            error, cause.status,
-            "%s:%d: \"%.*s\": names that begin with clattn or CLATTN are the library's, in problem.%s take another: %s",
-            reserved.field, reserved.line, reserved.length, reserved.word, reserved.field, cause.text);
 }
 
 static clattn_status assemble(const struct clattn_problem *problem, const struct cla_choice *choice, int number,
@@ -125,7 +119,7 @@ static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton 
     if (skeleton->backward && number == CLA_ORDER)
         return skeleton->orders_blocks(&plan->problem);
     if (skeleton->backward)
-        return number != CLA_DK_DV_AGAIN || cla_problem_may_spoil(&plan->problem);
+        return true;
     return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
 }
 

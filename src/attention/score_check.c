@@ -6,7 +6,7 @@
 static bool is_set(const struct clattn_tensor *tensor)
 {
     const struct clattn_layout *layout = &tensor->layout;
-    return tensor->buffer || layout->offset || layout->batch || layout->head || layout->row || layout->column;
+    return tensor->buffer || layout->offset || layout->strided || !cla_layout_is_default(layout);
 }
 
 /* A number that belongs to a feature. */

@@ -81,7 +81,7 @@ static void copy_tensor(char *to, const struct strides *to_steps, const char *fr
 
 static struct strides dense_bytes(const struct cla_sizes *sizes, int element)
 {
-    const struct cla_layout dense = cla_layout_bhnd(sizes->heads, sizes->rows, sizes->columns);
+    const struct cla_layout dense = cla_layout_dense(sizes->heads, sizes->rows, sizes->columns);
     return bytes_of(&dense, element);
 }
 

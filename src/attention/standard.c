@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/buffers.h"
 #include "attention/chain.h"
 #include "attention/standard_kernels.h"
 #include "device/clcall.h"
@@ -166,22 +167,6 @@ static clattn_status check_workspace(const struct cla_standard *standard, const 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_workspace_buffer(const struct cla_standard *standard, const struct clattn_forward_args *args,
-                                            struct cla_error *error)
-{
-    if (!standard->workspace_bytes)
-        return CLATTN_SUCCESS;
-    struct cla_error cause;
-    size_t bytes = 0;
-    const clattn_status status = cla_cl_buffer_size(args->workspace, &bytes, &cause);
-    if (status)
-        return cla_fail(error, status, "workspace is not a usable cl_mem: %s", cause.text);
-    if (bytes < standard->workspace_bytes)
-        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %zu", bytes,
-                        standard->workspace_bytes);
-    return CLATTN_SUCCESS;
-}
-
 static size_t alignment(const struct clattn_context *context)
 {
     const uint32_t bits = context->capabilities.base_address_align_bits;
@@ -258,7 +243,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         status = check_workspace(&standard, args, error);
     if (!status)
@@ -267,10 +252,10 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
         status = cla_check_queue(queue, context->context, context->device, error);
     if (!status)
         status = check_order(context, queue, error);
+    if (!status && standard.workspace_bytes)
+        status = cla_call_place_bytes(&forward, CLA_WORKSPACE, args->workspace, standard.workspace_bytes, true, error);
     if (!status)
-        status = cla_check_buffers(&forward, error);
-    if (!status)
-        status = check_workspace_buffer(&standard, args, error);
+        status = cla_check_buffers(&forward, context->context, error);
     if (status)
         return status;
     struct pass pass = {
@@ -301,7 +286,7 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         *bytes = standard.workspace_bytes;
     return status;

@@ -29,7 +29,8 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
         row_blocks > INT32_MAX || key_blocks > INT32_MAX - INT16_MAX || !add_words(0, &at))
         return false;
     sums->tickets = at / WORD;
-    if (!add_words(1, &at))
+    sums->given_up = sums->tickets + 1;
+    if (!add_words(2, &at))
         return false;
     sums->counters = at / WORD;
     if (!add_words(row_blocks, &at))

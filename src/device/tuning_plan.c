@@ -2,7 +2,7 @@
  *
  * What tuning asks of the planner. */
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/candidates.h"
 #include "plan/problem.h"

@@ -294,15 +294,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
 }
 
-#define FILES(header, fused_header)                                                                                    \
-    {                                                                                                                  \
-        "common/types.clh", "common/view.clh", "common/score.clh", "common/philox.clh", header, fused_header,          \
-            "common/matrix_tiles.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
-            "common/matrix_modified.clh", "common/fused_tiles.clh", "common/fused_weights.clh",                        \
-            "common/fused_own.clh", "common/fused_shared.clh", "backward_fused.cl", NULL                               \
-    }
-static const char *const files[] = FILES("matrix/nvidia_mma.clh", "matrix/nvidia_fused.clh");
-static const char *const emulated_files[] = FILES("matrix/emulated.clh", "matrix/emulated_fused.clh");
+static const char *const files[] = {"matrix/nvidia_fused.clh", "backward_fused.cl", NULL};
+static const char *const emulated_files[] = {"matrix/emulated_fused.clh", "backward_fused.cl", NULL};
 
 #define FORMS(files, ending_files, lanes)                                                                              \
     {                                                                                                                  \
@@ -331,6 +324,8 @@ const struct cla_skeleton cla_backward_fused = {
     .entries = cla_backward_summed_entries,
     .forms = forms,
     .declines = true,
+    .no_chunks = true,
+    .largest_d = 128,
     .any_order = true,
     .tile_element_bytes = 2,
     .sum_floats = cla_sum_floats,
@@ -352,6 +347,8 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .entries = cla_backward_summed_entries,
     .forms = emulated_forms,
     .declines = true,
+    .no_chunks = true,
+    .largest_d = 128,
     .any_order = true,
     .emulated = true,
     .tile_element_bytes = 2,

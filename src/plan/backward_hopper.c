@@ -70,7 +70,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
     const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
-                  notes = (8 + 2) * 16 + 2 * 16;
+                  notes = ((stages > 3 ? 16 : 8) + 2) * 16 + 2 * 16;
     return (uint64_t)(keys + rows + weights + dropped + summands + notes + 24 + (problem->unordered ? 0 : 8) +
                       (shares_keys(config) ? 16 : 0));
 }
@@ -265,27 +265,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_HOPPER, text);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/view.clh",
-                                    "common/score.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh",
-                                    "common/matrix_modified.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh",
-                                    "common/hopper_backward_walk.clh",
-                                    "common/hopper_backward_work.clh",
-                                    "common/hopper_backward_products.clh",
-                                    "common/hopper_own_keys.clh",
-                                    "common/hopper_shared_keys.clh",
-                                    "backward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"backward_hopper.cl", NULL};
 
-static const char *const order_files[] = {"common/types.clh", "common/view.clh", "backward_order.cl", NULL};
+static const char *const order_files[] = {"backward_order.cl", NULL};
 
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
@@ -304,6 +286,8 @@ const struct cla_skeleton cla_backward_hopper = {
     .entries = entries,
     .forms = forms,
     .declines = true,
+    .no_chunks = true,
+    .largest_d = 256,
     .tile_element_bytes = 2,
     .retargeted = true,
     .stays = true,

@@ -94,7 +94,8 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 }
 
 /* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
- * modified scores and what dropout took. */
+ * modified scores and what dropout took. What a tile adds to an output is summed in the place of P and dP; where there
+ * is more of it, outputs go to memory meanwhile, once for a tile, which costs less than smaller tiles. */
 static int private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
@@ -344,9 +345,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {
-    "common/types.clh",      "common/view.clh",         "common/score.clh", "common/philox.clh",
-    "common/simt_tiles.clh", "common/simt_dropout.clh", "backward_simt.cl", NULL};
+static const char *const files[] = {"backward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 

@@ -170,16 +170,18 @@ static int list_others(const struct clattn_capabilities *capabilities, const str
 }
 
 /* What other skeletons would choose, whose estimates do not compare: these from `first` up to `end`. */
-static void append_others(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          const struct cla_skeleton *const *first, const struct cla_skeleton *const *end,
-                          struct clattn_plan_info *infos, int capacity, int *count)
+static clattn_status append_others(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   const struct cla_skeleton *const *first, const struct cla_skeleton *const *end,
+                                   struct clattn_plan_info *infos, int capacity, int *count, struct cla_error *error)
 {
     for (; first < end && *count < capacity; first++) {
-        struct cla_error unused; /* it does not fit after all: one candidate less */
         struct clattn_problem other = *problem;
         other.skeleton = (*first)->name;
-        append(capabilities, &other, infos, count, &unused);
+        /* One that does not fit after all is one candidate less. */
+        if (append(capabilities, &other, infos, count, error) == CL_OUT_OF_HOST_MEMORY)
+            return CL_OUT_OF_HOST_MEMORY;
     }
+    return CLATTN_SUCCESS;
 }
 
 clattn_status cla_candidates(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -207,11 +209,12 @@ clattn_status cla_candidates(const struct clattn_capabilities *capabilities, con
     if (!status)
         status = take_best(&all, problem, infos, before, count, error);
     if (!status)
-        append_others(capabilities, problem, others, others + last, infos, capacity, count);
+        status = append_others(capabilities, problem, others, others + last, infos, capacity, count, error);
     if (!status)
         status = take_best(&all, problem, infos, capacity - (other_count - last), count, error);
     if (!status)
-        append_others(capabilities, problem, others + last, others + other_count, infos, capacity, count);
+        status =
+            append_others(capabilities, problem, others + last, others + other_count, infos, capacity, count, error);
     free(all.items);
     return status;
 }

@@ -71,7 +71,8 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 }
 
 /* 32-bit words that an item keeps: scores, outputs, the rows' bound, maximum and sum, what it carries, operands,
- * addresses. */
+ * addresses. What a tile adds to the outputs is summed in the scores' place; where there is more of it, outputs go to
+ * memory meanwhile, once for a tile, which costs less than smaller tiles. */
 static int private_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
@@ -310,9 +311,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {"common/types.clh",        "common/view.clh",   "common/score.clh",
-                                    "common/splits.clh",       "common/philox.clh", "common/simt_tiles.clh",
-                                    "common/simt_dropout.clh", "forward_simt.cl",   NULL};
+static const char *const files[] = {"forward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -15,10 +15,4 @@ struct cla_layout {
     int64_t offset, batch, head, row, column;
 };
 
-/* The dense layout of [batch, heads, n, d]. */
-static inline struct cla_layout cla_layout_bhnd(int64_t heads, int64_t n, int64_t d)
-{
-    return (struct cla_layout){.batch = heads * n * d, .head = n * d, .row = d, .column = 1};
-}
-
 #endif

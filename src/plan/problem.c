@@ -2,6 +2,7 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
+#include "plan/user_text.h"
 #include "plan/reserved.h"
 #include <math.h>
 #include <string.h>
@@ -27,14 +28,39 @@ const char *clattn_dtype_name(enum clattn_dtype dtype)
     return (unsigned)dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
 }
 
+struct clattn_layout cla_layout_given(const struct cla_layout *layout)
+{
+    return (struct clattn_layout){.offset = layout->offset,
+                                  .batch = layout->batch,
+                                  .head = layout->head,
+                                  .row = layout->row,
+                                  .column = layout->column,
+                                  .strided = 1};
+}
+
+/* What 64 bits do not hold is their largest number, which no call accepts as a stride. */
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t result;
+    return cla_multiply(a, b, &result) ? result : INT64_MAX;
+}
+
 struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d)
 {
-    return (struct clattn_layout){.batch = heads * n * d, .head = n * d, .row = d, .column = 1};
+    const int64_t head = product(n, d);
+    return (struct clattn_layout){.batch = product(heads, head), .head = head, .row = d, .column = 1};
 }
 
 struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d)
 {
-    return (struct clattn_layout){.batch = heads * n * d, .head = d, .row = heads * d, .column = 1};
+    const int64_t row = product(heads, d);
+    return (struct clattn_layout){.batch = product(n, row), .head = d, .row = row, .column = 1};
+}
+
+struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns)
+{
+    const struct clattn_layout dense = clattn_layout_bhnd(heads, rows, columns);
+    return (struct cla_layout){.batch = dense.batch, .head = dense.head, .row = dense.row, .column = dense.column};
 }
 
 static clattn_status check_choices(const struct clattn_problem *problem, struct cla_error *error)
@@ -89,6 +115,11 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
                         "problem.expected_density is %g, and problem.features has no CLATTN_BLOCK_MASK",
                         (double)problem->expected_density);
     return CLATTN_SUCCESS;
+}
+
+int cla_problem_o_size(const struct clattn_problem *problem)
+{
+    return problem->o_type == CLATTN_AS_FP32 ? 4 : clattn_dtype_size(problem->dtype);
 }
 
 unsigned cla_problem_features(const struct clattn_problem *problem)
@@ -165,6 +196,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_SHAPE,
                         "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
                         CLATTN_MAX_D);
+    if (problem->o_type != CLATTN_AS_DTYPE && problem->o_type != CLATTN_AS_FP32)
+        return cla_fail(error, CLATTN_INVALID_TYPE,
+                        "problem.o_type is %d: it is CLATTN_AS_DTYPE (0) or CLATTN_AS_FP32 (1)", (int)problem->o_type);
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
@@ -180,12 +214,16 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = check_features(problem, error);
     if (!status)
         status = check_choices(problem, error);
+    if (!status)
+        status = cla_user_texts_check(problem, error);
     if (status)
         return status;
 
     *resolved = *problem;
     if (!resolved->d_v)
         resolved->d_v = resolved->d;
+    if (resolved->dtype == CLATTN_FP32)
+        resolved->o_type = CLATTN_AS_DTYPE; /* the same, and the same kernels */
     if (resolved->scale == 0)
         resolved->scale = 1.0f / sqrtf((float)resolved->d);
     return CLATTN_SUCCESS;
@@ -273,9 +311,9 @@ static clattn_status check_distinct(const char *name, const struct cla_layout *l
     return CLATTN_SUCCESS;
 }
 
-static bool is_default(const struct clattn_layout *layout)
+bool cla_layout_is_default(const struct clattn_layout *layout)
 {
-    return !layout->batch && !layout->head && !layout->row && !layout->column;
+    return !layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column;
 }
 
 /* The default layout, or false where it overflows. */
@@ -292,7 +330,12 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
 {
     struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
-    bool fits = !is_default(layout) || dense_layout(sizes, &result);
+    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    if (layout->strided != 0 && layout->strided != 1)
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "
+                        "what they say)",
+                        name, (long long)layout->strided);
     if (layout->offset < 0)
         return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.offset is %lld: offsets are not negative", name,
                         (long long)layout->offset);
@@ -341,11 +384,4 @@ bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes
             return false;
     }
     return true;
-}
-
-bool cla_problem_may_spoil(const struct clattn_problem *problem)
-{
-    return problem->causal != CLATTN_FULL ||
-           (cla_problem_features(problem) & (CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_BIAS |
-                                             CLATTN_DROPOUT | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD)) != 0;
 }

@@ -80,11 +80,11 @@ static const struct member forward_args_members[] = {
 HOLDER(forward_args);
 
 static const struct member backward_args_members[] = {
-    ONE(backward_args, shape, shape),     ONE(backward_args, q, tensor),      ONE(backward_args, k, tensor),
-    ONE(backward_args, v, tensor),        ONE(backward_args, o, tensor),      ONE(backward_args, d_o, tensor),
-    ONE(backward_args, lse, tensor),      ONE(backward_args, d_q, tensor),    ONE(backward_args, d_k, tensor),
-    ONE(backward_args, d_v, tensor),      ONE(backward_args, d_bias, tensor), ONE(backward_args, d_sinks, tensor),
-    ONE(backward_args, score, score_args)};
+    ONE(backward_args, shape, shape),   ONE(backward_args, q, tensor),       ONE(backward_args, k, tensor),
+    ONE(backward_args, v, tensor),      ONE(backward_args, o, tensor),       ONE(backward_args, d_o, tensor),
+    ONE(backward_args, lse, tensor),    ONE(backward_args, m, tensor),       ONE(backward_args, l, tensor),
+    ONE(backward_args, d_q, tensor),    ONE(backward_args, d_k, tensor),     ONE(backward_args, d_v, tensor),
+    ONE(backward_args, d_bias, tensor), ONE(backward_args, d_sinks, tensor), ONE(backward_args, score, score_args)};
 HOLDER(backward_args);
 
 static const struct member accumulate_args_members[] = {

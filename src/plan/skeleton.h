@@ -86,6 +86,8 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
+    bool no_chunks; /* it serves neither CLATTN_ACCUMULATE nor CLATTN_BACKWARD_ACCUMULATE */
+    int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: CLATTN_MAX_D */
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what

@@ -212,6 +212,22 @@ static json_t *member_value(const struct member *member, const struct clattn_tun
     return NULL;
 }
 
+/* Terminated and malloc'ed. json_dumps() would do that, but of jansson 2.14 it leaves out a name, and says nothing,
+ * where memory is short. */
+static char *text_of(const json_t *object)
+{
+    const size_t flags = JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6), length = json_dumpb(object, NULL, 0, flags);
+    char *text = length ? malloc(length + 1) : NULL;
+    if (!text)
+        return NULL;
+    if (json_dumpb(object, text, length, flags) != length) {
+        free(text);
+        return NULL;
+    }
+    text[length] = '\0';
+    return text;
+}
+
 static char *record_line(const struct clattn_tuning_record *record)
 {
     json_t *object = json_object();
@@ -220,7 +236,7 @@ static char *record_line(const struct clattn_tuning_record *record)
             json_decref(object);
             object = NULL;
         }
-    char *line = object ? json_dumps(object, JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
+    char *line = object ? text_of(object) : NULL;
     json_decref(object);
     return line;
 }

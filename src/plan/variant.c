@@ -37,7 +37,9 @@ struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *ske
                                         .for_cpus = skeleton->for_cpus,
                                         .emulated = skeleton->emulated,
                                         .declines = skeleton->declines,
-                                        .any_order = skeleton->any_order};
+                                        .any_order = skeleton->any_order,
+                                        .chunks = !skeleton->no_chunks,
+                                        .largest_d = skeleton->largest_d ? skeleton->largest_d : CLATTN_MAX_D};
     snprintf(info.name, sizeof info.name, "%s", skeleton->name);
     return info;
 }

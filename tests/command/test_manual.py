@@ -16,7 +16,8 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 from option_tables import options, subcommands, text_of
 
 CLATTN = ""
-PAGES = {}  # by name, without ".1"
+PAGES = {}  # by name, without the section; those of commands
+OTHERS = {}  # likewise, of other sections
 
 
 def read(name):
@@ -32,6 +33,8 @@ class Manual(unittest.TestCase):
         for name in names:
             self.assertIn(".It Xr clattn-%s 1\n" % name, read("clattn"))
             self.assertIn(".Xr clattn-%s 1" % name, read("clattn").split(".Sh SEE ALSO")[1])
+        for name in OTHERS:
+            self.assertIn(".Xr %s 7" % name, read("clattn").split(".Sh SEE ALSO")[1])
 
     def test_every_option_is_described(self):
         for name in subcommands(CLATTN):
@@ -50,7 +53,7 @@ class Manual(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mandoc"), "no mandoc")
     def test_mandoc_has_no_complaint(self):
-        result = subprocess.run(["mandoc", "-T", "lint", "-W", "style", *PAGES.values()], stdout=subprocess.PIPE,
+        result = subprocess.run(["mandoc", "-T", "lint", "-W", "style", *PAGES.values(), *OTHERS.values()], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, timeout=60)
         about_the_machine = "referenced manual not found|outdated mandoc.db"  # what is installed there, not what is said here
         complaints = [line for line in result.stdout.decode().splitlines() if not re.search(about_the_machine, line)]
@@ -59,5 +62,7 @@ class Manual(unittest.TestCase):
 
 if __name__ == "__main__":
     CLATTN = os.path.abspath(sys.argv[1])
-    PAGES = {os.path.basename(path)[:-2]: os.path.abspath(path) for path in sys.argv[2:]}
+    for path in sys.argv[2:]:
+        name, section = os.path.basename(path).rsplit(".", 1)
+        (PAGES if section == "1" else OTHERS)[name] = os.path.abspath(path)
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -5,7 +5,7 @@
 #include "device/context.h"
 #include "device/launch.h"
 #include "device/os.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device_fixture.h"
 #include "plan/binary_format.h"
 #include <dirent.h>

@@ -365,7 +365,7 @@ static struct clattn_backward_args backward_args(void)
                                          .d_q = {buffers[M], {0}},
                                          .d_k = {buffers[L], {0}},
                                          .workspace = buffers[WORKSPACE],
-                                         .workspace_bytes = HEADS * N_Q * sizeof(float)};
+                                         .workspace_bytes = HEADS * N_Q * 4 * sizeof(float)};
 }
 
 static void refuse_backward(const clattn_plan *of, const struct clattn_backward_args *args, clattn_status status,
@@ -382,13 +382,21 @@ static void backward_errors(void **state)
     size_t bytes = 0;
     assert_success(clattn_plan_create(&made, device.clattn, &backward));
     assert_success(clattn_plan_workspace_bytes(made, &shape, &bytes));
-    assert_int_equal(bytes, HEADS * N_Q * sizeof(float));
+    assert_int_equal(bytes, HEADS * N_Q * 4 * sizeof(float));
     struct clattn_backward_args args = backward_args();
     args.workspace_bytes--;
-    refuse_backward(made, &args, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is 95: this shape needs 96");
+    refuse_backward(made, &args, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is 383: this shape needs 384");
     args = backward_args();
     args.lse.buffer = NULL;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "lse.buffer is NULL");
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "lse.buffer is NULL, and so are m and l");
+    args.m.buffer = buffers[LSE];
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "m.buffer is given and l.buffer is NULL");
+    args.lse.buffer = args.l.buffer = buffers[LSE];
+    args.m.buffer = NULL;
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "l.buffer is given and m.buffer is NULL");
+    args.m.buffer = buffers[LSE];
+    args.m.layout = (struct clattn_layout){.offset = 1 << 20, .batch = HEADS * N_Q, .head = N_Q, .row = 1};
+    refuse_backward(made, &args, CLATTN_BUFFER_TOO_SMALL, "m.buffer has");
     args = backward_args();
     args.d_o.buffer = NULL;
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_o.buffer is NULL");
@@ -397,7 +405,7 @@ static void backward_errors(void **state)
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_k (bytes 0 to 1279 of its buffer) overlaps q");
     args = backward_args();
     args.d_q.buffer = args.workspace;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "workspace (bytes 0 to 95 of its buffer) overlaps d_q");
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "workspace (bytes 0 to 383 of its buffer) overlaps d_q");
     args = backward_args();
     args.d_bias.buffer = odds;
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_bias.buffer is given, and the problem has no CLATTN_BIAS");

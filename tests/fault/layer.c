@@ -11,7 +11,9 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl_layer.h>
 
+#include "fault/codes.h"
 #include "fault/layer.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +22,10 @@ static struct _cl_icd_dispatch target, table;
 
 static atomic_long references[FAULT_OBJECTS];
 static atomic_long call_count, injected_count, first_bad;
-static atomic_bool armed, sticky_fault;
+static atomic_bool armed, armed_events, sticky_fault;
 static atomic_int fault_code;
-static atomic_long reads_until_lie; /* 1: the next blocking read lies; 0 or less: none does */
+static atomic_uint_fast64_t codes_given; /* a bit for each of the codes -1 to -63 and one for the others */
+static atomic_long reads_until_lie;      /* 1: the next blocking read lies; 0 or less: none does */
 static _Atomic(const char *) victim_name;
 static atomic_ulong trace_sum;
 
@@ -39,18 +42,94 @@ static unsigned long hash(const char *name)
     return sum;
 }
 
+static uint_fast64_t bit_of(cl_int code)
+{
+    return UINT64_C(1) << (code < 0 && code > -64 ? -code : 0);
+}
+
+/* The code that `name` is to answer with. */
+static cl_int code_for(const char *name)
+{
+    const cl_int code = atomic_load(&fault_code), *list = fault_codes_of(name);
+    int count = 0;
+    if (code <= 0)
+        return code;
+    while (list[count])
+        count++;
+    return list[(code - 1) % count];
+}
+
+static cl_int inject(const char *name, cl_int code)
+{
+    if (atomic_fetch_add(&injected_count, 1) == 0)
+        atomic_store(&victim_name, name);
+    atomic_fetch_or(&codes_given, bit_of(code));
+    return code;
+}
+
 /* What to answer instead of making this call; CL_SUCCESS: make it. */
 static cl_int fault(const char *name)
 {
-    if (!atomic_load(&armed))
+    if (!atomic_load(&armed) || atomic_load(&armed_events))
         return CL_SUCCESS;
     const long number = atomic_fetch_add(&call_count, 1) + 1, bad = atomic_load(&first_bad);
     atomic_fetch_add(&trace_sum, (unsigned long)number * hash(name));
     if (number != bad && !(atomic_load(&sticky_fault) && number > bad))
         return CL_SUCCESS;
-    if (atomic_fetch_add(&injected_count, 1) == 0)
-        atomic_store(&victim_name, name);
-    return atomic_load(&fault_code);
+    return inject(name, code_for(name));
+}
+
+/* Events that end in an error. */
+enum { MOST_FAILED = 64 };
+static cl_event failed_events[MOST_FAILED];
+static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Finds the event; sets it in the list or takes it out. */
+static bool failed_event(cl_event event, bool change, bool failed)
+{
+    bool was = false;
+    int free_place = MOST_FAILED;
+    pthread_mutex_lock(&failed_lock);
+    for (int i = 0; i < MOST_FAILED; i++) {
+        if (failed_events[i] == event)
+            was = true;
+        if (change && failed_events[i] == event)
+            failed_events[i] = NULL;
+        if (!failed_events[i] && free_place == MOST_FAILED)
+            free_place = i;
+    }
+    if (change && failed && free_place < MOST_FAILED)
+        failed_events[free_place] = event;
+    pthread_mutex_unlock(&failed_lock);
+    return was;
+}
+
+static bool waits_for_failed(cl_uint number, const cl_event *events)
+{
+    for (cl_uint i = 0; events && i < number; i++)
+        if (failed_event(events[i], false, false))
+            return true;
+    return false;
+}
+
+/* A command has been enqueued and gave this event: whether it is to end in an error. */
+static void note_event(const char *name, cl_event event, cl_uint number, const cl_event *wait_list)
+{
+    count(FAULT_EVENT, 1);
+    failed_event(event, true, false); /* another that had the same place */
+    if (!atomic_load(&armed_events))
+        return;
+    const bool follows = atomic_load(&sticky_fault) && waits_for_failed(number, wait_list);
+    long turn = 0;
+    if (atomic_load(&armed)) {
+        turn = atomic_fetch_add(&call_count, 1) + 1;
+        atomic_fetch_add(&trace_sum, (unsigned long)turn * hash(name));
+    }
+    if (turn && turn == atomic_load(&first_bad))
+        inject(name, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    else if (!follows)
+        return;
+    failed_event(event, true, true);
 }
 
 /* Entry points by their shape. `params` is the parameter list, `args` the same as arguments. */
@@ -90,7 +169,7 @@ static cl_int fault(const char *name)
         if (!code)                                                                                                     \
             code = target.name args;                                                                                   \
         if (!code && event)                                                                                            \
-            count(FAULT_EVENT, 1);                                                                                     \
+            note_event(#name, *event, number, wait_list);                                                              \
         return code;                                                                                                   \
     }
 
@@ -129,8 +208,27 @@ INFO(clGetCommandQueueInfo, cl_command_queue, cl_command_queue_info)
 INFO(clGetMemObjectInfo, cl_mem, cl_mem_info)
 INFO(clGetProgramInfo, cl_program, cl_program_info)
 INFO(clGetKernelInfo, cl_kernel, cl_kernel_info)
-INFO(clGetEventInfo, cl_event, cl_event_info)
-INFO(clGetEventProfilingInfo, cl_event, cl_profiling_info)
+
+static cl_int CL_API_CALL layer_clGetEventInfo(cl_event event, cl_event_info what, size_t size, void *value,
+                                               size_t *size_ret)
+{
+    cl_int code = fault("clGetEventInfo");
+    if (!code)
+        code = target.clGetEventInfo(event, what, size, value, size_ret);
+    if (!code && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value && failed_event(event, false, false))
+        *(cl_int *)value = atomic_load(&fault_code);
+    return code;
+}
+
+static cl_int CL_API_CALL layer_clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t size,
+                                                        void *value, size_t *size_ret)
+{
+    const cl_int code = fault("clGetEventProfilingInfo");
+    if (!code && failed_event(event, false, false))
+        return CL_PROFILING_INFO_NOT_AVAILABLE;
+    return code ? code : target.clGetEventProfilingInfo(event, what, size, value, size_ret);
+}
+
 DEVICE_INFO(clGetProgramBuildInfo, cl_program, cl_program_build_info)
 DEVICE_INFO(clGetKernelWorkGroupInfo, cl_kernel, cl_kernel_work_group_info)
 
@@ -174,7 +272,14 @@ CALL(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t size, const void *
 CALL(clFlush, (cl_command_queue queue), (queue))
 
 WAIT(clFinish, (cl_command_queue queue), (queue))
-WAIT(clWaitForEvents, (cl_uint number, const cl_event *events), (number, events))
+
+static cl_int CL_API_CALL layer_clWaitForEvents(cl_uint number, const cl_event *events)
+{
+    const cl_int code = fault("clWaitForEvents"), real = target.clWaitForEvents(number, events);
+    if (!code && !real && waits_for_failed(number, events))
+        return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    return code ? code : real;
+}
 
 ENQUEUE(clEnqueueNDRangeKernel,
         (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset, const size_t *global,
@@ -204,7 +309,9 @@ static cl_int CL_API_CALL layer_clEnqueueReadBuffer(cl_command_queue queue, cl_m
     if (!code)
         code = read_and_lie(queue, buffer, blocking, offset, size, data, number, wait_list, event);
     if (!code && event)
-        count(FAULT_EVENT, 1);
+        note_event("clEnqueueReadBuffer", *event, number, wait_list);
+    if (!code && blocking && waits_for_failed(number, wait_list))
+        code = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     return code;
 }
 
@@ -274,17 +381,37 @@ static void take_over(void)
     TAKE_OVER(clEnqueueBarrierWithWaitList);
 }
 
-static void arm(long nth, bool sticky, cl_int code)
+static void arm_what(bool events, long nth, bool sticky, cl_int code)
 {
     atomic_store(&armed, false);
+    atomic_store(&armed_events, events);
+    pthread_mutex_lock(&failed_lock);
+    memset(failed_events, 0, sizeof failed_events);
+    pthread_mutex_unlock(&failed_lock);
     atomic_store(&call_count, 0);
     atomic_store(&trace_sum, 0);
     atomic_store(&injected_count, 0);
     atomic_store(&victim_name, "none");
+    atomic_store(&codes_given, 0);
     atomic_store(&first_bad, nth);
     atomic_store(&sticky_fault, sticky);
     atomic_store(&fault_code, code);
     atomic_store(&armed, true);
+}
+
+static void arm(long nth, bool sticky, cl_int code)
+{
+    arm_what(false, nth, sticky, code);
+}
+
+static void arm_event(long nth, bool sticky, cl_int code)
+{
+    arm_what(true, nth, sticky, code);
+}
+
+static bool gave(cl_int code)
+{
+    return code < 0 && code > -64 && atomic_load(&codes_given) & bit_of(code);
 }
 
 static void pause_faults(void)
@@ -329,8 +456,8 @@ static void corrupt_read(long nth)
 }
 
 extern const struct fault_control fault_control;
-const struct fault_control fault_control = {arm,      pause_faults, resume_faults,  calls,       trace,
-                                            injected, victim,       get_references, corrupt_read};
+const struct fault_control fault_control = {arm,      arm_event, pause_faults, resume_faults,  calls,       trace,
+                                            injected, victim,    gave,         get_references, corrupt_read};
 
 static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
 {

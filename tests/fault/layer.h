@@ -19,8 +19,14 @@ enum fault_object {
 
 /* The layer's side of the conversation, exported as the object `fault_control`: the program finds it with dlsym(). */
 struct fault_control {
-    /* From the next call on, makes call number `nth` fail with `code`, and with `sticky` every call after it too. */
+    /* From the next call on, makes call number `nth` fail with `code`, and with `sticky` every call after it too. A
+     * code above 0 is a number in the list of those that OpenCL allows the entry point (fault/codes.h), counted from 1
+     * on and beyond the end from its start again. */
     void (*arm)(long nth, bool sticky, cl_int code);
+    /* The same for events: the command number `nth` of those that give one is run, and its event ends in `code`. Of
+     * sticky faults, commands that wait for such an event end so too, as the specification has it for user events; else
+     * they run, as with drivers that leave it there. */
+    void (*arm_event)(long nth, bool sticky, cl_int code);
     /* Lets calls through, uncounted, until resume(): for what the program itself has to call. */
     void (*pause)(void);
     void (*resume)(void);
@@ -28,6 +34,7 @@ struct fault_control {
     unsigned long (*trace)(void); /* a hash of their names in their order */
     long (*injected)(void);       /* how many of them failed because of the layer */
     const char *(*victim)(void);  /* the entry point of the first of those */
+    bool (*gave)(cl_int code);    /* whether one of them failed with this code */
     void (*references)(long counts[FAULT_OBJECTS]);
     /* Makes the `nth` blocking clEnqueueReadBuffer from now on succeed with wrong data; 0: none. */
     void (*corrupt_read)(long nth);

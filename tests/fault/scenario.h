@@ -38,6 +38,7 @@ struct scenario {
     bool clblast;             /* CLBlast's own status codes may come out */
     bool whole;               /* a context that was made again after a fault goes through the other steps too */
     bool sparse;              /* its calls on new objects are met one in some, those on kept ones each */
+    bool files;               /* files are what it is about: their errors come out */
     bool warm_only;           /* met with a warm disk cache alone, and in half of the ways to fail */
     bool (*open)(struct scene *scene); /* NULL: the forward pass's */
     void (*close)(struct scene *scene);
@@ -45,6 +46,7 @@ struct scenario {
 };
 
 const struct scenario *scenario_named(const char *name);
+const struct scenario *scenario_at(int number); /* NULL behind the last */
 
 bool scene_open(struct scene *scene, struct test_device *device, const char *cache_directory,
                 const struct scenario *scenario);

@@ -3,6 +3,7 @@
 #define TEST_SWEEP_H
 
 #include "fault/layer.h"
+#include "fault/scenario.h"
 #include "support/device.h"
 
 /* Makes the first OpenCL call of an operation fail, then the second, the third, ... until the operation runs through
@@ -22,6 +23,33 @@ bool sweep_begin(const struct fault_control *control, struct test_device *on);
 
 /* A test: asserts that the scenario of that name survives. */
 void sweep_scenario(const char *name);
+
+/* What is made to fail. */
+enum fault_source {
+    FAULT_CALLS,  /* of OpenCL */
+    FAULT_EVENTS, /* of commands that were enqueued */
+    FAULT_MEMORY, /* allocations of the host */
+    FAULT_FILES   /* calls on files */
+};
+
+/* What a check may find. */
+enum complaint {
+    COMPLAINT_STATUS,       /* not the status, or no message */
+    COMPLAINT_INCONSISTENT, /* success without its results */
+    COMPLAINT_SILENT,       /* success in spite of an event that ended in an error */
+    COMPLAINT_TOUCHED,      /* outputs written by a call that failed */
+    COMPLAINT_UNUSABLE,     /* the same call without a fault fails */
+    COMPLAINT_LEAK,
+    COMPLAINT_WRONG, /* results */
+    COMPLAINTS
+};
+
+/* Each call of one kind, once and from there on; with `all_codes` each code that the specification has for the call:
+ * all of them with CLATTN_TEST_FULL=1, else a sample. Answers how many did harm. */
+int sweep_source(const struct scenario *scenario, enum fault_source source, bool all_codes);
+
+/* The same of a scenario that is wrong on purpose, without a word: how often the check complained so. */
+long sweep_mutant(const struct scenario *scenario, enum fault_source source, enum complaint kind);
 
 /* Empties the folder; removes it, and answers how many faults were met in all. */
 void sweep_clear(void);

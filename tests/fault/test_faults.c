@@ -5,6 +5,7 @@
  *     test_faults LAYER.so [PART...]      all parts, or those
  *     test_faults --all PART...           are these all parts? */
 #define _GNU_SOURCE /* setenv */
+#include "fault/mutants.h"
 #include "fault/passes.h"
 #include "fault/sweep.h"
 #include "support/unit.h"
@@ -52,6 +53,12 @@ static void state_survives(void **state)
     sweep_scenario("state");
 }
 
+static void records_survive(void **state)
+{
+    (void)state;
+    sweep_scenario("records");
+}
+
 static void split_keys_survive(void **state)
 {
     (void)state;
@@ -68,6 +75,53 @@ static void gradients_in_pieces_survive(void **state)
 {
     (void)state;
     sweep_scenario("gradients with keys in pieces, host level");
+}
+
+/* All scenarios, with faults of one source. */
+static void sweep_all(enum fault_source source, bool all_codes)
+{
+    int failures = 0;
+    for (int i = 0; scenario_at(i); i++)
+        failures += sweep_source(scenario_at(i), source, all_codes);
+    assert_int_equal(failures, 0);
+}
+
+static void each_code_is_survived(void **state)
+{
+    (void)state;
+    sweep_all(FAULT_CALLS, true);
+}
+
+static void mutants_are_seen(void **state)
+{
+    (void)state;
+    assert_int_equal(mutants_not_seen(), 0);
+}
+
+/* At the device level events are the caller's: the host level waits for them. */
+static void events_that_fail_are_seen(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"host level", "keys split", "backward, host level",
+                                        "gradients with keys in pieces, host level", "keys in pieces, host level"};
+    int failures = 0;
+    EACH (i, names)
+        failures += sweep_source(scenario_named(names[i]), FAULT_EVENTS, false);
+    assert_int_equal(failures, 0);
+}
+
+static void no_memory_is_survived(void **state)
+{
+    (void)state;
+    sweep_all(FAULT_MEMORY, false);
+}
+
+static void files_that_fail_are_survived(void **state)
+{
+    (void)state;
+    int failures = sweep_source(scenario_named("device level"), FAULT_FILES, true);
+    failures += sweep_source(scenario_named("records"), FAULT_FILES, true);
+    assert_int_equal(failures, 0);
 }
 
 /* No call may fail for it, since there is none. */
@@ -158,6 +212,12 @@ static const struct {
     {"backward_host", {cmocka_unit_test(backward_at_host_level_survives)}, 1},
     {"backward_pieces", {cmocka_unit_test(gradients_in_pieces_survive)}, 1},
     {"standard", {cmocka_unit_test(standard_attention_survives)}, 1},
+    {"records", {cmocka_unit_test(records_survive)}, 1},
+    {"codes", {cmocka_unit_test(each_code_is_survived)}, 1},
+    {"events", {cmocka_unit_test(events_that_fail_are_seen)}, 1},
+    {"mutants", {cmocka_unit_test(mutants_are_seen)}, 1},
+    {"memory", {cmocka_unit_test(no_memory_is_survived)}, 1},
+    {"files", {cmocka_unit_test(files_that_fail_are_survived)}, 1},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

@@ -16,7 +16,7 @@ size_t guard_behind(void)
 
 static bool is_dense(const struct clattn_layout *layout)
 {
-    return !layout->batch && !layout->head && !layout->row && !layout->column;
+    return !layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column;
 }
 
 static size_t count_of(const struct guard_view *view)

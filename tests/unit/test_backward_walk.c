@@ -123,6 +123,7 @@ static int matrix_first_of(uint lanes)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#include "../../cl/common/hopper_backward_tiles.clh"
 #include "../../cl/common/hopper_backward_walk.clh"
 #pragma GCC diagnostic pop
 

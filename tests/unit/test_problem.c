@@ -132,9 +132,42 @@ static void the_default_layout_is_dense(void **state)
     assert_int_equal(end, 11 + 210);
     assert_true(cla_layout_is_dense(&resolved, &sizes));
     const struct clattn_layout bnhd = clattn_layout_bnhd(3, 5, 7);
+    assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, false, &resolved, &end, &error), 0);
+    assert_true(cla_layout_is_dense(&resolved, &sizes));
     assert_int_equal(bnhd.row, 21);
     assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, true, &resolved, &end, &error), 0);
     assert_true(cla_layout_is_dense(&resolved, &sizes));
+}
+
+static void strides_of_zero_are_taken_at_their_word_where_the_layout_says_so(void **state)
+{
+    (void)state;
+    const struct clattn_layout one = {.offset = 11, .strided = 1};
+    struct cla_layout resolved;
+    int64_t end;
+    assert_int_equal(cla_layout_resolve("score.bias", &one, &sizes, false, &resolved, &end, &error), 0);
+    assert_int_equal(end, 12); /* one element, whatever the sizes */
+    assert_int_equal(resolved.batch, 0);
+    assert_int_equal(resolved.head, 0);
+    assert_int_equal(resolved.row, 0);
+    assert_int_equal(resolved.column, 0);
+    assert_int_equal(cla_layout_resolve("o", &one, &sizes, true, &resolved, &end, &error), CLATTN_INVALID_LAYOUT);
+    assert_message("o.layout", "share a place");
+    const struct clattn_layout unknown = {.column = 1, .strided = 2};
+    assert_int_equal(cla_layout_resolve("k", &unknown, &sizes, false, &resolved, &end, &error), CLATTN_INVALID_LAYOUT);
+    assert_message("k.layout.strided", "2");
+}
+
+/* Where 64 bits do not hold the strides of a dense layout. */
+static void dense_layouts_do_not_overflow(void **state)
+{
+    (void)state;
+    const int64_t most = INT64_MAX, much = INT64_C(1) << 40;
+    assert_int_equal(clattn_layout_bhnd(much, much, 2).batch, most);
+    assert_int_equal(clattn_layout_bhnd(1, much, much).head, most);
+    assert_int_equal(clattn_layout_bnhd(much, 2, much).row, most);
+    assert_int_equal(clattn_layout_bnhd(much, much, 1).batch, most);
+    assert_int_equal(clattn_layout_bhnd(most, most, most).batch, most);
 }
 
 static clattn_status resolve(struct clattn_layout layout, bool output)
@@ -156,10 +189,9 @@ static void outputs_may_not_overlap_themselves(void **state)
     assert_int_equal(resolve(broadcast, true), CLATTN_INVALID_LAYOUT);
     assert_message("o.layout.batch", "0");
     const struct clattn_layout gaps = {.batch = 1000, .head = 100, .row = 15, .column = 2};
-    struct cla_layout resolved;
-    int64_t end;
-    assert_int_equal(cla_layout_resolve("o", &gaps, &sizes, true, &resolved, &end, &error), CLATTN_SUCCESS);
-    assert_false(cla_layout_is_dense(&resolved, &sizes));
+    const struct cla_layout the_same = {.batch = 1000, .head = 100, .row = 15, .column = 2};
+    assert_int_equal(resolve(gaps, true), CLATTN_SUCCESS);
+    assert_false(cla_layout_is_dense(&the_same, &sizes));
 }
 
 static void negative_and_overflowing_strides_are_refused(void **state)
@@ -194,6 +226,8 @@ int main(void)
         cmocka_unit_test(masks_are_mostly_seen_from_three_quarters_on),
         cmocka_unit_test(bad_shapes_are_named),
         cmocka_unit_test(the_default_layout_is_dense),
+        cmocka_unit_test(strides_of_zero_are_taken_at_their_word_where_the_layout_says_so),
+        cmocka_unit_test(dense_layouts_do_not_overflow),
         cmocka_unit_test(outputs_may_not_overlap_themselves),
         cmocka_unit_test(negative_and_overflowing_strides_are_refused),
         cmocka_unit_test(an_empty_tensor_touches_nothing),

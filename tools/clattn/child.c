@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CANNOT_RUN = 127, MOST_BYTES = 64 << 20, STOP_MILLISECONDS = 50 };
+enum { CANNOT_RUN = 127, MOST_BYTES = 64 << 20, MOST_CHILDREN = 64, STOP_MILLISECONDS = 50 };
 
 static char death[96];
 
@@ -125,6 +125,17 @@ void child_end(struct child *child)
         finish(child, true);
 }
 
+void child_leave(struct child *child)
+{
+    if (!child->pid)
+        return;
+    kill(-child->pid, SIGKILL);
+    close(child->to);
+    close(child->from);
+    free(child->text);
+    *child = (struct child){.to = -1, .from = -1};
+}
+
 static bool send(const struct child *child, const char *text, size_t size)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -186,7 +197,7 @@ enum child_result child_ask(struct child *child, const char *request, double dea
 {
     const double until = child_clock() + deadline_seconds;
     enum child_result result = CHILD_OK;
-    child->length = 0;
+    child->length = child->taken = 0;
     if (request && (!send(child, request, strlen(request)) || !send(child, "\n", 1)))
         result = CHILD_DIED;
     char *end = NULL;
@@ -211,6 +222,57 @@ bool child_tell(struct child *child, const char *request)
         return true;
     finish(child, true);
     return false;
+}
+
+void child_wait(struct child *const *children, int count, double seconds)
+{
+    struct pollfd ready[MOST_CHILDREN];
+    nfds_t open = 0;
+    for (int i = 0; i < count && open < MOST_CHILDREN; i++)
+        if (children[i]->pid)
+            ready[open++] = (struct pollfd){.fd = children[i]->from, .events = POLLIN};
+    poll(ready, open, (int)(seconds * 1e3));
+}
+
+/* Drops the line that was taken last, and finds the next one. */
+static char *take_line(struct child *child)
+{
+    child->length -= child->taken;
+    if (child->taken)
+        memmove(child->text, child->text + child->taken, child->length);
+    char *end = child->length ? memchr(child->text, '\n', child->length) : NULL;
+    child->taken = end ? (size_t)(end - child->text) + 1 : 0;
+    if (end)
+        *end = '\0';
+    return end ? child->text : NULL;
+}
+
+enum child_result child_next(struct child *child, char **line)
+{
+    while (!(*line = take_line(child))) {
+        struct pollfd ready = {.fd = child->from, .events = POLLIN};
+        if (poll(&ready, 1, 0) <= 0)
+            return CHILD_OK;
+        ssize_t count = -1;
+        if (reserve(child))
+            count = read(child->from, child->text + child->length, child->capacity - child->length - 1);
+        else
+            errno = ENOMEM;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0) {
+            finish(child, count < 0);
+            return CHILD_DIED;
+        }
+        child->length += (size_t)count;
+    }
+    return CHILD_OK;
+}
+
+bool child_has_ended(const struct child *child)
+{
+    siginfo_t how = {.si_pid = 0};
+    return !waitid(P_PID, (id_t)child->pid, &how, WEXITED | WNOHANG | WNOWAIT) && how.si_pid == child->pid;
 }
 
 int child_hear(struct child *child)

@@ -21,6 +21,7 @@ struct child {
     int to, from;
     char *text; /* what has come and was not asked for yet */
     size_t length, capacity;
+    size_t taken; /* of it, by child_next() */
 };
 
 enum child_result {
@@ -41,6 +42,17 @@ enum child_result child_ask(struct child *child, const char *request, double dea
 /* Sends a request whose answer is not waited for. False where it cannot be sent: there is no child any more. */
 bool child_tell(struct child *child, const char *request);
 
+/* Waits up to so many seconds, or for a signal, until one of `count` children has said something or ended. Those that
+ * are not there are passed over. */
+void child_wait(struct child *const *children, int count, double seconds);
+
+/* The next line that a child has said by now, for one that is told and not asked: *line (terminated, valid until the
+ * next call) is NULL where there is none. After anything but CHILD_OK there is no child any more. */
+enum child_result child_next(struct child *child, char **line);
+
+/* Whether it has ended by now, even if what it started still holds its pipes open. child_end() then says how. */
+bool child_has_ended(const struct child *child);
+
 /* Drops the lines that a child has said by now, and counts them; -1: it has ended, and there is no child any more. */
 int child_hear(struct child *child);
 
@@ -49,6 +61,10 @@ enum child_result child_read_all(struct child *child, double deadline_seconds, c
 
 /* Ends it at once; accepts one that is not there. */
 void child_end(struct child *child);
+
+/* The same without waiting until it is gone, which takes long where it waits for a device. Its entry in the process
+ * table goes with this process. */
+void child_leave(struct child *child);
 
 /* How the last child that died or was ended went: "exit status 3", "signal 11 (Segmentation fault)". */
 const char *child_death(void);

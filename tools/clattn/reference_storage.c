@@ -31,7 +31,7 @@ static float load(enum clattn_dtype dtype, const void *storage, size_t index)
 /* The place of the element that is number `index` of the dense array. */
 static size_t place(const int64_t sizes[4], const struct clattn_layout *layout, size_t index)
 {
-    if (!layout->batch && !layout->head && !layout->row && !layout->column)
+    if (!layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column)
         return (size_t)layout->offset + index;
     const int64_t at = (int64_t)index, column = at % sizes[3], row = at / sizes[3] % sizes[2];
     const int64_t head = at / sizes[3] / sizes[2] % sizes[1], batch = at / sizes[3] / sizes[2] / sizes[1];

@@ -18,9 +18,11 @@ static int open_inputs(struct run *run, struct failure *failure)
     int status = arrays_match(&request, &run->arrays, failure);
     if (!status)
         status = score_files_open(&values->score, &run->arrays, &run->score, failure);
-    if (!status && values->outputs[RUN_D_BIAS] && score_bias_repeats_rows(&run->score))
-        status = fail(failure, STATUS_FILE, "%s: --dbias needs a bias with a row for each query, but its rows are one",
-                      values->score.bias);
+    if (!status && values->outputs[RUN_D_BIAS] && score_bias_repeats_pairs(&run->score))
+        status =
+            fail(failure, STATUS_FILE,
+                 "%s: --dbias needs a bias with a row for each query and a column for each key, but one serves several",
+                 values->score.bias);
     return status;
 }
 
@@ -28,6 +30,8 @@ static void describe_outputs(struct run *run)
 {
     const struct npy_header sinks = {.type = NPY_FLOAT32, .dimensions = 1, .shape = {run->arrays.shape.heads}};
     run->headers[RUN_O] = run->arrays.o_header;
+    if (run->values->o_type == CLATTN_AS_FP32)
+        run->headers[RUN_O].type = NPY_FLOAT32;
     for (int i = RUN_LSE; i <= RUN_L; i++)
         run->headers[i] = run->arrays.row_header;
     for (int i = ARRAYS_Q; i <= ARRAYS_V; i++)
@@ -41,7 +45,8 @@ static int create_outputs(struct run *run, struct failure *failure)
 {
     describe_outputs(run);
     for (int i = 0; i < RUN_OUTPUTS; i++) {
-        const bool file = run->values->outputs[i], needed = i == RUN_LSE && run_wants_gradients(run->values);
+        const bool file = run->values->outputs[i],
+                   needed = (i == RUN_M || i == RUN_L) && run_wants_gradients(run->values);
         if (!file && !needed)
             continue;
         const size_t bytes = npy_data_bytes(&run->headers[i]);

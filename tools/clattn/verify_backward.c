@@ -44,7 +44,8 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
                                         .v = stage_tensor(stage, STAGE_V),
                                         .o = stage_tensor(stage, STAGE_O),
                                         .d_o = stage_tensor(stage, STAGE_D_O),
-                                        .lse = stage_tensor(stage, STAGE_LSE),
+                                        .m = stage_tensor(stage, STAGE_M),
+                                        .l = stage_tensor(stage, STAGE_L),
                                         .d_q = stage_tensor(stage, STAGE_D_Q),
                                         .d_k = stage_tensor(stage, STAGE_D_K),
                                         .d_v = stage_tensor(stage, STAGE_D_V),
@@ -57,9 +58,13 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
     const char *text = code ? clattn_error_message() : "";
     if (!code)
         code = clFinish(session->queue);
+    if (!code && item->kind == VERIFY_BACKWARD) {
+        code = clattn_backward_check(plan, session->queue, &args, 0, NULL);
+        text = code ? clattn_error_message() : "";
+    }
     if (args.workspace)
         clReleaseMemObject(args.workspace);
-    return code ? verify_fail(result, "backward: %s %s", clattn_status_name(code), text) : true;
+    return code ? verify_error(result, "backward: %s %s", clattn_status_name(code), text) : true;
 }
 
 bool verify_backward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
@@ -160,7 +165,7 @@ static bool repeat(const struct session *session, const clattn_plan *plan, const
         if (!all[i].answer)
             continue;
         first[i] = malloc((all[i].count + 1) * sizeof(float));
-        good = first[i] || verify_fail(result, "no memory for its arrays");
+        good = first[i] || verify_error(result, "no memory for its arrays");
         if (good)
             memcpy(first[i], all[i].answer, all[i].count * sizeof(float));
     }
@@ -177,7 +182,7 @@ static bool forward(const struct session *session, const struct verify_case *ite
 {
     clattn_plan *plan = NULL;
     const clattn_status code = verify_plan(session, item, CLATTN_FORWARD, &plan);
-    const bool good = code ? verify_fail(result, "%s: %.900s", clattn_status_name(code), clattn_error_message())
+    const bool good = code ? verify_error(result, "%s: %.900s", clattn_status_name(code), clattn_error_message())
                            : verify_forward(session, plan, item, &item->problem, data, result);
     clattn_plan_destroy(&plan);
     return good;
@@ -189,7 +194,7 @@ bool verify_gradients(const struct session *session, const clattn_plan *plan, co
     struct gradient all[GRADIENTS];
     list(item, data, all);
     const bool good = forward(session, item, data, result) && verify_backward(session, plan, item, data, result) &&
-                      (expect(&item->problem, data, all) || verify_fail(result, "no memory for the reference")) &&
+                      (expect(&item->problem, data, all) || verify_error(result, "no memory for the reference")) &&
                       judge(all, result) && repeat(session, plan, item, data, all, result);
     release(all);
     return good;

@@ -30,6 +30,13 @@ enum verify_kind {
     VERIFY_KINDS
 };
 
+/* Inputs that are shared (stride 0), as bits of verify_case.shared: of Q, K, V and dO over batch elements, then over
+ * heads. */
+enum { VERIFY_SHARED = 4 };
+
+/* Elements that each case's O and gradients of Q, K and V have at least, but where there are no rows or no keys. */
+enum { VERIFY_FEWEST = 256 };
+
 /* The user's functions that a case has. */
 enum verify_mod { VERIFY_SCORE_MOD = 1, VERIFY_MASK_MOD = 2 };
 
@@ -51,6 +58,16 @@ struct verify_case {
     int runs;      /* how often, when bits are compared */
     int64_t chunk; /* where keys come in chunks: how many at a time */
     bool merged;   /* and every other chunk goes to a second state, which is merged at last */
+
+    /* Cases that are drawn (verify_draw.h): the numbers of the score modifications (windows, softcap, dropout) are
+     * given, and not made up from the seed; */
+    bool given;
+    bool p_is_known;     /* the plan is told how much dropout drops; */
+    int kept;            /* per cent of a block mask; */
+    int64_t expected[3]; /* n_q, n_kv and heads, as far as plans are told: 0: unknown; */
+    bool aligned;        /* tensors begin on multiples of 64 elements, else on none of any vector; */
+    bool mixed;          /* each tensor has another layout than the one before it; */
+    unsigned shared;     /* inputs of stride 0 */
 };
 
 /* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */
@@ -59,8 +76,9 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size);
 /* How it went. */
 enum verify_outcome {
     VERIFY_PASS,
-    VERIFY_FAIL, /* text: why */
-    VERIFY_SKIP  /* the named skeleton does not fit this device; text: why */
+    VERIFY_FAIL,  /* an answer is wrong; text: why */
+    VERIFY_ERROR, /* there is none: a call failed, or memory was short; text: why */
+    VERIFY_SKIP   /* the named skeleton does not fit this device; text: why */
 };
 
 struct verify_result {
@@ -90,6 +108,10 @@ struct verify_data {
     bool without_m;         /* a forward pass is not asked for m and l: kernels may then take another way */
     float *d_q, *d_k, *d_v, *d_bias, *d_sinks;
 };
+
+/* As many batch elements as give O and each gradient of Q, K and V VERIFY_FEWEST elements: the rule compares largest
+ * errors, and of a few elements all may be right by chance in the naive formula. */
+void verify_enlarge(struct reference_problem *problem);
 
 bool verify_data_create(const struct reference_problem *problem, bool backward, struct verify_data *data);
 void verify_data_destroy(struct verify_data *data);
@@ -129,8 +151,9 @@ bool verify_state(const struct session *session, const clattn_plan *plan, const 
 bool verify_same_bits(const char *what, const float *first, const float *again, size_t count,
                       struct verify_result *result);
 
-/* Fills the result as failed and returns false. */
+/* Fill the result, as wrong or as an error, and return false. */
 __attribute__((format(printf, 2, 3))) bool verify_fail(struct verify_result *result, const char *format, ...);
+__attribute__((format(printf, 2, 3))) bool verify_error(struct verify_result *result, const char *format, ...);
 
 /* Whether `out`, named `what`, is close enough to `expected`; else the result is filled. naive NULL: within floor
  * alone. */

@@ -65,7 +65,7 @@ static bool check_rule(const struct session *session, const clattn_plan *plan, c
                                            : verify_forward(session, plan, item, &item->problem, data, result);
     if (good) {
         good = expect(&item->problem, data, &expected) ? judge_forward(session, plan, item, data, &expected, result)
-                                                       : verify_fail(result, "no memory for the reference");
+                                                       : verify_error(result, "no memory for the reference");
         free(expected.o);
         free(expected.lse);
         free(expected.m);
@@ -94,7 +94,7 @@ static struct verify_result check_filled(const struct session *session, const st
     clattn_plan *plan = NULL;
     const clattn_status code = verify_plan(session, item, verify_pass(item), &plan);
     if (code) {
-        verify_fail(&result, "%s: %.900s", clattn_status_name(code), clattn_error_message());
+        verify_error(&result, "%s: %.900s", clattn_status_name(code), clattn_error_message());
         if (code == CLATTN_NOTHING_FITS && item->skeleton)
             result.outcome = VERIFY_SKIP;
         return result;
@@ -106,7 +106,7 @@ static struct verify_result check_filled(const struct session *session, const st
         check_data(session, plan, item, seed, &data, &result);
         verify_data_destroy(&data);
     } else {
-        verify_fail(&result, "no memory for its arrays");
+        verify_error(&result, "no memory for its arrays");
     }
     clattn_plan_destroy(&plan);
     return result;
@@ -118,7 +118,7 @@ struct verify_result verify_check(const struct session *session, const struct ve
     struct verify_score score;
     struct verify_result result = {.outcome = VERIFY_PASS};
     if (!verify_score_create(&filled, seed, &score)) {
-        verify_fail(&result, "no memory for its arrays");
+        verify_error(&result, "no memory for its arrays");
         return result;
     }
     result = check_filled(session, &filled, &score, seed);

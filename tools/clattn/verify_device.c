@@ -24,7 +24,7 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
         code = clFinish(session->queue);
     if (args.workspace)
         clReleaseMemObject(args.workspace);
-    return code ? verify_fail(result, "%s %s", clattn_status_name(code), text) : true;
+    return code ? verify_error(result, "%s %s", clattn_status_name(code), text) : true;
 }
 
 bool verify_forward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,

@@ -25,7 +25,7 @@ bool guarded_upload(const struct session *session, struct guarded *guarded, stru
     guarded->before = malloc(guarded->bytes);
     guarded->after = malloc(guarded->bytes);
     if (!guarded->before || !guarded->after)
-        return verify_fail(result, "no memory for %zu bytes", guarded->bytes);
+        return verify_error(result, "no memory for %zu bytes", guarded->bytes);
     memset(guarded->before, 0xff, guarded->bytes);
     if (guarded->input)
         put(guarded);
@@ -34,7 +34,7 @@ bool guarded_upload(const struct session *session, struct guarded *guarded, stru
                                      guarded->before, &code);
     if (guarded->input && guarded->output) /* as it is compared with */
         reference_erase(guarded->dtype, guarded->sizes, &guarded->layout, guarded->before);
-    return code ? verify_fail(result, "clCreateBuffer of %zu bytes: %s", guarded->bytes, clattn_status_name(code))
+    return code ? verify_error(result, "clCreateBuffer of %zu bytes: %s", guarded->bytes, clattn_status_name(code))
                 : true;
 }
 
@@ -59,7 +59,7 @@ bool guarded_download(const struct session *session, struct guarded *guarded, st
     const cl_int code =
         clEnqueueReadBuffer(session->queue, guarded->buffer, CL_TRUE, 0, guarded->bytes, guarded->after, 0, NULL, NULL);
     if (code)
-        return verify_fail(result, "clEnqueueReadBuffer: %s", clattn_status_name(code));
+        return verify_error(result, "clEnqueueReadBuffer: %s", clattn_status_name(code));
     if (guarded->output)
         reference_gather(guarded->dtype, guarded->sizes, &guarded->layout, guarded->after, guarded->output);
     return untouched(guarded, result);

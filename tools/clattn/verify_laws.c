@@ -32,7 +32,7 @@ static bool compare(const struct law *law)
     float *naive = calloc(count + 1, sizeof *naive);
     bool good = naive && reference_naive(problem, data->q, data->k, data->v, naive);
     if (!good)
-        verify_fail(law->result, "no memory for the comparison");
+        verify_error(law->result, "no memory for the comparison");
     const struct reference_floor floor = reference_floor(problem, data->q, data->k, data->v, law->expected);
     good = good &&
            verify_close("o", data->o, law->expected, naive, count, (size_t)problem->d_v, 2.0 * floor.o, law->result);
@@ -122,7 +122,7 @@ static bool forward_part(const struct law *law, int64_t first, int64_t count, st
     struct reference_problem problem = law->item->problem;
     problem.shape.n_kv = count;
     if (!verify_data_create(&problem, false, part))
-        return verify_fail(law->result, "no memory for its arrays");
+        return verify_error(law->result, "no memory for its arrays");
     memcpy(part->q, law->data->q, reference_q_count(&problem) * sizeof *part->q);
     take_keys(&law->item->problem.shape, law->data->k, (size_t)problem.d, first, count, part->k);
     take_keys(&law->item->problem.shape, law->data->v, (size_t)problem.d_v, first, count, part->v);
@@ -164,7 +164,7 @@ static bool linear_v(struct law *law)
     const size_t inputs = reference_v_count(&law->item->problem), outputs = reference_o_count(&law->item->problem);
     float *first = malloc((inputs + 1) * sizeof *first);
     if (!first)
-        return verify_fail(law->result, "no memory for its arrays");
+        return verify_error(law->result, "no memory for its arrays");
     fill_sixteenths(law);
     memcpy(first, law->data->v, inputs * sizeof *first);
     bool good = forward(law);
@@ -207,7 +207,7 @@ static bool bit_equal(const struct law *law)
         memcpy(first, law->data->o, count * sizeof *first);
         memcpy(first + count, law->data->lse, rows * sizeof *first);
     } else if (!first) {
-        verify_fail(law->result, "no memory for its arrays");
+        verify_error(law->result, "no memory for its arrays");
     }
     for (int run = 1; good && run < law->item->runs; run++) {
         good = forward(law);
@@ -256,7 +256,7 @@ static bool hidden_values(const struct law *law)
     const int64_t key = reference_visible(problem->causal, shape->n_q, shape->n_kv, first) - 1;
     float *clean = malloc((count + 1) * sizeof *clean);
     if (!clean)
-        return verify_fail(law->result, "no memory for its arrays");
+        return verify_error(law->result, "no memory for its arrays");
     memcpy(clean, law->data->v, count * sizeof *clean);
     bool good = forward(law);
     remember(law);
@@ -306,7 +306,7 @@ bool verify_law(const struct session *session, const clattn_plan *plan, const st
                       .data = data,
                       .expected = calloc(reference_o_count(&item->problem) + 1, sizeof(double)),
                       .result = result};
-    const bool good = law.expected ? apply(&law) : verify_fail(result, "no memory for its arrays");
+    const bool good = law.expected ? apply(&law) : verify_error(result, "no memory for its arrays");
     free(law.expected);
     return good;
 }

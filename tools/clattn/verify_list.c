@@ -1,55 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify_list.h"
-#include "plan/checked.h"
 #include "random.h"
+#include "verify_draw.h"
 #include "verify_score.h"
+#include "verify_skeletons.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Which skeletons there are. The ones for CPUs have no parallelism within a work-group, so a GPU is not asked to run
- * them. A CPU can run the others, but its compiler takes seconds for each kernel of that shape, and half a minute for
- * gradients: a quick run has one of the former and none of the latter. */
-static const struct skeleton {
-    const char *name;
-    bool backward;
-    bool suits_cpu, suits_others;
-    bool slow_to_compile_on_cpu;
-    bool declines;  /* what its matrix units do not serve */
-    bool any_order; /* it serves only problems that let dQ be added up in any order */
-} skeletons[] = {{"forward_simt", false, true, true, true, false, false},
-                 {"forward_cpu", false, true, false, false, false, false},
-                 {"forward_matrix", false, false, true, false, true, false},
-                 {"forward_hopper", false, false, true, false, true, false},
-                 {"backward_simt", true, true, true, true, false, false},
-                 {"backward_cpu", true, true, false, false, false, false},
-                 {"backward_matrix", true, false, true, false, true, false},
-                 {"backward_hopper", true, false, true, false, true, false},
-                 {"backward_fused", true, false, true, false, true, true}};
-
-/* Emulations of matrix units, which only --skeleton takes, are not in the table: they are as what they stand for. NULL:
- * there is no such skeleton. */
-static const struct skeleton *skeleton_of(const char *name)
-{
-    static const char suffix[] = "_emulated";
-    const size_t end = sizeof suffix - 1;
-    size_t length = name ? strlen(name) : 0;
-    if (length > end && !strcmp(name + length - end, suffix))
-        length -= end;
-    for (size_t i = 0; i < sizeof skeletons / sizeof skeletons[0]; i++)
-        if (strlen(skeletons[i].name) == length && !memcmp(skeletons[i].name, name, length))
-            return &skeletons[i];
-    return NULL;
-}
-
 static bool declines(const char *name)
 {
-    const struct skeleton *row = skeleton_of(name);
+    const struct verify_skeleton *row = verify_skeleton_of(name);
     return !row || row->declines;
 }
 
 static bool any_order(const char *name)
 {
-    const struct skeleton *row = skeleton_of(name);
+    const struct verify_skeleton *row = verify_skeleton_of(name);
     return row && row->any_order;
 }
 
@@ -133,10 +99,11 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
            a->problem.score.block_q == b->problem.score.block_q &&
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
-           a->mods == b->mods && a->splits == b->splits;
+           a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->given == b->given;
 }
 
-static void add(struct verify_list *list, struct verify_case item)
+/* As it is. */
+static void append(struct verify_list *list, struct verify_case item)
 {
     if (list->count == list->capacity && !list->failed) {
         const int capacity = list->capacity ? 2 * list->capacity : 256;
@@ -150,9 +117,14 @@ static void add(struct verify_list *list, struct verify_case item)
     if (list->failed)
         return;
     const struct verify_case *last = list->count ? &list->items[list->count - 1] : NULL;
-    item.unordered = any_order(item.skeleton);
     item.kernel = !last ? 0 : last->kernel + !same_kernel(last, &item);
     list->items[list->count++] = item;
+}
+
+static void add(struct verify_list *list, struct verify_case item)
+{
+    item.unordered = any_order(item.skeleton);
+    append(list, item);
 }
 
 /* The float64 reference is the slow part: long sequences come with one head and moderate d. */
@@ -162,17 +134,6 @@ static bool affordable(struct reference_problem *problem)
     if (pairs > 100e3)
         problem->shape.batch = problem->shape.heads = problem->shape.kv_heads = 1;
     return pairs < 500e3 || problem->d + problem->d_v <= 256;
-}
-
-/* As many batch elements as give O and each gradient of Q, K and V 256 elements: the rule compares largest errors, and
- * of a few elements all may be right by chance in the naive formula. */
-static void enlarge(struct reference_problem *problem)
-{
-    struct clattn_shape *shape = &problem->shape;
-    const int64_t rows = shape->n_q < shape->n_kv ? shape->n_q : shape->n_kv;
-    const int64_t elements = shape->kv_heads * rows * (problem->d < problem->d_v ? problem->d : problem->d_v);
-    if (elements && shape->batch * elements < VERIFY_FEWEST)
-        shape->batch = cla_ceil_div(VERIFY_FEWEST, elements);
 }
 
 static struct verify_case cycled(const char *skeleton, enum verify_kind kind, int dtype, int causal, int d, int d_v,
@@ -194,7 +155,7 @@ static struct verify_case cycled(const char *skeleton, enum verify_kind kind, in
         .runs = kind >= VERIFY_BACKWARD && kind <= VERIFY_BACKWARD_CHUNKS ? 2 : 1,
         .chunk = chunks[turn % COUNT(chunks)],
         .merged = turn % 3 == 1};
-    enlarge(&item.problem);
+    verify_enlarge(&item.problem);
     return item;
 }
 
@@ -263,15 +224,6 @@ static void add_quick(struct verify_list *list, const char *skeleton)
         add_lengths(list, false, skeleton, VERIFY_BACKWARD, i % 3, i % 3, quick_dimensions[i], quick_dimensions[i]);
 }
 
-/* Score modifications by number: the bits of enum clattn_feature, then the user's functions. */
-enum {
-    PLAIN_FEATURES = 10,
-    SCORE_MOD = 1 << PLAIN_FEATURES,
-    MASK_MOD = 2 << PLAIN_FEATURES,
-    FEATURES = PLAIN_FEATURES + 2,
-    ALL_FEATURES = (1 << FEATURES) - 1
-};
-
 /* One kernel with the modifications that `chosen` has bits for, planned for masks of that density. */
 static void add_planned(struct verify_list *list, const char *skeleton, enum verify_kind kind, unsigned chosen,
                         float expected_density, int turn)
@@ -282,10 +234,10 @@ static void add_planned(struct verify_list *list, const char *skeleton, enum ver
     for (int i = 0; i < 2; i++) {
         struct verify_case item = cycled(skeleton, kind, dtype, causal, d[turn % COUNT(d)], d[turn % COUNT(d)],
                                          n[(turn + i) % COUNT(n)], turn + 5 * i);
-        item.problem.score.features = chosen & ((1u << PLAIN_FEATURES) - 1);
+        item.problem.score.features = chosen & ((1u << VERIFY_PLAIN_FEATURES) - 1);
         item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
-        item.mods = (int)(chosen >> PLAIN_FEATURES);
+        item.mods = (int)(chosen >> VERIFY_PLAIN_FEATURES);
         item.splits = kind == VERIFY_RULE && turn % 4 == 3 ? 3 : 0;
         item.expected_density = expected_density;
         item.csr = (chosen & CLATTN_BLOCK_MASK) && (turn + i) % 2 == 0;
@@ -295,7 +247,7 @@ static void add_planned(struct verify_list *list, const char *skeleton, enum ver
         if (!serves(list, &item)) { /* in the one type that matrix units surely have */
             item.problem.dtype = CLATTN_FP16;
             item.problem.d = item.problem.d_v = 64;
-            enlarge(&item.problem);
+            verify_enlarge(&item.problem);
         }
         if (serves(list, &item))
             add(list, item);
@@ -308,40 +260,28 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
     add_planned(list, skeleton, kind, chosen, 0.0f, turn);
 }
 
-/* So many different ones, at random. */
-static unsigned choose(struct random *random, int count)
-{
-    unsigned chosen = 0;
-    while (count) {
-        const unsigned bit = 1u << random_below(random, FEATURES);
-        count -= !(chosen & bit);
-        chosen |= bit;
-    }
-    return chosen;
-}
-
 static void add_features(struct verify_list *list, bool full, const char *skeleton, enum verify_kind kind)
 {
     /* All of them in two kernels, for a quick run. */
     static const unsigned groups[] = {
-        CLATTN_WINDOW | CLATTN_SOFTCAP | CLATTN_BIAS | CLATTN_KEY_LENGTHS | CLATTN_SINKS | SCORE_MOD,
-        CLATTN_ALIBI | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_VARLEN | CLATTN_DROPOUT | MASK_MOD};
+        CLATTN_WINDOW | CLATTN_SOFTCAP | CLATTN_BIAS | CLATTN_KEY_LENGTHS | CLATTN_SINKS | VERIFY_WITH_SCORE_MOD,
+        CLATTN_ALIBI | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_VARLEN | CLATTN_DROPOUT | VERIFY_WITH_MASK_MOD};
     struct random random = {.state = list->seed ^ (uint64_t)kind << 8};
     if (!full) {
         for (int i = 0; i < COUNT(groups); i++)
             add_modified(list, skeleton, kind, groups[i], i);
-        add_modified(list, skeleton, kind, choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
+        add_modified(list, skeleton, kind, verify_choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
         return;
     }
-    for (int i = 0; i < FEATURES; i++)
+    for (int i = 0; i < VERIFY_FEATURES; i++)
         add_modified(list, skeleton, kind, 1u << i, i);
     /* ALiBi, which is another matter before the diagonal, across it and beyond it, with each mask and type. */
     for (int i = 0; kind == VERIFY_RULE && i < 9; i++)
         add_modified(list, skeleton, kind, CLATTN_ALIBI, i);
     for (int count = 2; count <= 3; count++)
         for (int i = 0; i < 12; i++)
-            add_modified(list, skeleton, kind, choose(&random, count), i + count);
-    add_modified(list, skeleton, kind, ALL_FEATURES, 0);
+            add_modified(list, skeleton, kind, verify_choose(&random, count), i + count);
+    add_modified(list, skeleton, kind, VERIFY_ALL_FEATURES, 0);
 }
 
 /* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more
@@ -373,7 +313,7 @@ static void add_mostly_seen(struct verify_list *list, const char *skeleton)
 {
     static const float expected_density = 0.9f;
     for (int kind = VERIFY_RULE; kind <= VERIFY_BACKWARD_CHUNKS; kind++)
-        for (int i = 0; i < FEATURES; i++)
+        for (int i = 0; i < VERIFY_FEATURES; i++)
             add_planned(list, skeleton, (enum verify_kind)kind, CLATTN_BLOCK_MASK | 1u << i, expected_density, i);
     add_walks(list, skeleton, VERIFY_RULE, expected_density);
     add_walks(list, skeleton, VERIFY_BACKWARD, expected_density);
@@ -414,6 +354,27 @@ static void add_hidden_values(struct verify_list *list, bool full, const char *s
             }
 }
 
+/* Random combinations of three to all features, a few cases of each; what plans expect of masks has cases of its own.
+ */
+static void add_drawn(struct verify_list *list, bool full, const char *skeleton)
+{
+    const int programs = full ? 16 : 1, cases = 3;
+    struct random random = {.state = list->seed ^ 0xd4a3u};
+    for (int i = 0; i < programs; i++) {
+        const uint64_t seed = (random_next(&random) >> 16) * VERIFY_PER_PROGRAM;
+        for (int j = 0; j < cases; j++) {
+            struct verify_case item;
+            struct clattn_plan_info info;
+            verify_draw(seed + (uint64_t)j, skeleton, &item);
+            item.expected_density = 0.0f;
+            struct clattn_problem problem = problem_of(&item);
+            problem.unordered = item.unordered;
+            if (clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS)
+                append(list, item);
+        }
+    }
+}
+
 /* What a skeleton does not serve leaves no case. */
 static void add_skeleton(struct verify_list *list, bool full, const char *skeleton)
 {
@@ -441,6 +402,7 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
         add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
     }
     add_hidden_values(list, full, skeleton);
+    add_drawn(list, full, skeleton);
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,
@@ -452,15 +414,15 @@ void verify_list_create(struct verify_list *list, bool full, const struct clattn
         add_skeleton(list, full, skeleton);
         return;
     }
-    for (int i = 0; i < COUNT(skeletons); i++) {
-        if (!(cpu ? skeletons[i].suits_cpu : skeletons[i].suits_others))
+    for (const struct verify_skeleton *row = verify_skeletons(); row->name; row++) {
+        if (!(cpu ? row->suits_cpu : row->suits_others))
             continue;
-        if (cpu && !full && skeletons[i].slow_to_compile_on_cpu && skeletons[i].backward)
+        if (cpu && !full && row->slow_to_compile_on_cpu && row->backward)
             continue;
-        if (cpu && !full && skeletons[i].slow_to_compile_on_cpu)
-            add_lengths(list, false, skeletons[i].name, VERIFY_RULE, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 32, 32);
+        if (cpu && !full && row->slow_to_compile_on_cpu)
+            add_lengths(list, false, row->name, VERIFY_RULE, CLATTN_FP16, CLATTN_CAUSAL_BOTTOM_RIGHT, 32, 32);
         else
-            add_skeleton(list, full, skeletons[i].name);
+            add_skeleton(list, full, row->name);
     }
     /* And once what a caller gets who names none. */
     add_lengths(list, full, NULL, VERIFY_RULE, CLATTN_FP32, CLATTN_FULL, 64, 64);

@@ -4,9 +4,6 @@
 
 #include "verify_case.h"
 
-/* Elements that each case's O and gradients of Q, K and V have at least, but where there are no rows or no keys. */
-enum { VERIFY_FEWEST = 256 };
-
 struct verify_list {
     const struct clattn_capabilities *capabilities; /* not owned */
     struct verify_case *items;

@@ -48,6 +48,8 @@ struct making {
     struct random random;
     struct verify_score *score;
     int arrays;
+    bool given; /* the case has its numbers; lengths at the ends of their range are frequent */
+    int kept;   /* per cent of a block mask */
 };
 
 static void *take(struct making *making, size_t count, size_t size)
@@ -87,6 +89,20 @@ static uint8_t *flags(struct making *making, size_t count, int64_t one_in)
     return values;
 }
 
+static uint8_t *share_of_flags(struct making *making, size_t count, int percent)
+{
+    uint8_t *values = take(making, count, 1);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = random_below(&making->random, 100) < percent;
+    return values;
+}
+
+static int64_t key_length(struct making *making, int64_t longest)
+{
+    const int64_t chance = making->given ? random_below(&making->random, 6) : 5;
+    return chance == 0 ? 0 : chance == 1 ? longest : random_below(&making->random, longest + 1);
+}
+
 /* Sequences of random lengths, some of them 0; the first is as long as the case says. */
 static const int32_t *sequences(struct making *making, int64_t longest, int64_t *total)
 {
@@ -115,7 +131,7 @@ static void make_lengths(struct making *making)
     if (score->features & CLATTN_KEY_LENGTHS) {
         int32_t *lengths = take(making, (size_t)shape->batch, sizeof *lengths);
         for (int64_t i = 0; lengths && i < shape->batch; i++)
-            lengths[i] = (int32_t)random_below(&making->random, shape->n_kv + 1);
+            lengths[i] = (int32_t)key_length(making, shape->n_kv);
         score->key_lengths = lengths;
     }
 }
@@ -143,7 +159,8 @@ static void make_masks(struct making *making)
         making->score->counts.block_mask =
             spread(making, (shape->n_q + score->block_q - 1) / score->block_q,
                    (shape->n_kv + score->block_kv - 1) / score->block_kv, true, &score->block_mask_at);
-        score->block_mask = flags(making, making->score->counts.block_mask, 2);
+        score->block_mask = making->given ? share_of_flags(making, making->score->counts.block_mask, making->kept)
+                                          : flags(making, making->score->counts.block_mask, 2);
     }
 }
 
@@ -229,9 +246,14 @@ static void make_mods(struct making *making, int mods)
 bool verify_score_create(struct verify_case *item, uint64_t seed, struct verify_score *score)
 {
     struct reference_problem *problem = &item->problem;
-    struct making making = {.problem = problem, .random = {.state = seed ^ 0x5c02eu}, .score = score};
+    struct making making = {.problem = problem,
+                            .random = {.state = seed ^ 0x5c02eu},
+                            .score = score,
+                            .given = item->given,
+                            .kept = item->kept};
     *score = (struct verify_score){.failed = false};
-    make_numbers(&making);
+    if (!item->given)
+        make_numbers(&making);
     make_lengths(&making);
     if (problem->score.features & CLATTN_BIAS)
         make_bias(&making);

@@ -13,8 +13,24 @@ static struct clattn_layout layout_of(enum verify_layout kind, const int64_t siz
     else
         layout = (struct clattn_layout){
             .batch = sizes[1] * sizes[2] * pitch + 5, .head = sizes[2] * pitch, .row = pitch, .column = 2};
-    layout.offset = GUARD;
     return layout;
+}
+
+/* The case's, or where its tensors have different ones the next for each. */
+static enum verify_layout kind_of(const struct verify_case *item, enum stage_tensor which)
+{
+    return item->mixed ? (enum verify_layout)(((int)item->layout + (int)which) % VERIFY_LAYOUTS) : item->layout;
+}
+
+/* Inputs that all batch elements or all heads have in common. */
+static void share(const struct verify_case *item, enum stage_tensor which, struct clattn_layout *layout)
+{
+    static const signed char bits[STAGE_TENSORS] = {[STAGE_Q] = 1, [STAGE_K] = 2, [STAGE_V] = 3, [STAGE_D_O] = 4};
+    const unsigned shared = bits[which] ? item->shared >> (bits[which] - 1) : 0;
+    if (shared & 1)
+        layout->batch = 0;
+    if (shared & 1u << VERIFY_SHARED)
+        layout->head = 0;
 }
 
 /* Sizes of tensors of rows and of keys: with variable lengths all sequences are one batch element's rows. */
@@ -29,18 +45,21 @@ static void place(const struct stage *stage, enum verify_layout kind, bool keys,
     guarded->sizes[2] = packed ? (keys ? score->total_kv : score->total_q) : keys ? s->n_kv : s->n_q;
     guarded->sizes[3] = d;
     guarded->layout = layout_of(kind, guarded->sizes);
+    guarded->layout.offset = stage->offset;
 }
 
-static struct guarded tensor(const struct stage *stage, const char *name, enum verify_layout kind, bool keys, int64_t d)
+static struct guarded tensor(const struct stage *stage, const char *name, enum stage_tensor which, bool keys, int64_t d)
 {
     struct guarded guarded = {.name = name};
-    place(stage, kind, keys, d, &guarded);
+    place(stage, kind_of(stage->item, which), keys, d, &guarded);
+    share(stage->item, which, &guarded.layout);
     return guarded;
 }
 
 static struct guarded vector(const struct stage *stage, const char *name, float *output)
 {
-    struct guarded guarded = tensor(stage, name, VERIFY_BHND, false, 1);
+    struct guarded guarded = {.name = name};
+    place(stage, VERIFY_BHND, false, 1, &guarded);
     guarded.dtype = CLATTN_FP32;
     guarded.layout.column = 0;
     guarded.output = output;
@@ -48,32 +67,33 @@ static struct guarded vector(const struct stage *stage, const char *name, float 
 }
 
 /* A dense array of the score modifications; the library is told where its elements are in stage_score(). */
-static struct guarded array(const char *name, enum clattn_dtype dtype, int raw_bytes, size_t count, const void *input)
+static struct guarded array(const struct stage *stage, const char *name, enum clattn_dtype dtype, int raw_bytes,
+                            size_t count, const void *input)
 {
     return (struct guarded){.name = input ? name : NULL,
                             .dtype = dtype,
                             .raw_bytes = raw_bytes,
                             .sizes = {1, 1, 1, (int64_t)count},
-                            .layout = {.offset = GUARD, .batch = 1, .head = 1, .row = 1, .column = 1},
+                            .layout = {.offset = stage->offset, .batch = 1, .head = 1, .row = 1, .column = 1},
                             .input = input};
 }
 
-static void describe_inputs(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+static void describe_inputs(struct stage *stage, const struct verify_data *data)
 {
     const struct reference_problem *problem = stage->problem;
     struct guarded *t = stage->tensors;
-    t[STAGE_Q] = tensor(stage, "q", item->layout, false, problem->d);
-    t[STAGE_K] = tensor(stage, "k", item->layout, true, problem->d);
-    t[STAGE_V] = tensor(stage, "v", item->layout, true, problem->d_v);
+    t[STAGE_Q] = tensor(stage, "q", STAGE_Q, false, problem->d);
+    t[STAGE_K] = tensor(stage, "k", STAGE_K, true, problem->d);
+    t[STAGE_V] = tensor(stage, "v", STAGE_V, true, problem->d_v);
     t[STAGE_Q].input = data->q;
     t[STAGE_K].input = data->k;
     t[STAGE_V].input = data->v;
 }
 
-static void describe_forward(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+static void describe_forward(struct stage *stage, const struct verify_data *data)
 {
     struct guarded *t = stage->tensors;
-    t[STAGE_O] = tensor(stage, "o", item->layout, false, stage->problem->d_v);
+    t[STAGE_O] = tensor(stage, "o", STAGE_O, false, stage->problem->d_v);
     t[STAGE_O].output = data->o;
     t[STAGE_LSE] = vector(stage, "lse", data->lse);
     t[STAGE_M] = vector(stage, "m", data->m);
@@ -90,28 +110,31 @@ static void describe_d_bias(struct stage *stage, const struct verify_data *data)
                                .sizes = {bias->batch ? s->batch : 1, bias->head ? s->heads : 1, s->n_q, s->n_kv},
                                .output = data->d_bias};
     d_bias->layout = layout_of(VERIFY_BHND, d_bias->sizes);
+    d_bias->layout.offset = stage->offset;
 }
 
-static void describe_backward(struct stage *stage, const struct verify_case *item, const struct verify_data *data)
+static void describe_backward(struct stage *stage, const struct verify_data *data)
 {
     const struct reference_problem *problem = stage->problem;
     struct guarded *t = stage->tensors;
-    t[STAGE_O] = tensor(stage, "o", item->layout, false, problem->d_v);
+    t[STAGE_O] = tensor(stage, "o", STAGE_O, false, problem->d_v);
     t[STAGE_O].input = data->o;
-    t[STAGE_LSE] = vector(stage, "lse", NULL);
-    t[STAGE_LSE].input = data->lse;
-    t[STAGE_D_O] = tensor(stage, "d_o", item->layout, false, problem->d_v);
+    t[STAGE_M] = vector(stage, "m", NULL);
+    t[STAGE_M].input = data->m;
+    t[STAGE_L] = vector(stage, "l", NULL);
+    t[STAGE_L].input = data->l;
+    t[STAGE_D_O] = tensor(stage, "d_o", STAGE_D_O, false, problem->d_v);
     t[STAGE_D_O].input = data->d_o;
-    t[STAGE_D_Q] = tensor(stage, "d_q", item->layout, false, problem->d);
+    t[STAGE_D_Q] = tensor(stage, "d_q", STAGE_D_Q, false, problem->d);
     t[STAGE_D_Q].output = data->d_q;
-    t[STAGE_D_K] = tensor(stage, "d_k", item->layout, true, problem->d);
+    t[STAGE_D_K] = tensor(stage, "d_k", STAGE_D_K, true, problem->d);
     t[STAGE_D_K].output = data->d_k;
-    t[STAGE_D_V] = tensor(stage, "d_v", item->layout, true, problem->d_v);
+    t[STAGE_D_V] = tensor(stage, "d_v", STAGE_D_V, true, problem->d_v);
     t[STAGE_D_V].output = data->d_v;
     if (problem->score.features & CLATTN_BIAS)
         describe_d_bias(stage, data);
     if (problem->score.features & CLATTN_SINKS) {
-        t[STAGE_D_SINKS] = array("d_sinks", CLATTN_FP32, 0, (size_t)problem->shape.heads, data->d_sinks);
+        t[STAGE_D_SINKS] = array(stage, "d_sinks", CLATTN_FP32, 0, (size_t)problem->shape.heads, data->d_sinks);
         t[STAGE_D_SINKS].input = NULL;
         t[STAGE_D_SINKS].output = data->d_sinks;
     }
@@ -122,19 +145,19 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     const struct reference_score *score = &stage->problem->score;
     const struct verify_counts *n = &data->counts;
     struct guarded *t = stage->tensors;
-    t[STAGE_ALIBI] = array("alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
-    t[STAGE_BIAS] = array("bias", stage->problem->dtype, 0, n->bias, score->bias);
-    t[STAGE_MASK] = array("mask", CLATTN_FP32, 1, n->mask, score->mask);
+    t[STAGE_ALIBI] = array(stage, "alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
+    t[STAGE_BIAS] = array(stage, "bias", stage->problem->dtype, 0, n->bias, score->bias);
+    t[STAGE_MASK] = array(stage, "mask", CLATTN_FP32, 1, n->mask, score->mask);
     t[STAGE_BLOCK_MASK] =
-        array("block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
-    t[STAGE_BLOCK_OFFSETS] = array("block_offsets", CLATTN_FP32, 4, data->csr.offset_count, data->csr.offsets);
-    t[STAGE_BLOCK_COLUMNS] = array("block_columns", CLATTN_FP32, 4, data->csr.column_count, data->csr.columns);
+        array(stage, "block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
+    t[STAGE_BLOCK_OFFSETS] = array(stage, "block_offsets", CLATTN_FP32, 4, data->csr.offset_count, data->csr.offsets);
+    t[STAGE_BLOCK_COLUMNS] = array(stage, "block_columns", CLATTN_FP32, 4, data->csr.column_count, data->csr.columns);
     t[STAGE_BLOCK_COLUMNS].layout.offset = 0;
-    t[STAGE_KEY_LENGTHS] = array("key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
-    t[STAGE_CU_SEQLENS_Q] = array("cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
-    t[STAGE_CU_SEQLENS_KV] = array("cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
-    t[STAGE_SINKS] = array("sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
-    t[STAGE_DATA] = array("data", CLATTN_FP32, 4, n->data, score->data);
+    t[STAGE_KEY_LENGTHS] = array(stage, "key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
+    t[STAGE_CU_SEQLENS_Q] = array(stage, "cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
+    t[STAGE_CU_SEQLENS_KV] = array(stage, "cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
+    t[STAGE_SINKS] = array(stage, "sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
+    t[STAGE_DATA] = array(stage, "data", CLATTN_FP32, 4, n->data, score->data);
     t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
 }
 
@@ -153,18 +176,19 @@ static bool begin_sums(struct stage *stage, struct verify_result *result)
         sums[i]->dtype = CLATTN_FP32;
         sums[i]->input = stage->zeros;
     }
-    return stage->zeros || verify_fail(result, "no memory for %zu numbers", most);
+    return stage->zeros || verify_error(result, "no memory for %zu numbers", most);
 }
 
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
 {
-    *stage = (struct stage){.problem = problem, .csr = &data->csr};
-    describe_inputs(stage, item, data);
+    *stage = (struct stage){
+        .problem = problem, .item = item, .csr = &data->csr, .offset = item->aligned ? ALIGNED_GUARD : GUARD};
+    describe_inputs(stage, data);
     if (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE)
-        describe_backward(stage, item, data);
+        describe_backward(stage, data);
     else
-        describe_forward(stage, item, data);
+        describe_forward(stage, data);
     describe_score(stage, data);
     bool good = pass != CLATTN_BACKWARD_ACCUMULATE || begin_sums(stage, result);
     for (int i = 0; good && i < STAGE_TENSORS; i++)
@@ -202,7 +226,7 @@ struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor w
 /* One with strides of its own. */
 static struct clattn_tensor strided(const struct stage *stage, enum stage_tensor which, struct clattn_layout layout)
 {
-    layout.offset += GUARD;
+    layout.offset += stage->offset;
     return (struct clattn_tensor){.buffer = stage->tensors[which].buffer, .layout = layout};
 }
 

@@ -37,13 +37,16 @@ enum stage_tensor {
 
 struct stage {
     const struct reference_problem *problem; /* which may have other sizes than the case's */
+    const struct verify_case *item;
     const struct verify_csr *csr;
-    float *zeros; /* what sums over chunks of keys begin with */
+    int64_t offset; /* of the first element in each buffer */
+    float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
 };
 
 /* Describes the tensors of a pass that takes `data` (a forward pass and the streaming state: O, LSE, m and l are
- * outputs; backward: O and LSE are inputs, the gradients outputs) and uploads them. stage_close() also after a failure.
+ * outputs; backward: O, m and l are inputs, the gradients outputs) and uploads them. stage_close() also after a
+ * failure.
  */
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result);

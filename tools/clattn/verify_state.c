@@ -105,7 +105,7 @@ static bool guards_intact(const struct states *states, struct verify_result *res
         const cl_int code = clEnqueueReadBuffer(states->session->queue, states->memory[i], CL_TRUE, states->bytes,
                                                 sizeof guard, guard, 0, NULL, NULL);
         if (code)
-            return verify_fail(result, "clEnqueueReadBuffer: %s", clattn_status_name(code));
+            return verify_error(result, "clEnqueueReadBuffer: %s", clattn_status_name(code));
         for (size_t j = 0; j < sizeof guard; j++)
             if (guard[j] != 0xff)
                 return verify_fail(result, "state: byte %zu behind it was written", j);
@@ -126,7 +126,7 @@ static bool run(const struct session *session, const clattn_plan *plan, const st
         const char *text = code ? clattn_error_message() : "";
         if (!code)
             code = clFinish(session->queue);
-        good = code ? verify_fail(result, "state: %s %s", clattn_status_name(code), text)
+        good = code ? verify_error(result, "state: %s %s", clattn_status_name(code), text)
                     : guards_intact(&states, result) && stage_collect(session, &stage, result);
     }
     clFinish(session->queue);
@@ -141,7 +141,7 @@ bool verify_state(const struct session *session, const clattn_plan *plan, const 
 {
     const size_t count = reference_o_count(&item->problem), rows = reference_row_count(&item->problem);
     float *first = malloc((count + rows + 1) * sizeof *first);
-    bool good = first ? run(session, plan, item, data, result) : verify_fail(result, "no memory for its arrays");
+    bool good = first ? run(session, plan, item, data, result) : verify_error(result, "no memory for its arrays");
     if (good) {
         memcpy(first, data->o, count * sizeof *first);
         memcpy(first + count, data->lse, rows * sizeof *first);

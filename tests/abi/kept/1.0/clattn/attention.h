@@ -54,7 +54,7 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
 struct clattn_backward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o, d_o;
-    struct clattn_tensor lse;
+    struct clattn_tensor lse, m, l;
     struct clattn_tensor d_q, d_k, d_v;
     struct clattn_tensor d_bias, d_sinks;
     struct clattn_score_args score;
@@ -67,6 +67,9 @@ struct clattn_backward_args {
 CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);
+CLATTN_API clattn_status clattn_backward_check(const clattn_plan *plan, cl_command_queue queue,
+                                               const struct clattn_backward_args *args, cl_uint wait_count,
+                                               const cl_event *wait_list);
 CLATTN_API clattn_status clattn_dropout_mask(float p, uint64_t seed, uint32_t offset, int64_t heads, int64_t b,
                                              int64_t h, int64_t first_row, int64_t row_count, int64_t first_key,
                                              int64_t key_count, uint8_t *mask);

@@ -48,7 +48,7 @@ struct clattn_host_forward_args {
 struct clattn_host_backward_args {
     struct clattn_shape shape;
     const void *q, *k, *v, *o, *d_o;
-    const float *lse;
+    const float *lse, *m, *l;
     void *d_q, *d_k, *d_v, *d_bias;
     float *d_sinks;
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;

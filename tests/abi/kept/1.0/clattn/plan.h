@@ -58,6 +58,8 @@ struct clattn_skeleton_info {
     bool declines;
     bool any_order;
     bool emulated;
+    bool chunks;
+    int largest_d;
     uint64_t reserved[8];
 };
 CLATTN_API int clattn_skeleton_count(void);

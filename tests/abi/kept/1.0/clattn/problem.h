@@ -10,6 +10,10 @@ enum clattn_dtype {
     CLATTN_FP16 = 1,
     CLATTN_BF16 = 2
 };
+enum clattn_operand_type {
+    CLATTN_AS_DTYPE = 0,
+    CLATTN_AS_FP32 = 1
+};
 enum clattn_causal {
     CLATTN_FULL = 0,
     CLATTN_CAUSAL_BOTTOM_RIGHT = 1,
@@ -49,6 +53,7 @@ struct clattn_problem {
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;
+    enum clattn_operand_type o_type;
     int unordered;
     int64_t expected_n_q;
     int64_t expected_n_kv;
@@ -78,6 +83,7 @@ struct clattn_layout {
     int64_t head;
     int64_t row;
     int64_t column;
+    int64_t strided;
     uint64_t reserved[2];
 };
 CLATTN_API struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d);

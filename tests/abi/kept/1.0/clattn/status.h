@@ -17,7 +17,8 @@ enum {
     CLATTN_BUILD_FAILED = -20009,
     CLATTN_TOO_LARGE = -20010,
     CLATTN_FILE_FAILED = -20011,
-    CLATTN_FILE_DAMAGED = -20012
+    CLATTN_FILE_DAMAGED = -20012,
+    CLATTN_KERNEL_STUCK = -20013
 };
 CLATTN_API const char *clattn_status_name(clattn_status status);
 CLATTN_API const char *clattn_error_message(void);
