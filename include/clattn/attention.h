@@ -130,8 +130,8 @@ struct clattn_score_args {
 
     /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
      * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
-     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped, and of a sequence that is longer
-     * than n_q (n_kv) the rest does not exist. */
+     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped, and of a sequence that is
+     * longer than n_q (n_kv) the rest does not exist. */
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
 

@@ -109,8 +109,8 @@ struct clattn_problem {
     const char *score_mod_grad;
     const char *mask_mod;
 
-    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16 and
-     * bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
+    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16
+     * and bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
     enum clattn_operand_type o_type;
 
     /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results

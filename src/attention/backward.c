@@ -161,8 +161,8 @@ static struct cla_layout statistics_layout(const struct cla_call *call)
     if (call->features & CLATTN_VARLEN)
         return (struct cla_layout){.head = CLA_STATISTICS * (int64_t)call->score.total_q, .row = CLA_STATISTICS};
     return (struct cla_layout){.batch = CLA_STATISTICS * shape->heads * shape->n_q,
-                                  .head = CLA_STATISTICS * shape->n_q,
-                                  .row = CLA_STATISTICS};
+                               .head = CLA_STATISTICS * shape->n_q,
+                               .row = CLA_STATISTICS};
 }
 
 /* Keys of one sequence that the call may have to do with. */

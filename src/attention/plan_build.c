@@ -2,9 +2,9 @@
 #include "attention/plan.h"
 #include "device/clcall.h"
 #include "device/report.h"
-#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/planner.h"
+#include "plan/source.h"
 #include "plan/tuned.h"
 #include "plan/user_text.h"
 #include <ctype.h>

@@ -138,7 +138,10 @@ static struct cla_argument buffer_argument(const struct cla_call *call, int whic
     return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
 }
 
-#define VALUE(x)     {sizeof(x), &(x)}
+#define VALUE(x)                                                                                                       \
+    {                                                                                                                  \
+        sizeof(x), &(x)                                                                                                \
+    }
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
@@ -167,8 +170,7 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
 }
 
 clattn_status cla_rows_statistics(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                                  const struct cla_layout *at, const struct cla_words *cleared,
-                                  struct cla_error *error)
+                                  const struct cla_layout *at, const struct cla_words *cleared, struct cla_error *error)
 {
     const struct cla_operand *operands = call->operands, *o = &operands[CLA_O];
     const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);

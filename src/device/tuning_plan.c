@@ -2,11 +2,11 @@
  *
  * What tuning asks of the planner. */
 #include "device/report.h"
-#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/candidates.h"
 #include "plan/problem.h"
 #include "plan/reserved.h"
+#include "plan/source.h"
 #include <stdio.h>
 
 const char *cla_kernels_hash(const char *skeleton, char hex[40])

@@ -2,8 +2,8 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
-#include "plan/user_text.h"
 #include "plan/reserved.h"
+#include "plan/user_text.h"
 #include <math.h>
 #include <string.h>
 

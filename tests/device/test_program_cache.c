@@ -5,9 +5,9 @@
 #include "device/context.h"
 #include "device/launch.h"
 #include "device/os.h"
-#include "plan/source.h"
 #include "device_fixture.h"
 #include "plan/binary_format.h"
+#include "plan/source.h"
 #include <dirent.h>
 #include <unistd.h>
 

@@ -18,10 +18,11 @@ FLOORS = ['plan', 'device', 'attention']  # the lowest first
 
 # What tools have of the library's own, and why.
 TOOLS_MAY = {
-    ('bench_kernel.c', 'device/source.h'),    # ceilings: measured by kernels that are embedded beside the library's
+    ('bench_kernel.c', 'plan/source.h'),      # ceilings: measured by kernels that are embedded beside the library's
     ('bench_peak.c', 'plan/matrix_units.h'),  # which matrix unit the ceiling is of
     ('reference_storage.c', 'plan/half.h'),   # one conversion of 16-bit numbers, judged by its own test
-    ('verify_list.c', 'plan/checked.h'),      # one rounding up of divisions
+    ('verify_case.c', 'plan/checked.h'),      # one rounding up of divisions
+    ('verify_draw.c', 'plan/checked.h'),
 }
 
 # Whose business another library is: the object file.

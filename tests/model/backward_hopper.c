@@ -348,8 +348,7 @@ static void run_kernel(void)
 #if CLATTN_SCORE_HAS_PARAMS
     const clattn_score_params score_params = model.score;
 #endif
-    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL,
-                 model.p CLATTN_SCORE_ARGUMENTS);
+    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL, model.p CLATTN_SCORE_ARGUMENTS);
 }
 
 /* What was computed, beside what has come to the sums. */

@@ -7,10 +7,10 @@
  * planned for.
  *
  *     kernel_texts DIRECTORY */
-#include "plan/source.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/retarget.h"
+#include "plan/source.h"
 #include "plan/user_text.h"
 #include "support/nvidia.h"
 #include <stdio.h>

@@ -26,8 +26,8 @@ static void add(int index)
                                                  .largest_d = info->largest_d};
 }
 
-/* Forward passes first; of each direction the plainest first, which the planner asks last, and those of any order at the
- * end: seeds of earlier runs then mean the same cases. */
+/* Forward passes first; of each direction the plainest first, which the planner asks last, and those of any order at
+ * the end: seeds of earlier runs then mean the same cases. */
 const struct verify_skeleton *verify_skeletons(void)
 {
     struct clattn_skeleton_info info;
