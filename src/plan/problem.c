@@ -152,17 +152,15 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
     if (cla_problem_is_backward(problem) && problem->score_mod && !problem->score_mod_grad)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
-    if (!(problem->dropout_p >= 0 && problem->dropout_p < 1))
-        return cla_fail(
-            error, CLATTN_INVALID_ARGUMENT,
-            "problem.dropout_p is %g: it is 0 (each call's own) or the share that every call drops, below 1",
-            (double)problem->dropout_p);
+    clattn_status status = cla_dropout_check("problem.dropout_p", problem->dropout_p, error);
+    if (status)
+        return status;
     if (problem->dropout_p > 0 && !(problem->features & CLATTN_DROPOUT))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.dropout_p is %g, and problem.features has no CLATTN_DROPOUT",
                         (double)problem->dropout_p);
     const bool blocks = problem->features & CLATTN_BLOCK_MASK;
-    const clattn_status status = check_block("block_q", problem->block_q, blocks, error);
+    status = check_block("block_q", problem->block_q, blocks, error);
     return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
 }
 
