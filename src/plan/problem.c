@@ -91,14 +91,18 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
 {
     const struct {
         const char *name, *what;
-        int64_t value;
-    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q},
-                 {"expected_n_kv", "length", problem->expected_n_kv},
-                 {"expected_heads", "number of heads", problem->expected_heads}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        int64_t value, limit;
+    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q, CLA_MAX_LENGTH},
+                 {"expected_n_kv", "length", problem->expected_n_kv, CLA_MAX_LENGTH},
+                 {"expected_heads", "number of heads", problem->expected_heads, INT32_MAX}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,
                             (long long)sizes[i].value, sizes[i].what);
+        if (sizes[i].value > sizes[i].limit)
+            return cla_fail(error, CLATTN_TOO_LARGE, "problem.%s is %lld: no call has more than %lld", sizes[i].name,
+                            (long long)sizes[i].value, (long long)sizes[i].limit);
+    }
     if (!(problem->expected_density >= 0 && problem->expected_density <= 1))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.expected_density is %g: it is 0 (unknown) or the share of a block mask's blocks that "
