@@ -310,7 +310,10 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
 {
     struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
-    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    const bool fits_dense = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    if (!fits_dense)
+        result = (struct cla_layout){.offset = layout->offset};
+    bool fits = fits_dense;
     if (layout->strided != 0 && layout->strided != 1)
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "
