@@ -92,6 +92,34 @@ static bool judge(const struct forward_case *forward, const struct backward_arra
     return right;
 }
 
+/* What the forward pass makes of them, by its rule. */
+static bool judge_output(const struct forward_case *forward, const struct forward_arrays *arrays)
+{
+    const struct reference_problem problem = forward_reference_of(forward, arrays);
+    const size_t count = reference_o_count(&problem);
+    double *exact = calloc(count + 1, sizeof *exact), largest = 0.0;
+    float *naive = calloc(count + 1, sizeof *naive);
+    bool right = exact && naive &&
+                 reference_attention(&problem, arrays->q, arrays->k, arrays->v, exact, NULL, NULL, NULL) &&
+                 reference_naive(&problem, arrays->q, arrays->k, arrays->v, naive);
+    bool finite = true;
+    for (size_t i = 0; i < count && right; i++) {
+        largest = fmax(largest, fabs(exact[i]));
+        finite = finite && isfinite(naive[i]);
+    }
+    if (right) {
+        const struct reference_verdict verdict =
+            reference_judge(arrays->o, exact, finite ? naive : NULL, count, 4.0 * unit_of(problem.dtype) * largest);
+        right = verdict.pass;
+        if (!right)
+            fprintf(stderr, "o[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", verdict.at,
+                    (double)arrays->o[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
+    }
+    free(exact);
+    free(naive);
+    return right;
+}
+
 static struct forward_case case_of(const struct cla_skeleton *skeleton, enum clattn_dtype dtype, unsigned features)
 {
     struct forward_case forward = {.problem = {.d = D, .dtype = dtype, .scale = 0.25f},
@@ -111,7 +139,7 @@ static bool serves(const struct forward_case *forward)
     return test_serves(&device, &problem);
 }
 
-/* Both passes, with m and l between them; o is what the forward pass gave. */
+/* Both passes, with m and l between them; o is what the forward pass gave, and is to be right, also without these. */
 static bool run(const struct forward_case *forward, struct backward_arrays *arrays)
 {
     struct forward_case first = *forward;
@@ -119,8 +147,11 @@ static bool run(const struct forward_case *forward, struct backward_arrays *arra
     first.problem.unordered = 0;
     first.kv_chunk = 0;
     first.path = PATH_DEVICE;
-    return forward_run(&device, NULL, &first, &arrays->forward) &&
-           backward_run(&device, NULL, forward, BACKWARD_ALL, arrays);
+    arrays->forward.without_m = true;
+    bool right = forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    arrays->forward.without_m = false;
+    right = right && forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    return right && backward_run(&device, NULL, forward, BACKWARD_ALL, arrays);
 }
 
 static bool passes(const struct forward_case *forward, struct backward_arrays *arrays, const char *what, double value)
