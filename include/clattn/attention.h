@@ -78,7 +78,7 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split
  *       boxes=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
  *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
- *     backward              always a float for each row, and:
+ *     backward              always four floats for each row (delta, and what weights follow from), and:
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
  *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
  *     any pass              for a block mask given as CSR a byte for each block of each head, of the problem's block_q
@@ -223,8 +223,8 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * that falls out of s - m, which is formed first. With lse alone P = exp(s - lse), and lse = m + ln l has one float for
  * both parts: rounding it moves all weights of the row by up to |lse| 2^-24 of themselves. So a row is as exact as it
  * can be while |lse| is below some 10 (fp32), 500 (fp16) or 4000 (bf16); from 2^24 ln l on, l is lost, and P = 1 for
- * each of the row's largest scores. P never exceeds 1 in either case. A forward pass that is asked for m or l may take
- * a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
+ * each of the row's largest scores. P never exceeds 1, in its type, in either case. A forward pass that is asked for m
+ * or l may take a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
  *
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
  * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
