@@ -36,7 +36,7 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
 /* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, or where it
  * splits keys (splits of struct clattn_problem) d_v + 2 floats for each row and split, and where its kernel is
  * "forward_hopper" with the knob boxes=1, as planned, 384 bytes for each compute unit, from a multiple of 128 on, in
- * which its work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums
+ * which its work-groups say where Q, K and V lie; the backward pass four floats for each row, and where its kernel sums
  * dQ up there ("backward_hopper", "backward_fused") a float for each element of Q, rows and columns rounded up to
  * tiles; a block mask given as CSR one byte more for each block of each head (of what is counted in the problem's
  * block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors:
@@ -161,8 +161,8 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * that falls out of s - m, which is formed first. With lse alone P = exp(s - lse), and lse = m + ln l has one float for
  * both parts: rounding it moves all weights of the row by up to |lse| 2^-24 of themselves. So a row is as exact as it
  * can be while |lse| is below some 10 (fp32), 500 (fp16) or 4000 (bf16); from 2^24 ln l on, l is lost, and P = 1 for
- * each of the row's largest scores. P never exceeds 1 in either case. A forward pass that is asked for m or l may take
- * a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
+ * each of the row's largest scores. P never exceeds 1, in its type, in either case. A forward pass that is asked for m
+ * or l may take a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
  *
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
  * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.

@@ -283,6 +283,7 @@ def parse_arguments():
     parser.add_argument("--baseline", metavar="PATH", help="another build's command")
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
     parser.add_argument("--problems", metavar="N", type=int, default=500)
+    parser.add_argument("--first", metavar="N", type=int, default=0, help="the number of the first")
     parser.add_argument("--kinds", metavar="N", type=int, default=48, help="sets of features and head dimensions")
     parser.add_argument("--seed", metavar="N", type=int, default=1)
     parser.add_argument("--extra", metavar="WORD", action="append", default=[], help="further words for `clattn run`")
@@ -313,7 +314,7 @@ def judge_all(arguments, commands):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for n in range(arguments.problems):
+            for n in range(arguments.first, arguments.first + arguments.problems):
                 rows.append(judge(arguments, commands, folder, n))
         except KeyboardInterrupt:
             print("interrupted after %d problems" % len(rows))
