@@ -76,6 +76,22 @@ struct clattn_plan_info {
     uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
+/* One structure of kernels, which problem.skeleton may name: facts that do not depend on a device. */
+struct clattn_skeleton_info {
+    char name[32];
+    bool backward;  /* for CLATTN_BACKWARD and CLATTN_BACKWARD_ACCUMULATE; else for the other two passes */
+    bool for_cpus;  /* without parallelism within a work-group: the planner takes it on CPUs alone */
+    bool declines;  /* computes by matrix units, which do not serve every type, head dimension and device */
+    bool any_order; /* of those, serves only problems with `unordered` */
+    bool emulated;  /* computes on a CPU what matrix units would, for tests: the planner takes it only where asked to */
+    uint64_t reserved[8]; /* 0: clattn/version.h */
+};
+
+/* How many skeletons this library has, and what each one is: numbers from 0 on, in the order in which the planner asks
+ * which one suits. A later library may have others. Any thread. Errors: CLATTN_INVALID_ARGUMENT. */
+CLATTN_API int clattn_skeleton_count(void);
+CLATTN_API clattn_status clattn_skeleton_get_info(int index, struct clattn_skeleton_info *info);
+
 /* Plans without a device: the answer that clattn_plan_create would plan on a device of these capabilities. Pure:
  * touches no OpenCL, no file, no global. Any thread.
  *

@@ -180,6 +180,7 @@ const struct cla_skeleton cla_backward_cpu = {
     .files = files,
     .entries = entries,
     .tile_element_bytes = sizeof(float),
+    .for_cpus = true,
     .prefers = cla_cpu_prefers,
     .choose = choose,
     .knobs = knobs,

@@ -156,6 +156,7 @@ const struct cla_skeleton cla_forward_cpu = {
     .files = files,
     .entries = entries,
     .tile_element_bytes = sizeof(float),
+    .for_cpus = true,
     .prefers = cla_cpu_prefers,
     .choose = choose,
     .knobs = knobs,

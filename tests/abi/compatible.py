@@ -224,7 +224,8 @@ def main():
     parser.add_argument('--include', required=True)
     parser.add_argument('--self-test', action='store_true')
     parser.add_argument('compiler', nargs='+')
-    arguments = parser.parse_args()
+    arguments, flags = parser.parse_known_args()
+    arguments.compiler += flags
     with tempfile.TemporaryDirectory() as work:
         if arguments.self_test:
             return self_test(arguments.include, arguments.compiler, work)

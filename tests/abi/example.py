@@ -28,7 +28,8 @@ def main():
     for name in ('include', 'source', 'library'):
         parser.add_argument(f'--{name}', required=True)
     parser.add_argument('compiler', nargs='+')
-    arguments = parser.parse_args(words)
+    arguments, more = parser.parse_known_args(words)
+    arguments.compiler += more
     text = example(os.path.join(arguments.include, 'clattn', 'attention.h'))
     with tempfile.TemporaryDirectory() as work:
         # As a reader would: into a file of its own, with every warning.

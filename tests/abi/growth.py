@@ -49,7 +49,8 @@ def main():
     for name in ('kept', 'include', 'source', 'library'):
         parser.add_argument(f'--{name}', required=True)
     parser.add_argument('compiler', nargs='+')
-    arguments = parser.parse_args()
+    arguments, flags = parser.parse_known_args()
+    arguments.compiler += flags
     versions = sorted(os.listdir(arguments.kept))
     with tempfile.TemporaryDirectory() as work:
         right = [runs(arguments, os.path.join(arguments.kept, version), work) for version in versions]

@@ -250,6 +250,12 @@ static void plan_errors(void **state)
     assert_failed(clattn_plan_preview(capabilities, &problem, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
     assert_failed(clattn_plan_get_info(NULL, &info), CLATTN_INVALID_ARGUMENT, "plan is NULL");
     assert_failed(clattn_plan_get_info(plan, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
+    const int skeletons = clattn_skeleton_count();
+    struct clattn_skeleton_info skeleton = {.any_order = true};
+    assert_failed(clattn_skeleton_get_info(-1, &skeleton), CLATTN_INVALID_ARGUMENT, "index is -1");
+    assert_failed(clattn_skeleton_get_info(skeletons, &skeleton), CLATTN_INVALID_ARGUMENT, "counted from 0");
+    assert_failed(clattn_skeleton_get_info(0, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
+    assert_true(skeleton.any_order && !skeleton.name[0]);
     assert_failed(clattn_plan_workspace_bytes(NULL, &shape, &bytes), CLATTN_INVALID_ARGUMENT, "plan is NULL");
     assert_failed(clattn_plan_workspace_bytes(plan, NULL, &bytes), CLATTN_INVALID_ARGUMENT, "shape is NULL");
     assert_failed(clattn_plan_workspace_bytes(plan, &shape, NULL), CLATTN_INVALID_ARGUMENT, "bytes is NULL");

@@ -328,6 +328,7 @@ static void what_the_library_fills_is_0(void **state)
     struct clattn_host_info host_info;
     struct clattn_traffic bytes;
     struct clattn_tuning_record record;
+    struct clattn_skeleton_info skeleton;
     int count;
     FILLED(capabilities, capabilities, clattn_query_device(device.device, &capabilities));
     FILLED(plan_info, plans[0], clattn_plan_get_info(plan, &plans[0]));
@@ -344,6 +345,7 @@ static void what_the_library_fills_is_0(void **state)
     assert_int_equal(clattn_host_forward(host, &given_problem, &given_host_forward), CLATTN_SUCCESS);
     FILLED(plan_info, plans[0], clattn_host_last(host, &plans[0], NULL));
     FILLED(host_info, host_info, clattn_host_last(host, NULL, &host_info));
+    FILLED(skeleton_info, skeleton, clattn_skeleton_get_info(0, &skeleton));
     const struct clattn_layout layouts[] = {clattn_layout_bhnd(2, 3, 4), clattn_layout_bnhd(2, 3, 4)};
     check_zero("layout", &layouts[0], reserved_of_layout);
     check_zero("layout", &layouts[1], reserved_of_layout);

@@ -71,7 +71,7 @@ static const struct option_spec options[] = {
     INTEGER("n-kv", n_kv, 1, 1 << 30, "length of K and V"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
+    SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
     TEXT("knobs", "NAME=N...", knobs,
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),

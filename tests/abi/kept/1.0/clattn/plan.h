@@ -51,6 +51,17 @@ struct clattn_plan_info {
     char constants[1024];
     uint64_t reserved[64];
 };
+struct clattn_skeleton_info {
+    char name[32];
+    bool backward;
+    bool for_cpus;
+    bool declines;
+    bool any_order;
+    bool emulated;
+    uint64_t reserved[8];
+};
+CLATTN_API int clattn_skeleton_count(void);
+CLATTN_API clattn_status clattn_skeleton_get_info(int index, struct clattn_skeleton_info *info);
 CLATTN_API clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities,
                                              const struct clattn_problem *problem, struct clattn_plan_info *info);
 CLATTN_END_DECLS
