@@ -54,4 +54,5 @@ def main():
         values.tofile(file)
 
 
-main()
+if __name__ == '__main__':
+    main()

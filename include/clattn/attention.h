@@ -84,7 +84,8 @@ struct clattn_score_args {
 
     /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
      * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
-     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped. */
+     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped, and of a sequence that is longer
+     * than n_q (n_kv) the rest does not exist. */
     struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
     int64_t total_q, total_kv;
 
@@ -113,9 +114,12 @@ struct clattn_score_args {
  *
  * With CLATTN_VARLEN the tensors are [heads, total, d] (and [heads, total]): their layouts' batch stride is not used.
  *
- * An output must not share memory with another output or with an input. Within one cl_mem this is checked, by the span
- * from the first to the last byte of each tensor (so an O interleaved with an input in one buffer is refused); two
- * sub-buffers of one buffer are the caller's to keep apart. */
+ * An output must not share memory with another output or with an input. Within one buffer and its sub-buffers this is
+ * checked, by the span from the first to the last byte of each tensor (so an O interleaved with an input in one buffer
+ * is refused); buffers that use the same host memory are the caller's to keep apart.
+ *
+ * Every cl_mem must be a buffer (no image) of the clattn_context's cl_context. One that a call writes to must not be
+ * CL_MEM_READ_ONLY, one that it reads not CL_MEM_WRITE_ONLY; workspaces, states and sums are both. */
 struct clattn_forward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o;

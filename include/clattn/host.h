@@ -54,8 +54,11 @@ struct clattn_host_score_args {
 };
 
 /* The arrays of one forward pass, with their sizes as in struct clattn_forward_args. Layouts count elements from the
- * array's start, as on the device; all strides 0 is dense [batch, heads, n, d]. lse, m and l may be NULL. Elements of
- * the output arrays that the layout skips keep their values. */
+ * array's start, as on the device; all strides 0 is dense [batch, heads, n, d], where `strided` does not say otherwise.
+ * lse, m and l may be NULL. Elements of the output arrays that the layout skips keep their values.
+ *
+ * The library does not know how large an array is: that shapes and layouts stay within it is the caller's to see to.
+ * What no array can reach (2^57 bytes, or the end of the address space) is CLATTN_INVALID_LAYOUT. */
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;

@@ -88,10 +88,12 @@ struct clattn_problem {
      *         whether row i sees key j
      *
      * b is the batch element (with CLATTN_VARLEN: the sequence), h the query head, `data` the buffer of struct
-     * clattn_score_args. The same (b, h, i, j) must always get the same answer. Names that
-     * start with clattn or CLATTN are the library's; any other is free, for functions, types and macros alike. Text
-     * that does not compile is CLATTN_BUILD_FAILED; the log counts lines of the text itself, under the field's name.
-     * The texts are copied: they need not outlive the call. */
+     * clattn_score_args. The same (b, h, i, j) must always get the same answer. Names that start with clattn or CLATTN
+     * are the library's: a text that has one, outside comments and strings, is CLATTN_INVALID_ARGUMENT. Any other is
+     * free, for functions, types and macros alike; a macro that the texts define or undefine is behind them as it was
+     * before (not so one of a file that they include). Text that does not compile is CLATTN_BUILD_FAILED, and so is a
+     * function of another type; the log counts lines of the text itself, under the field's name. A byte order mark is
+     * skipped. The texts are copied: they need not outlive the call. */
     const char *score_mod;
     const char *score_mod_grad;
     const char *mask_mod;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/forward.h"
 #include "attention/arguments.h"
+#include "attention/buffers.h"
 #include "attention/score.h"
 #include "device/clcall.h"
 #include "device/report.h"
@@ -53,13 +54,13 @@ clattn_status cla_forward_locate(const struct clattn_plan *plan, const struct cl
     return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
 }
 
-clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
                                  cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
 {
     clattn_status status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
         status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
-    return status ? status : cla_check_buffers(call, error);
+    return status ? status : cla_check_buffers(call, plan->context->context, error);
 }
 
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)

@@ -10,7 +10,7 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
                                   cl_event *event, struct cla_error *error);
 
 /* The last checks of every call, those that ask OpenCL. */
-clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
                                  cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);
 
 /* Makes the states that an operand holds what the forward kernel writes as O, m and l; there is no LSE then. */

@@ -35,10 +35,11 @@ bool cla_piece_of(const struct cla_layout *layout, const struct cla_sizes *sizes
         .sizes = once, .layout = *layout, .bytes = (size_t)bytes, .as_it_lies = cla_layout_is_dense(layout, &once)};
     if (!piece->as_it_lies) {
         const struct cla_layout dense = cla_layout_dense(once.heads, once.rows, once.columns);
-        piece->layout = (struct cla_layout){.batch = once.batch == sizes->batch ? dense.batch : 0,
-                                            .head = once.heads == sizes->heads ? dense.head : 0,
-                                            .row = once.rows == sizes->rows ? dense.row : 0,
-                                            .column = once.columns == sizes->columns ? dense.column : 0};
+        /* What is broadcast stays so; and of a gradient what is summed over. */
+        piece->layout = (struct cla_layout){.batch = layout->batch ? dense.batch : 0,
+                                            .head = layout->head ? dense.head : 0,
+                                            .row = layout->row ? dense.row : 0,
+                                            .column = layout->column ? dense.column : 0};
     }
     piece->layout.offset = 0;
     return (uint64_t)bytes <= SIZE_MAX;

@@ -33,8 +33,7 @@ const char *const cla_operand_names[CLA_OPERANDS] = {
     [CLA_WORKSPACE] = "workspace",
 };
 
-/* Whether the operand is a bare cl_mem among the arguments, not a struct clattn_tensor. */
-static bool is_bare(int which)
+bool cla_operand_is_bare(int which)
 {
     return which == CLA_BLOCK_COLUMNS || which >= CLA_DATA;
 }
@@ -48,8 +47,16 @@ static clattn_status check_present(const struct cla_call *call, int which, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is NULL: it must point to an array of %lld elements",
                         cla_operand_names[which], (long long)operand->end);
     return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is NULL: it must be a cl_mem of at least %lld bytes",
-                    cla_operand_names[which], is_bare(which) ? "" : ".buffer",
+                    cla_operand_names[which], cla_operand_is_bare(which) ? "" : ".buffer",
                     (long long)(operand->end * operand->element_bytes));
+}
+
+/* Whether an array can reach so far; how far it does, its caller alone knows. 64-bit processors have memory of 2^57
+ * bytes at most, whatever else a pointer's upper bits say. */
+static bool fits_address_space(const struct cla_operand *operand)
+{
+    const uint64_t bytes = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
+    return bytes <= UINT64_C(1) << 57 && bytes <= UINTPTR_MAX - (uintptr_t)operand->buffer;
 }
 
 clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
@@ -64,6 +71,10 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
         return status;
     operand->buffer = tensor->buffer;
     operand->output = how & CLA_OUTPUT;
+    if (call->source == CLA_ARRAYS && !fits_address_space(operand))
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s.layout reaches to element %lld of the array at %p: no array is that large",
+                        cla_operand_names[which], (long long)operand->end, (void *)operand->buffer);
     /* Packed tensors have no batch, but the kernels multiply one by its stride. */
     if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
         operand->layout.batch = 0;
@@ -96,27 +107,40 @@ clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, 
     return cla_call_place_bytes(call, CLA_WORKSPACE, workspace, needed, true, error);
 }
 
-/* The bytes of its buffer that an operand takes. */
+/* The bytes that an operand takes of its buffer, or of the one that this is a part of, where that is known. */
 struct span {
     int64_t first, end;
 };
 
 static struct span span_of(const struct cla_operand *operand)
 {
+    const int64_t from = (int64_t)operand->part.from;
     if (operand->whole)
-        return (struct span){0, INT64_MAX};
-    return (struct span){operand->layout.offset * operand->element_bytes, operand->end * operand->element_bytes};
+        return (struct span){from, operand->part.of ? from + (int64_t)operand->part.bytes : INT64_MAX};
+    return (struct span){from + operand->layout.offset * operand->element_bytes,
+                         from + operand->end * operand->element_bytes};
+}
+
+static cl_mem memory_of(const struct cla_operand *operand)
+{
+    return operand->part.of ? operand->part.of : operand->buffer;
 }
 
 static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b)
 {
     const struct span in_a = span_of(a), in_b = span_of(b);
-    return a->end && b->end && a->buffer == b->buffer && in_a.first < in_b.end && in_b.first < in_a.end;
+    return a->end && b->end && memory_of(a) == memory_of(b) && in_a.first < in_b.end && in_b.first < in_a.end;
 }
 
 static clattn_status fail_overlap(const struct cla_call *call, int output, int other, struct cla_error *error)
 {
     const struct span a = span_of(&call->operands[output]), b = span_of(&call->operands[other]);
+    if (call->operands[output].buffer != call->operands[other].buffer)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s (bytes %lld to %lld) overlaps %s (bytes %lld to %lld) in the buffer that both are parts "
+                        "of, one of them as a sub-buffer: an output needs a place of its own",
+                        cla_operand_names[output], (long long)a.first, (long long)(a.end - 1), cla_operand_names[other],
+                        (long long)b.first, (long long)(b.end - 1));
     if (call->operands[other].whole)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "%s (bytes %lld to %lld of its buffer) overlaps %s, which has the same buffer: an output needs "
@@ -142,35 +166,4 @@ clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *e
         }
     }
     return CLATTN_SUCCESS;
-}
-
-static clattn_status check_buffer(int which, const struct cla_operand *operand, struct cla_error *error)
-{
-    const char *name = cla_operand_names[which], *suffix = is_bare(which) ? "" : ".buffer";
-    struct cla_error cause;
-    size_t bytes = 0;
-    const clattn_status status = cla_cl_buffer_size(operand->buffer, &bytes, &cause);
-    if (status)
-        return cla_fail(error, status, "%s%s is not a usable cl_mem: %s", name, suffix, cause.text);
-    const uint64_t needed = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
-    if (operand->whole || bytes >= needed)
-        return CLATTN_SUCCESS;
-    if (which == CLA_WORKSPACE)
-        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %llu", bytes,
-                        (unsigned long long)needed);
-    if (is_bare(which))
-        return cla_fail(error, CLATTN_BUFFER_TOO_SMALL, "%s has %zu bytes: this call needs %llu", name, bytes,
-                        (unsigned long long)needed);
-    return cla_fail(error, CLATTN_BUFFER_TOO_SMALL,
-                    "%s.buffer has %zu bytes: the tensor reaches to byte %llu (%lld elements of %d bytes)", name, bytes,
-                    (unsigned long long)needed, (long long)operand->end, operand->element_bytes);
-}
-
-clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error)
-{
-    clattn_status status = CLATTN_SUCCESS;
-    for (int i = 0; i < CLA_OPERANDS && !status; i++)
-        if (call->operands[i].end)
-            status = check_buffer(i, &call->operands[i], error);
-    return status;
 }

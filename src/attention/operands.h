@@ -43,8 +43,15 @@ enum {
     CLA_OPERANDS
 };
 
+/* Of what buffer a sub-buffer is a part, and which; of NULL: it is none, or OpenCL has not been asked. */
+struct cla_part {
+    cl_mem of;
+    size_t from, bytes;
+};
+
 struct cla_operand {
     cl_mem buffer;
+    struct cla_part part;
     struct cla_sizes sizes;
     struct cla_layout layout;
     int64_t end; /* one past the last element touched, from the start of the buffer; 0: none is */
@@ -77,6 +84,9 @@ struct cla_call {
 
 extern const char *const cla_operand_names[CLA_OPERANDS];
 
+/* Whether it is a bare cl_mem among the arguments, not a struct clattn_tensor. */
+bool cla_operand_is_bare(int which);
+
 /* Takes over one tensor of the call: sizes, layout, buffer. An input must be there if it has elements; an output where
  * the buffer is NULL is not wanted, unless it is required. Asks OpenCL nothing. */
 enum { CLA_INPUT = 0, CLA_OUTPUT = 1, CLA_OPTIONAL = 2 };
@@ -90,10 +100,7 @@ clattn_status cla_call_place_bytes(struct cla_call *call, int which, cl_mem buff
 /* Whether the caller's workspace is as large as call->workspace_bytes; places it. */
 clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, size_t bytes, struct cla_error *error);
 
-/* Whether an output shares bytes with anything else. */
+/* Whether an output shares bytes with anything else: within one cl_mem, and as far as the operands' parts are known. */
 clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *error);
-
-/* What only OpenCL can tell: whether each tensor lies within its buffer. */
-clattn_status cla_check_buffers(const struct cla_call *call, struct cla_error *error);
 
 #endif

@@ -82,12 +82,6 @@ static void name_way_out(const struct clattn_plan *plan, const struct cla_skelet
                  "%s, the planner's choice, does not compile on this device (problem.skeleton = \"%s\" takes a slower "
                  "kernel instead): %s",
                  refused->name, other->name, cause.text);
-    const struct cla_reserved_word reserved = cla_user_texts_reserved(problem);
-    if (reserved.field)
-        cla_fail(
-            error, cause.status,
-            "%s:%d: \"%.*s\": names that begin with clattn or CLATTN are the library's, in problem.%s take another: %s",
-            reserved.field, reserved.line, reserved.length, reserved.word, reserved.field, cause.text);
 }
 
 static clattn_status assemble(const struct clattn_problem *problem, const struct cla_choice *choice, int number,

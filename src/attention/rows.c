@@ -168,8 +168,7 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
 }
 
 clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct cla_layout *delta, const struct cla_words *cleared,
-                             struct cla_error *error)
+                             const struct cla_layout *delta, const struct cla_words *cleared, struct cla_error *error)
 {
     const struct cla_operand *o = &call->operands[CLA_O], *d_o = &call->operands[CLA_D_O];
     const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);

@@ -102,10 +102,10 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
     call->csr_offset = call->workspace_bytes;
     call->workspace_bytes = (size_t)sum;
     call->score.block_mask = (struct cla_layout){.offset = (int64_t)call->csr_offset,
-                                                    .batch = layout->batch ? copies.heads * head : 0,
-                                                    .head = layout->head ? head : 0,
-                                                    .row = columns,
-                                                    .column = 1};
+                                                 .batch = layout->batch ? copies.heads * head : 0,
+                                                 .head = layout->head ? head : 0,
+                                                 .row = columns,
+                                                 .column = 1};
     return CLATTN_SUCCESS;
 }
 

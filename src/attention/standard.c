@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/buffers.h"
 #include "attention/standard_kernels.h"
 #include "device/clcall.h"
 #include "device/context.h"
@@ -165,22 +166,6 @@ static clattn_status check_workspace(const struct cla_standard *standard, const 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_workspace_buffer(const struct cla_standard *standard, const struct clattn_forward_args *args,
-                                            struct cla_error *error)
-{
-    if (!standard->workspace_bytes)
-        return CLATTN_SUCCESS;
-    struct cla_error cause;
-    size_t bytes = 0;
-    const clattn_status status = cla_cl_buffer_size(args->workspace, &bytes, &cause);
-    if (status)
-        return cla_fail(error, status, "workspace is not a usable cl_mem: %s", cause.text);
-    if (bytes < standard->workspace_bytes)
-        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace has %zu bytes: this shape needs %zu", bytes,
-                        standard->workspace_bytes);
-    return CLATTN_SUCCESS;
-}
-
 static size_t alignment(const struct clattn_context *context)
 {
     const uint32_t bits = context->capabilities.base_address_align_bits;
@@ -260,10 +245,10 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
         status = cla_check_queue(queue, context->context, context->device, error);
     if (!status)
         status = check_order(context, queue, error);
+    if (!status && standard.workspace_bytes)
+        status = cla_call_place_bytes(&forward, CLA_WORKSPACE, args->workspace, standard.workspace_bytes, true, error);
     if (!status)
-        status = cla_check_buffers(&forward, error);
-    if (!status)
-        status = check_workspace_buffer(&standard, args, error);
+        status = cla_check_buffers(&forward, context->context, error);
     if (status)
         return status;
     struct pass pass = {

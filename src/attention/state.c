@@ -25,7 +25,7 @@ static clattn_status begin_call(const struct clattn_plan *plan, const struct cla
     return cla_call_begin(call, &plan->problem, 0, CLA_BUFFERS, shape, NULL, error);
 }
 
-static clattn_status last_checks(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
+static clattn_status last_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
                                  cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
 {
     clattn_status status =

@@ -139,14 +139,30 @@ clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_p
                  "clGetCommandQueueInfo", error);
 }
 
-clattn_status cla_cl_buffer_size(cl_mem buffer, size_t *bytes, struct cla_error *error)
+clattn_status cla_cl_buffer_facts(cl_mem buffer, struct cla_buffer_facts *facts, struct cla_error *error)
 {
-    size_t size = 0;
-    const clattn_status status =
-        check(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, NULL), "clGetMemObjectInfo", error);
-    if (!status)
-        *bytes = size;
-    return status;
+    struct cla_buffer_facts found = {0};
+    const struct {
+        cl_mem_info name;
+        size_t size;
+        void *value;
+    } queries[] = {{CL_MEM_TYPE, sizeof found.type, &found.type},
+                   {CL_MEM_CONTEXT, sizeof found.context, &found.context},
+                   {CL_MEM_FLAGS, sizeof found.flags, &found.flags},
+                   {CL_MEM_SIZE, sizeof found.bytes, &found.bytes},
+                   {CL_MEM_ASSOCIATED_MEMOBJECT, sizeof found.parent, &found.parent},
+                   {CL_MEM_OFFSET, sizeof found.from, &found.from}};
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        if (queries[i].name == CL_MEM_OFFSET && !found.parent)
+            break;
+        const clattn_status status =
+            check_query(clGetMemObjectInfo(buffer, queries[i].name, queries[i].size, queries[i].value, NULL),
+                        "clGetMemObjectInfo", queries[i].name, error);
+        if (status)
+            return status;
+    }
+    *facts = found;
+    return CLATTN_SUCCESS;
 }
 
 /* Reference counts */

@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one file that names OpenCL's entry points. Each function makes one call (or one query in its two steps), fills
- * *error with the call's name and code if it fails, and returns that code. Outputs are set on success alone. */
+/* The one file that names OpenCL's entry points. Each function makes one call (or one query in its two steps, or all
+ * queries of one object), fills *error with the call's name and code if it fails, and returns that code. Outputs are
+ * set on success alone. */
 
 /* Queries. Strings are cut to fit; a query the device does not know gives an error, not a default. */
 clattn_status cla_cl_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
@@ -22,7 +23,17 @@ clattn_status cla_cl_platform_string(cl_platform_id platform, cl_platform_info n
 clattn_status cla_cl_context_has_device(cl_context context, cl_device_id device, bool *has, struct cla_error *error);
 clattn_status cla_cl_queue_context(cl_command_queue queue, cl_context *context, cl_device_id *device,
                                    struct cla_error *error);
-clattn_status cla_cl_buffer_size(cl_mem buffer, size_t *bytes, struct cla_error *error);
+
+/* All that is to be known of a memory object. */
+struct cla_buffer_facts {
+    cl_mem_object_type type;
+    cl_context context;
+    cl_mem_flags flags;
+    size_t bytes;
+    cl_mem parent; /* of a sub-buffer, which begins so far within it; else NULL */
+    size_t from;
+};
+clattn_status cla_cl_buffer_facts(cl_mem buffer, struct cla_buffer_facts *facts, struct cla_error *error);
 
 /* Reference counts. */
 clattn_status cla_cl_retain_context(cl_context context, struct cla_error *error);

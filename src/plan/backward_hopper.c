@@ -70,7 +70,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
     const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
-                  notes = (8 + 2) * 16 + 2 * 16;
+                  notes = ((stages > 3 ? 16 : 8) + 2) * 16 + 2 * 16;
     return (uint64_t)(keys + rows + weights + dropped + summands + notes + 24 + (problem->unordered ? 0 : 8) +
                       (shares_keys(config) ? 16 : 0));
 }

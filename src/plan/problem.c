@@ -2,6 +2,7 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
+#include "plan/user_text.h"
 #include <math.h>
 #include <string.h>
 
@@ -196,6 +197,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = check_features(problem, error);
     if (!status)
         status = check_choices(problem, error);
+    if (!status)
+        status = cla_user_texts_check(problem, error);
     if (status)
         return status;
 

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -137,7 +138,7 @@ class KeptRows(unittest.TestCase):
         self.bench("--from", self.keep("rows.json", self.all_rows()), "--plot", self.path("x.svg"), status=FILE,
                    says=["gnuplot", "install"], environment=nothing)
         self.bench("--n", "64", "--plot", self.path("x.svg"), status=FILE, says=["gnuplot"], environment=nothing)
-        self.bench("--from", self.path("rows.json"), "--plot", self.path("x.pdf"), status=USAGE, says=["x.pdf", ".svg"])
+        self.bench("--from", self.path("rows.json"), "--plot", self.path("x.gif"), status=USAGE, says=["x.gif", ".svg"])
         self.assertEqual(os.listdir(self.folder.name), ["rows.json"])
 
     @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
@@ -152,7 +153,7 @@ class KeptRows(unittest.TestCase):
             root = xml.parse(self.path(name + ".svg")).getroot()
             text = " ".join(" ".join(root.itertext()).split())
             self.assertIn("Some 'device', v1", text)
-            self.assertIn("flash fp32", text)
+            self.assertIn("clattn fp32", text)
             self.assertIn("standard fp32", text)
             self.assertGreater(len(root.findall(".//{http://www.w3.org/2000/svg}path")), 5)
             with open(self.path(name + ".gp"), "rb") as script, open(self.path(name + ".svg"), "rb") as picture:
@@ -160,18 +161,79 @@ class KeptRows(unittest.TestCase):
                 self.assertEqual(again.stdout, picture.read())
         with open(self.path("x-speed.gp")) as script:
             text = script.read()
-        self.assertIn("\n2048 2.048 0.1024\n", text)
-        self.assertEqual(text.count("set title 'forward, head dimension"), 4)
+        self.assertEqual(len(re.findall(r"\n\S+ 2\.048 2\.0277\d* 2\.0686\d* # n 2048\n", text)), 4)  # and its quartiles
+        self.assertEqual(len(re.findall(r"\n\S+ 0\.1024 \S+ \S+ # n 2048\n", text)), 4)
+        self.assertEqual(text.count("set title 'forward, d "), 4)
+        self.assertEqual(len(re.findall(r"set yrange \[0:2\.\d+\]", text)), 1)  # one scale for all panels
+        self.assertNotIn("with labels", text)  # nothing is missing
         with open(self.path("x-memory.gp")) as script:
-            self.assertIn("\n256 %.6g\n" % (8 * 256 * 64 * 16 / 2.0**20), script.read())
+            self.assertIn("\n256 %.6g\n" % (8 * 256 * 64 * 16), script.read())
         with open(self.path("x-roofline.gp")) as script:
             text = script.read()
         self.assertIn("matrix units, 2 TFLOP/s", text)
         self.assertIn("fp32 multiply-adds, 0.5 TFLOP/s", text)
         self.assertIn("copy, 20 GB/s", text)
 
+    def script_of(self, rows, name):
+        self.bench("--from", self.keep("rows.json", rows), "--plot", self.path("x.svg"), "--keep-plot-script", "--quiet")
+        with open(self.path("x-%s.gp" % name)) as script:
+            return script.read()
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_peers_stand_beside(self):
+        peers = {"cuDNN": {"median_ms": 2.0, "min_ms": 1.0, "max_ms": 4.0}, "FlashAttention-4": {"median_ms": 0.5}}
+        text = self.script_of([row(512, 1.0, tflops=600.0, peers=peers, dtype="fp16")], "speed")
+        self.assertIn("title 'cuDNN fp16'", text)
+        self.assertIn("title 'FlashAttention-4 fp16'", text)
+        self.assertRegex(text, r"\n\S+ 300 150 600 # n 512\n")
+        self.assertRegex(text, r"\n\S+ 1200 1200 1200 # n 512\n")
+        self.assertIn("TFLOP/s", text)
+        colours = re.findall(r"fillcolor rgb '(\S+)' title", text)
+        self.assertEqual((len(colours), len(set(colours))), (4, 4))  # clattn, two peers, standard
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_texts_of_files_are_no_commands(self):
+        evil = "A'\nsystem('touch %s')\n'" % self.path("made")
+        rows = [row(512, 1.0, device=evil, driver=evil, peers={evil: {"median_ms": 2.0}}), row(1024, 4.0, device=evil)]
+        text = self.script_of(rows, "speed")
+        self.assertNotIn("made", os.listdir(self.folder.name))
+        self.assertNotIn("\nsystem", text)
+        self.assertIn("system(", text)
+
+    def test_peers_as_csv(self):
+        peers = {"cu,DNN": {"median_ms": 2.0}}
+        result = self.bench("--from", self.keep("rows.json", [row(512, 1.0, peers=peers)]), "--csv")
+        (found,) = csv.DictReader(io.StringIO(result.stdout))
+        self.assertEqual(json.loads(found["peers"]), peers)
+        self.assertEqual(found["window"], "")
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_units_fit(self):
+        text = self.script_of([row(512, 10.0)], "speed")
+        self.assertIn("GFLOP/s", text)
+        self.assertNotIn("TFLOP/s", text)
+        self.assertIn("fp32 multiply-adds, 500 GFLOP/s", self.script_of([row(512, 10.0)], "roofline"))
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_what_is_missing_is_marked(self):
+        failed = {"standard_ms": None, "standard_peak_bytes": None, "standard_problem": "too large"}
+        rows = [row(512, 1.0), row(1024, 4.0, **failed), row(1024, 4.0, causal=True)]
+        text = self.script_of(rows, "speed")
+        self.assertRegex(text, r"\$p0m1 << EOD\n\S+ 0 # n 1024\nEOD\n")  # standard attention, full
+        self.assertRegex(text, r"\$p1m0 << EOD\n0.0000 0 # n 512\nEOD\n")  # nothing, causal
+        self.assertIn("x: not measured, or did not run", text)
+        self.assertNotIn("are not shown", text)
+        self.assertIn("1 rows of other shapes", self.script_of(rows + [row(512, 2.0, batch=2)], "speed"))
+        memory = [row(n, 1.0, grid="memory", **(failed if n == 256 else {})) for n in (128, 256)]
+        self.assertIn("set label 'x' at first 256,", self.script_of(memory, "memory"))
+
     @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
     def test_pictures_of_other_kinds(self):
+        self.bench("--from", self.keep("pdf.json", self.all_rows()), "--plot", self.path("y.pdf"), "--quiet")
+        for name in ("pdf.json", "y-speed.pdf", "y-memory.pdf", "y-roofline.pdf"):
+            with open(self.path(name), "rb") as file:
+                self.assertIn(file.read(4), (b"%PDF", b'[{"d'), name)
+            os.remove(self.path(name))
         decode = [r for r in self.all_rows() if r["grid"] == "decode"]
         self.bench("--from", self.keep("rows.json", decode), "--plot", self.path("x.png"), "--quiet")
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["rows.json", "x-roofline.png"])

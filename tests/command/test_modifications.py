@@ -33,7 +33,7 @@ class Modifications(ModificationsTest):
     def test_bias(self):
         batch, heads, _, n_q, n_kv = self.SHAPE
         for shape in ((n_q, n_kv), (heads, n_q, n_kv), (1, n_q, n_kv), (batch, 1, n_q, n_kv), (batch, heads, n_q, n_kv),
-                      (batch, 1, 1, n_kv)):
+                      (batch, 1, 1, n_kv), (n_q, 1), (batch, heads, 1, 1), (1, 1)):
             values = self.numbers(product(shape))
             full = (1,) * (4 - len(shape)) + shape
 
@@ -54,6 +54,7 @@ class Modifications(ModificationsTest):
             self.check(["--mask", file], shown=lambda b, h, i, j: values[(b * n_q + i) * n_kv + j])
         padding = self.write("mask", "|b1", (batch, 1, 1, n_kv), values[-batch * n_kv:])
         self.check(["--mask", padding], shown=lambda b, h, i, j: values[len(values) - batch * n_kv + b * n_kv + j])
+        self.check(["--mask", self.write("mask", "|b1", (1, 1), [True])])
 
     def test_sinks(self):
         sinks = self.numbers(3) + [-math.inf]

@@ -4,6 +4,7 @@
  * may have whatever names they like. */
 #include "support/backward.h"
 #include "support/cases.h"
+#include "support/compare.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,18 +95,61 @@ static void users_names_are_free(void **state)
     assert_int_equal(failures, 0);
 }
 
-static void a_reserved_name_is_a_clear_error(void **state)
+/* What `text`, as score_mod, is refused with. */
+static void assert_refused(const char *text, clattn_status status, const char *says)
 {
-    (void)state;
-    static const char text[] = "float clattn_load(float x) { return x; }\n"
-                               "float score_mod(float score, int b, int h, int i, int j, __global const float *data)\n"
-                               "{\n    return clattn_load(score);\n}\n";
     const struct clattn_problem problem = {.d = 32, .score_mod = text};
     clattn_plan *plan = NULL;
-    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_BUILD_FAILED);
-    assert_non_null(strstr(clattn_error_message(), "clattn_load"));
-    if (!strstr(clattn_error_message(), "score_mod:1"))
-        fail_msg("%s", clattn_error_message());
+    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), status);
+    if (!strstr(clattn_error_message(), says))
+        fail_msg("no %s in %s", says, clattn_error_message());
+}
+
+#define SCORE_MOD "float score_mod(float score, int b, int h, int i, int j, __global const float *data)\n"
+
+static void a_reserved_name_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("float clattn_load(float x) { return x; }\n" SCORE_MOD "{\n    return clattn_load(score);\n}\n",
+                   CLATTN_INVALID_ARGUMENT, "score_mod:1: \"clattn_load\"");
+    assert_refused(SCORE_MOD "{ return score; }\n#undef CLATTN_D\n#define CLATTN_D 512\n", CLATTN_INVALID_ARGUMENT,
+                   "score_mod:3: \"CLATTN_D\"");
+}
+
+static void a_wrong_function_is_an_error_of_the_text(void **state)
+{
+    (void)state;
+    assert_refused("/* too few */\nfloat score_mod(float score, int b, int h, int i, __global const float *data)\n"
+                   "{ return score; }\n",
+                   CLATTN_BUILD_FAILED, "score_mod:2");
+    assert_refused("\n\n\nfloat score_mod(int score, int b, int h, int i, int j, __global const float *data)\n"
+                   "{ return score; }\n",
+                   CLATTN_BUILD_FAILED, "score_mod:4");
+    assert_refused("#define float int\n" SCORE_MOD "{ return score; }\n", CLATTN_BUILD_FAILED, "score_mod:2");
+}
+
+/* Macros that a text defines, or undefines, or looks for, are nothing to the kernels behind it. */
+static void macros_of_a_text_end_with_it(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "\xef\xbb\xbf#ifndef INFINITY\n#define INFINITY 1e30f\n#endif\n"
+        "#undef NAN\n#undef M_LOG2E_F\n#define M_LOG2E_F 3\n#define CL\\\nK_LOCAL_MEM_FENCE 7\n"
+        "#define exp(x) 0.0f\n#define fmax(x, y) 5.0f\n#define __global __local\n#undef __global\n"
+        "static " SCORE_MOD "{ return 0.875f * score; }";
+    struct forward_case forward = {.problem = {.d = 32, .score_mod = text},
+                                   .shape = {.batch = 1, .heads = 2, .n_q = 17, .n_kv = 40},
+                                   .score = score_typical(),
+                                   .seed = 63};
+    struct forward_arrays with, without;
+    assert_true(forward_arrays_make(&forward, &with));
+    assert_true(forward_run(&device, NULL, &forward, &with));
+    forward.problem.score_mod = SCORE_MOD "{ return 0.875f * score; }";
+    assert_true(forward_arrays_make(&forward, &without));
+    assert_true(forward_run(&device, NULL, &forward, &without));
+    assert_true(compare_close("o", with.o, without.o, 2 * 17 * 32, 1e-5));
+    forward_arrays_free(&with);
+    forward_arrays_free(&without);
 }
 
 /* What the compiler says */
@@ -193,7 +237,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(users_names_are_free),
-        cmocka_unit_test(a_reserved_name_is_a_clear_error),
+        cmocka_unit_test(a_reserved_name_is_refused),
+        cmocka_unit_test(a_wrong_function_is_an_error_of_the_text),
+        cmocka_unit_test(macros_of_a_text_end_with_it),
         cmocka_unit_test(compilers_have_nothing_to_say),
     };
     test_device_open(&device);

@@ -20,8 +20,9 @@ import os
 import re
 import sys
 
-PEERS = {"flash2": "FlashAttention-2", "flash4": "FlashAttention-4", "cudnn": "cuDNN", "flash": "FlashAttention-2",
+PEERS = {"flash2": "FlashAttention-2", "flash": "FlashAttention-2", "flash4": "FlashAttention-4", "cudnn": "cuDNN",
          "efficient": "memory-efficient"}
+VERSIONS = {"torch": "PyTorch", "cudnn": "cuDNN", "flash-attn-4": "FlashAttention-4"}
 MASKS = {False: "full", True: "causal"}
 
 
@@ -177,6 +178,12 @@ def bench_rows(data, cells):
                  ["n %d" % n for n in sorted({cell["n_kv"] for cell in cells})], rows)
 
 
+def first_call(data, cells):
+    """What tests/peers/first_call.py found: seconds of CPU time."""
+    rows = [[cell["problem"] + ", " + cell["dtype"], "%.1f" % cell["cold"]["cpu_s"], "%.2f" % cell["warm"]["cpu_s"]] for cell in cells]
+    return table(["`clattn run`, from start to exit", "seconds, caches empty", "seconds, caches warm"], rows)
+
+
 def tuning(data, cells):
     """Time of the planner's choice divided by that of the tuned one."""
     rows = []
@@ -190,7 +197,7 @@ def tuning(data, cells):
 
 
 KINDS = {function.__name__.replace("_", "-"): function
-         for function in (grid, summary, shapes, features, certified, bench_rows, tuning)}
+         for function in (grid, summary, shapes, features, certified, bench_rows, first_call, tuning)}
 
 
 def source(data, file, cells, wishes, with_command):
@@ -202,7 +209,7 @@ def source(data, file, cells, wishes, with_command):
              "driver " + (said.get("driver") or first.get("driver"))]
     if said.get("torch"):
         parts.append("PyTorch " + said["torch"].split("+")[0])
-    parts += ["%s %s" % item for item in said.get("versions", {}).items()]
+    parts += ["%s %s" % (VERSIONS[name], version.split("+")[0]) for name, version in said.get("versions", {}).items()]
     if commit:
         parts.append("commit " + re.sub(r"\b([0-9a-f]{7})[0-9a-f]{33}\b", r"\1", commit))
     lines = [", ".join(parts) + "."]

@@ -15,11 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cla_text text = {0};
     cla_user_texts(&problem, &text);
     FUZZ_REQUIRE(!text.failed);
-    const struct cla_reserved_word word = cla_user_texts_reserved(&problem);
-    if (word.field) {
-        const char *from = strcmp(word.field, "mask_mod") == 0 ? second : first;
-        FUZZ_REQUIRE(from && word.word >= from && word.word + word.length <= from + strlen(from) && word.line > 0);
-    }
+    struct cla_error error;
+    const clattn_status status = cla_user_texts_check(&problem, &error);
+    FUZZ_REQUIRE(!status || (status == CLATTN_INVALID_ARGUMENT && error.text[0]));
     cla_text_free(&text);
     fuzz_release(second, rest + 1);
     fuzz_release(first, size + 1);

@@ -99,7 +99,7 @@ static const struct option_spec options[] = {
     TEXT("compare", "FILE", compare,
          "set the rows beside those of FILE, which --json wrote; exit status 3 if\nany is slower beyond noise"),
     TEXT("plot", "FILE", plot,
-         "draw FILE-speed, FILE-memory and FILE-roofline, .svg or .png as FILE ends;\nneeds gnuplot"),
+         "draw FILE-speed, FILE-memory and FILE-roofline, .svg, .png or .pdf as FILE ends;\nneeds gnuplot"),
     FLAG("keep-plot-script", keep_plot_script, "keep gnuplot's scripts, with their data, beside the pictures"),
     TEXT("from", "FILE", from, "measure nothing: take the rows of FILE, which --json wrote"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),

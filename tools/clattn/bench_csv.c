@@ -64,7 +64,7 @@ static void append_value(struct buffer *buffer, const json_t *value)
         append_field(buffer, json_string_value(value));
     } else if (value && !json_is_null(value)) {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-        append(buffer, text ? text : "", text ? strlen(text) : 0);
+        append_field(buffer, text ? text : "");
         free(text);
     }
 }

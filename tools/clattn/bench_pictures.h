@@ -5,14 +5,19 @@
 #include "bench_rows.h"
 
 /* The pictures, as scripts for gnuplot with their data in them. Each writes its script, without terminal and output,
- * and says how many rows it drew; 0: nothing was written. */
+ * and says how many rows or panels it drew; 0: nothing was written. */
 struct bench_picture {
     const char *name;
     size_t (*write)(const json_t *rows, FILE *script);
-    int (*tall)(const json_t *rows); /* how many panels stand above each other; NULL: one */
-    int width, height;               /* of the picture, and of one of these panels */
+    int (*height_of)(const json_t *rows); /* NULL: `height` */
+    int width, height;                    /* in points of a screen, 96 an inch */
 };
 
 extern const struct bench_picture bench_pictures[]; /* ended by one without a name */
+
+size_t bench_write_speed(const json_t *rows, FILE *script);
+int bench_speed_height(const json_t *rows);
+size_t bench_write_memory(const json_t *rows, FILE *script);
+size_t bench_write_roofline(const json_t *rows, FILE *script);
 
 #endif

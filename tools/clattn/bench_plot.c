@@ -38,10 +38,10 @@ static int run_gnuplot(int input, int output, char *const *arguments, struct fai
                : fail(failure, STATUS_FILE, "gnuplot failed: the picture is not drawn (its own words are above)");
 }
 
-/* "svg" or "png", behind the last dot; NULL for any other. */
+/* "svg", "png" or "pdf", behind the last dot; NULL for any other. */
 static const char *kind_of(const char *path)
 {
-    static const char *const kinds[] = {"svg", "png", NULL};
+    static const char *const kinds[] = {"svg", "png", "pdf", NULL};
     const char *dot = strrchr(path, '.');
     for (const char *const *kind = kinds; dot && *kind; kind++)
         if (!strcmp(dot + 1, *kind))
@@ -52,7 +52,7 @@ static const char *kind_of(const char *path)
 int bench_plot_check(const char *path, struct failure *failure)
 {
     if (!kind_of(path))
-        return fail(failure, STATUS_USAGE, "--plot '%s': must end in .svg or .png", path);
+        return fail(failure, STATUS_USAGE, "--plot '%s': must end in .svg, .png or .pdf", path);
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nothing < 0)
         return fail(failure, STATUS_FILE, "/dev/null: %s", strerror(errno));
@@ -74,9 +74,14 @@ static char *picture_path(const char *path, const char *name, const char *kind)
 
 static void write_terminal(const struct bench_picture *picture, const json_t *rows, const char *kind, FILE *script)
 {
-    const int height = picture->height * (picture->tall ? picture->tall(rows) : 1);
-    fprintf(script, "set terminal %s size %d,%d font 'sans-serif,%d' background 'white' noenhanced\n",
-            strcmp(kind, "svg") ? "pngcairo" : "svg", picture->width, height, strcmp(kind, "svg") ? 11 : 13);
+    const int height = picture->height_of ? picture->height_of(rows) : picture->height;
+    const char *look = "background 'white' noenhanced";
+    if (!strcmp(kind, "pdf"))
+        fprintf(script, "set terminal pdfcairo size %.4fin,%.4fin font 'sans-serif,9' %s\n", picture->width / 96.0,
+                height / 96.0, look);
+    else
+        fprintf(script, "set terminal %s size %d,%d font 'sans-serif,%d' %s\n",
+                strcmp(kind, "svg") ? "pngcairo" : "svg", picture->width, height, strcmp(kind, "svg") ? 10 : 13, look);
 }
 
 /* What gnuplot writes goes to a file that takes its name when it is whole. */

@@ -29,8 +29,8 @@ struct bench_comparison {
 int bench_compare(const json_t *rows, const json_t *old, const char *old_path, FILE *stream,
                   struct bench_comparison *comparison, struct failure *failure);
 
-/* The pictures of `path`, FILE.svg or FILE.png: FILE-speed.svg, FILE-memory.svg and FILE-roofline.svg, by gnuplot. With
- * `keep`, the script and data of each beside it, as FILE-speed.gp. Their names go to stderr unless `quiet`. */
+/* The pictures of `path`, FILE.svg, .png or .pdf: FILE-speed.svg, FILE-memory.svg and FILE-roofline.svg, by gnuplot.
+ * With `keep`, the script and data of each beside it, as FILE-speed.gp. Their names go to stderr unless `quiet`. */
 int bench_plot_check(const char *path, struct failure *failure); /* before anything is measured */
 int bench_plot(const json_t *rows, const char *path, bool keep, bool quiet, struct failure *failure);
 

@@ -258,6 +258,12 @@ enum child_result child_next(struct child *child, char **line)
     return CHILD_OK;
 }
 
+bool child_has_ended(const struct child *child)
+{
+    siginfo_t how = {.si_pid = 0};
+    return !waitid(P_PID, (id_t)child->pid, &how, WEXITED | WNOHANG | WNOWAIT) && how.si_pid == child->pid;
+}
+
 int child_hear(struct child *child)
 {
     int lines = 0;

@@ -50,6 +50,9 @@ void child_wait(struct child *const *children, int count, double seconds);
  * next call) is NULL where there is none. After anything but CHILD_OK there is no child any more. */
 enum child_result child_next(struct child *child, char **line);
 
+/* Whether it has ended by now, even if what it started still holds its pipes open. child_end() then says how. */
+bool child_has_ended(const struct child *child);
+
 /* Drops the lines that a child has said by now, and counts them; -1: it has ended, and there is no child any more. */
 int child_hear(struct child *child);
 

@@ -11,7 +11,7 @@ bool reference_has(const struct reference_problem *problem, unsigned feature)
 size_t reference_place(const struct clattn_layout *layout, const int64_t sizes[4], int64_t b, int64_t h, int64_t i,
                        int64_t j)
 {
-    if (!layout->batch && !layout->head && !layout->row && !layout->column)
+    if (!layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column)
         return (size_t)(layout->offset + ((b * sizes[1] + h) * sizes[2] + i) * sizes[3] + j);
     return (size_t)(layout->offset + b * layout->batch + h * layout->head + i * layout->row + j * layout->column);
 }

@@ -76,7 +76,7 @@ static const struct option_spec options[] = {
     TEXT("dsink", "FILE", outputs[RUN_D_SINKS], "by the sinks"),
     DEVICE("where to run (default: the first GPU, else the first device)"),
     TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
-    TEXT("backward-skeleton", "NAME", backward_skeleton, "the same for gradients: backward_simt or backward_cpu"),
+    TEXT("backward-skeleton", "NAME", backward_skeleton, "the same for gradients: backward_simt, backward_matrix, ..."),
     FLAG("quiet", quiet, "no summary, no progress bar and no warnings"),
     FLAG("json", json, "print the summary as JSON to stdout"),
     END_OF_OPTIONS,

@@ -11,29 +11,28 @@ static int check_float(const struct score_entry *entry)
     return entry->header->type == NPY_FLOAT32 ? STATUS_OK : score_wrong_type(entry, "'<f4'");
 }
 
-/* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions, of which all but the last may
- * be 1. */
+/* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions, of which each may be 1. */
 static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t columns)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     const int64_t wanted[] = {columns, rows, shape->heads, shape->batch};
-    bool fits = entry->header->dimensions >= 2 && score_length_at(entry->header, 0) == columns;
-    int64_t strides[4] = {1}, stride = score_length_at(entry->header, 0);
-    for (int i = 1; i < 4; i++) {
+    bool fits = entry->header->dimensions >= 2;
+    int64_t strides[4], stride = 1;
+    for (int i = 0; i < 4; i++) {
         const int64_t length = score_length_at(entry->header, i);
         fits = fits && (length == 1 || length == wanted[i]);
         strides[i] = length == 1 && wanted[i] != 1 ? 0 : stride;
         stride *= length;
     }
     if (fits) {
-        entry->score->layouts[entry->which] =
-            (struct clattn_layout){.batch = strides[3], .head = strides[2], .row = strides[1], .column = strides[0]};
+        entry->score->layouts[entry->which] = (struct clattn_layout){
+            .batch = strides[3], .head = strides[2], .row = strides[1], .column = strides[0], .strided = 1};
         return STATUS_OK;
     }
     char right[192];
     snprintf(right, sizeof right,
              "(%" PRId64 ", %" PRId64 "), (%" PRId64 ", %" PRId64 ", %" PRId64 ") or (%" PRId64 ", %" PRId64
-             ", %" PRId64 ", %" PRId64 "); all but the last may be 1",
+             ", %" PRId64 ", %" PRId64 "); each may be 1",
              rows, columns, shape->heads, rows, columns, shape->batch, shape->heads, rows, columns);
     return score_wrong_shape(entry, right);
 }
@@ -193,7 +192,8 @@ unsigned score_features(const struct score_options *options)
            (options->sinks ? CLATTN_SINKS : 0u) | (options->dropout >= 0.0 ? CLATTN_DROPOUT : 0u);
 }
 
-bool score_bias_repeats_rows(const struct score_files *score)
+bool score_bias_repeats_pairs(const struct score_files *score)
 {
-    return score->values[SCORE_BIAS] && !score->layouts[SCORE_BIAS].row;
+    const struct clattn_layout *layout = &score->layouts[SCORE_BIAS];
+    return score->values[SCORE_BIAS] && (!layout->row || !layout->column);
 }

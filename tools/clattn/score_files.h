@@ -42,7 +42,7 @@ void score_files_close(struct score_files *score);
 /* The bits of enum clattn_feature that the options make. */
 unsigned score_features(const struct score_options *options);
 
-/* The bias has no row for each query that a gradient could be written to. */
-bool score_bias_repeats_rows(const struct score_files *score);
+/* The bias has no row for each query, or no column for each key, that a gradient could be written to. */
+bool score_bias_repeats_pairs(const struct score_files *score);
 
 #endif

@@ -99,10 +99,11 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
            a->problem.score.block_q == b->problem.score.block_q &&
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
-           a->mods == b->mods && a->splits == b->splits;
+           a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->given == b->given;
 }
 
-static void add(struct verify_list *list, struct verify_case item)
+/* As it is. */
+static void append(struct verify_list *list, struct verify_case item)
 {
     if (list->count == list->capacity && !list->failed) {
         const int capacity = list->capacity ? 2 * list->capacity : 256;
@@ -116,9 +117,14 @@ static void add(struct verify_list *list, struct verify_case item)
     if (list->failed)
         return;
     const struct verify_case *last = list->count ? &list->items[list->count - 1] : NULL;
-    item.unordered = any_order(item.skeleton);
     item.kernel = !last ? 0 : last->kernel + !same_kernel(last, &item);
     list->items[list->count++] = item;
+}
+
+static void add(struct verify_list *list, struct verify_case item)
+{
+    item.unordered = any_order(item.skeleton);
+    append(list, item);
 }
 
 /* The float64 reference is the slow part: long sequences come with one head and moderate d. */
@@ -348,6 +354,27 @@ static void add_hidden_values(struct verify_list *list, bool full, const char *s
             }
 }
 
+/* Random combinations of three to all features, a few cases of each; what plans expect of masks has cases of its own.
+ */
+static void add_drawn(struct verify_list *list, bool full, const char *skeleton)
+{
+    const int programs = full ? 16 : 1, cases = 3;
+    struct random random = {.state = list->seed ^ 0xd4a3u};
+    for (int i = 0; i < programs; i++) {
+        const uint64_t seed = (random_next(&random) >> 16) * VERIFY_PER_PROGRAM;
+        for (int j = 0; j < cases; j++) {
+            struct verify_case item;
+            struct clattn_plan_info info;
+            verify_draw(seed + (uint64_t)j, skeleton, &item);
+            item.expected_density = 0.0f;
+            struct clattn_problem problem = problem_of(&item);
+            problem.unordered = item.unordered;
+            if (clattn_plan_preview(list->capabilities, &problem, &info) != CLATTN_NOTHING_FITS)
+                append(list, item);
+        }
+    }
+}
+
 /* What a skeleton does not serve leaves no case. */
 static void add_skeleton(struct verify_list *list, bool full, const char *skeleton)
 {
@@ -375,6 +402,7 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
         add_modified(list, skeleton, VERIFY_BACKWARD_CHUNKS, CLATTN_VARLEN | CLATTN_BIAS | CLATTN_SINKS, 3);
     }
     add_hidden_values(list, full, skeleton);
+    add_drawn(list, full, skeleton);
 }
 
 void verify_list_create(struct verify_list *list, bool full, const struct clattn_capabilities *capabilities,

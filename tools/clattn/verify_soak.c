@@ -215,7 +215,7 @@ static void process_died(struct run *run, struct job *job)
              job->stage == BUILDING ? ", building it" : "");
     if (job->stage == OPENING)
         opening_failed(run, job, text);
-    else if (job->stage != IDLE)
+    else
         end_case(run, job, SOAK_CRASH, text);
 }
 
@@ -268,18 +268,28 @@ static void hear(struct run *run, struct job *job, const char *line)
     json_decref(answer);
 }
 
-static void attend(struct run *run, struct job *job)
+/* What it has said by now. */
+static enum child_result listen(struct run *run, struct job *job)
 {
     char *line;
     enum child_result result = CHILD_OK;
-    while (job->child.pid && (result = child_next(&job->child, &line)) == CHILD_OK && line && job->stage != IDLE)
+    while (job->child.pid && job->stage != IDLE && (result = child_next(&job->child, &line)) == CHILD_OK && line)
         hear(run, job, line);
-    if (result != CHILD_OK || (!job->child.pid && job->stage != IDLE)) {
-        process_died(run, job);
-        return;
-    }
+    return result;
+}
+
+static void attend(struct run *run, struct job *job)
+{
     const double allowed = job->stage == OPENING ? OPEN_SECONDS : run->soak->deadline;
-    if (job->stage != IDLE && child_clock() - job->since > allowed)
+    const bool ended = job->child.pid && child_has_ended(&job->child); /* seen before its last words are heard */
+    const enum child_result result = listen(run, job);
+    if (job->stage == IDLE)
+        return;
+    if (ended)
+        child_end(&job->child);
+    if (result != CHILD_OK || !job->child.pid)
+        process_died(run, job);
+    else if (child_clock() - job->since > allowed)
         deadline_passed(run, job);
 }
 
@@ -297,6 +307,8 @@ static bool feed(struct run *run, struct job *job)
 {
     if (!may_begin(run) || !find_case(run, job))
         return false;
+    if (job->child.pid && child_has_ended(&job->child)) /* after its last answer: no case is to blame */
+        child_end(&job->child);
     if (job->child.pid)
         begin_case(run, job);
     else

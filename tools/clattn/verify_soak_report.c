@@ -13,6 +13,7 @@ struct sums {
     int programs;
     int features[3]; /* cases with up to 5, up to 8, more */
     int masked;      /* backward passes in order with a block mask and a window */
+    int blind;       /* where no row sees a key, so that all is 0 */
     int outcomes[SOAK_OUTCOMES];
     double share;
 };
@@ -32,6 +33,7 @@ static void add(struct sums *sums, const struct soak_record *record)
     sums->cases++;
     sums->features[features > 8 ? 2 : features > 5]++;
     sums->masked += is_masked(record->traits);
+    sums->blind += record->outcome == SOAK_OK && record->share <= 0.0;
     sums->share = fmax(sums->share, record->share);
 }
 
@@ -88,8 +90,8 @@ void soak_reproducer(const struct soak *soak, const struct soak_log *log, const 
 
 static void print_row(const char *name, const struct sums *s)
 {
-    printf("%-24s %6d %8d %5d %5d %5d %6d", name, s->cases, s->programs, s->features[0], s->features[1], s->features[2],
-           s->masked);
+    printf("%-24s %6d %8d %5d %5d %5d %6d %6d", name, s->cases, s->programs, s->features[0], s->features[1],
+           s->features[2], s->masked, s->blind);
     for (int i = 0; i < SOAK_OUTCOMES; i++)
         printf(" %*d", (int)strlen(soak_outcome_name((enum soak_outcome)i)) + 2, s->outcomes[i]);
     printf(" %6.0f %%\n", 100.0 * s->share);
@@ -98,7 +100,7 @@ static void print_row(const char *name, const struct sums *s)
 static void print_report(const struct soak *soak, const struct soak_log *log, const struct sums *all, double seconds)
 {
     const int failed = count_failed(all);
-    printf("%-24s %6s %8s %5s %5s %5s %6s", "", "cases", "programs", "3-5", "6-8", "9-12", "order");
+    printf("%-24s %6s %8s %5s %5s %5s %6s %6s", "", "cases", "programs", "3-5", "6-8", "9-12", "masked", "blind");
     for (int i = 0; i < SOAK_OUTCOMES; i++)
         printf("   %s", soak_outcome_name((enum soak_outcome)i));
     puts("  largest");
@@ -108,8 +110,8 @@ static void print_report(const struct soak *soak, const struct soak_log *log, co
             print_row(log->skeletons[i], &sums);
     }
     print_row("all", all);
-    puts("(3-5, 6-8, 9-12: cases with so many features; order: backward in order with a block mask and a window; "
-         "largest error, of what is allowed)");
+    puts("(3-5, 6-8, 9-12: cases with so many features; masked: backward in order with a block mask and a window;\n"
+         "blind: no row sees a key; largest: error, of what is allowed)");
     printf("%s: %d of %d cases failed; %d of them in this run, %.0f s; seed %" PRId64 "\ndevice %s, driver %s\n",
            failed ? "FAILED" : "passed", failed, all->cases, log->count - log->earlier, seconds, soak->seed,
            log->identity.device, log->identity.driver);
@@ -119,9 +121,9 @@ static void print_report(const struct soak *soak, const struct soak_log *log, co
 
 static json_t *pack_sums(const char *name, const struct sums *s)
 {
-    json_t *row = json_pack("{s:s, s:i, s:i, s:{s:i, s:i, s:i}, s:i}", "skeleton", name, "cases", s->cases, "programs",
-                            s->programs, "features", "3-5", s->features[0], "6-8", s->features[1], "9-12",
-                            s->features[2], "in_order_with_block_mask_and_window", s->masked);
+    json_t *row = json_pack("{s:s, s:i, s:i, s:{s:i, s:i, s:i}, s:i, s:i}", "skeleton", name, "cases", s->cases,
+                            "programs", s->programs, "features", "3-5", s->features[0], "6-8", s->features[1], "9-12",
+                            s->features[2], "in_order_with_block_mask_and_window", s->masked, "blind", s->blind);
     for (int i = 0; row && i < SOAK_OUTCOMES; i++)
         json_object_set_new(row, soak_outcome_name((enum soak_outcome)i), json_integer(s->outcomes[i]));
     if (row)

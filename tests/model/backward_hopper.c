@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Who waits for whom in backward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random orders
+ * (machine.h), over random problems: masks, windows, lengths, packed sequences, heads that share keys, orders of blocks of keys, of few
+ * work-groups at a time. Of each schedule it is asserted that all items end; that a tile's sums of dQ get what each block of keys has
+ * for it, once, all of it of the same tile, the first stored and the others added, in order where there is one; that every visible
+ * pair is in a tile that was computed; and that no note is read after it has been written over.
+ *
+ *     model_backward_hopper_NAME [SCHEDULES [FIRST_SEED]]
+ *
+ * Without them, as many as $CLATTN_TEST_SCHEDULES says, or as half a second takes. CLATTN_... come from the build, as a plan would have
+ * them, and MODEL_HANGS: 1 if this variant has to hang where blocks of keys look for the one before them as they once did, by the
+ * tile as a whole and with keys that do not exist. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "model/opencl_c.h"
+#include "model/hopper_machine.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define CLATTN_DTYPE              0 /* of what tensors hold nothing is read */
+#define CLATTN_STATE              0
+#define CLATTN_COMPUTE_CAPABILITY 90
+#define CLATTN_B_R                64
+#define CLATTN_WORK_GROUP_SIZE    384
+#define CLATTN_BOXES              1
+#define CLATTN_D_V                CLATTN_D
+#define CLATTN_V_PIECES           CLATTN_D_PIECES
+#define CLATTN_ROW_PIECES         4
+#define CLATTN_PART_PIECES        (CLATTN_D_PIECES > 4 ? 4 : (CLATTN_D_PIECES + 1) / 2)
+#define CLATTN_FILLERS            (CLATTN_UNORDERED ? 96 : 64)
+#define CLATTN_PRODUCER_REGISTERS 0
+#define CLATTN_CONSUMER_REGISTERS 0
+
+/* The question that blocks of keys wait for each other by, as it was. */
+static bool asks_as_before;
+#define hopper_has_pairs hopper_has_pairs_now
+#include "backward_hopper_tiles.h"
+#undef hopper_has_pairs
+static bool hopper_has_pairs(int row, int first_key, const clattn_view *view)
+{
+    if (asks_as_before)
+        return clattn_tile_at(ROWS, KEYS, row, first_key, view) != CLATTN_TILE_SKIP;
+    return hopper_has_pairs_now(row, first_key, view);
+}
+#include "backward_hopper_text.h"
+
+enum {
+    MOST_BATCH = 3,
+    MOST_HEADS = 4,
+    MOST_LENGTH = 640,
+    MOST_BLOCKS = MOST_LENGTH / KEYS + 1,
+    MOST_TILES = MOST_LENGTH / ROWS + 1,
+    MOST_SUMS = MOST_BATCH * MOST_HEADS * MOST_TILES * CLATTN_CHAINS,
+    MOST_NOTES = MOST_BATCH * MOST_HEADS * MOST_TILES * MOST_BLOCKS,
+    SUMS_AT = 1 << 16, /* words of the workspace; sums are not there, only counted */
+    SUM = CONSUMERS * PART_FLOATS
+};
+
+/* A problem and all that the kernel is told of it. */
+static struct {
+    clattn_backward_params p;
+    clattn_score_params score;
+    uchar mask[MOST_BATCH * MOST_HEADS * MOST_LENGTH * MOST_LENGTH];
+    uchar block_mask[MOST_BATCH * MOST_HEADS * (MOST_LENGTH / 16 + 1) * (MOST_LENGTH / 16 + 1)];
+    int key_lengths[MOST_BATCH], cu_q[MOST_BATCH + 1], cu_kv[MOST_BATCH + 1];
+    uint words[SUMS_AT];
+} model;
+
+/* A tile that the producer has noted; and what came of it. */
+struct note {
+    int group, number; /* of the group's tiles */
+    int b, kv_head, key, row, head, flags, sums, before;
+    int place;
+    int added[PASSES];
+};
+static struct note notes[MOST_NOTES + 1];
+static int note_count;
+
+/* What came to a tile's sums so far: of each pass, the note that was last. */
+static int last_added[MOST_SUMS][PASSES];
+
+/* Of each place for a group, and of its warps. */
+static struct {
+    int4 block;                        /* that the producer has noted last */
+    int count;                         /* of its tiles */
+    int in_place[16];                  /* the number of the tile in each place for notes, from 1 on; 0: none */
+    int4 noted[16];
+    int reads[20], current[20];        /* of each warp: how often it has read a note, and of which note it is at */
+    int note_of[1 << 12];              /* of each of its tiles */
+} groups[MACHINE_MOST_GROUPS];
+
+static uint64_t chance;
+static int any_below(int below)
+{
+    chance = chance * 6364136223846793005u + 1442695040888963407u;
+    return (int)((chance >> 33) % (uint64_t)below);
+}
+
+/* What the kernel does to the machine. */
+static bool is_in(matrix_address at, matrix_address first, int count)
+{
+    return at >= first && at < first + 16u * (uint)count;
+}
+
+static int place_of_block(int b, int kv_head, int key)
+{
+    const int blocks = (model.p.n_kv + KEYS - 1) / KEYS;
+    const uint *const order = model.words + model.p.order + (b * model.p.kv_heads + kv_head) * 2 * blocks;
+    for (int place = 0; place < blocks; place++)
+        if ((CLATTN_ORDERS_BLOCKS ? (int)order[place] : place) == key / KEYS)
+            return place;
+    machine_fault("block %d of keys is none of %d", key / KEYS, blocks);
+}
+
+static void model_put(matrix_address to, int4 x)
+{
+    const int slot = machine_slot();
+    if (is_in(to, BLOCK_NOTE(0), 2)) {
+        groups[slot].block = x;
+    } else if (is_in(to, TILE_NOTE(0), NOTES)) {
+        const int place = (int)(to - TILE_NOTE(0)) / 16;
+        groups[slot].noted[place] = x;
+        if (x.z == HOPPER_NO_TILE) { /* numbers follow each other, but do not count */
+            groups[slot].in_place[place] = -1;
+            return;
+        }
+        const int number = groups[slot].count++;
+        if (place != number % NOTES || note_count == MOST_NOTES || number == (1 << 12))
+            machine_fault("tile %d is noted in place %d", number, place);
+        groups[slot].in_place[place] = number + 1;
+        groups[slot].note_of[number] = ++note_count;
+        notes[note_count] = (struct note){.group = machine_group(),
+                                          .number = number,
+                                          .b = groups[slot].block.x,
+                                          .kv_head = groups[slot].block.y,
+                                          .key = groups[slot].block.z,
+                                          .row = x.x,
+                                          .head = x.y / HOPPER_TILE_HEAD,
+                                          .flags = x.y % HOPPER_TILE_HEAD,
+                                          .sums = x.z,
+                                          .before = x.w};
+        notes[note_count].place = place_of_block(notes[note_count].b, notes[note_count].kv_head, notes[note_count].key);
+    }
+}
+
+/* Consumers read each tile's note once, those who sum up once a pass of every so many. */
+static void model_get(matrix_address from, int4 x)
+{
+    const int slot = machine_slot(), warp = machine_warp(), lid = machine_lid();
+    if (!is_in(from, TILE_NOTE(0), NOTES))
+        return;
+    const bool sums_up = lid < HOPPER_ITEMS;
+    const int reads = groups[slot].reads[warp]++;
+    const int number = sums_up ? (lid - CLATTN_FILLERS) / MATRIX_LANES + reads / PASSES * (int)SUMMERS : reads;
+    const int found = groups[slot].in_place[(from - TILE_NOTE(0)) / 16];
+    if (sums_up && x.z == HOPPER_NO_TILE && number >= groups[slot].count)
+        return;
+    if (found != number + 1)
+        machine_fault("in place of the note of tile %d there is that of %d", number, found - 1);
+    groups[slot].current[warp] = groups[slot].note_of[number];
+}
+
+static uint model_mark(void)
+{
+    return (uint)groups[machine_slot()].current[machine_warp()];
+}
+
+/* All parts of dQ of one tile: which; 0: of several. */
+static uint32_t model_take(const unsigned char *from)
+{
+    uint32_t all = 0;
+    for (int consumer = 0; consumer < CONSUMERS; consumer++)
+        for (int warp = 0; warp < HOPPER_ITEMS / MATRIX_LANES; warp++) {
+            float x;
+            memcpy(&x, from + consumer * PART_FLOATS * 4 + warp * MATRIX_LANES * 16, sizeof x);
+            if (consumer + warp > 0 && (uint32_t)x != all)
+                return 0;
+            all = (uint32_t)x;
+        }
+    return all;
+}
+
+static char wrong[256];
+#define WRONG(...) ((void)(wrong[0] || snprintf(wrong, sizeof wrong, __VA_ARGS__)))
+
+static void model_give(void *to, uint32_t taken, bool adds)
+{
+    const ptrdiff_t at = ((float *)to - ((float *)model.words + SUMS_AT)) / SUM;
+    const int sums = (int)(at / PASSES), pass = (int)(at % PASSES);
+    if (taken == 0 || taken > (uint32_t)note_count) {
+        WRONG("sums %d get what is of no tile", sums);
+        return;
+    }
+    struct note *const note = &notes[taken];
+    const int last = last_added[sums][pass];
+    if (note->sums != sums)
+        WRONG("sums %d get what is of %d", sums, note->sums);
+    if (note->added[pass]++)
+        WRONG("sums %d get tile %u twice", sums, taken);
+    if (adds != (last != 0))
+        WRONG("sums %d: what is %s is not the first, or not first", sums, adds ? "added" : "stored");
+    if (!CLATTN_UNORDERED && last && notes[last].place >= note->place)
+        WRONG("sums %d get block %d after %d", sums, note->place, notes[last].place);
+    last_added[sums][pass] = (int)taken;
+}
+
+/* The problem, pair by pair and not by the kernel's text. */
+static int rows_of(int b)
+{
+    return CLATTN_VARLEN ? model.cu_q[b + 1] - model.cu_q[b] : model.p.n_q;
+}
+static int keys_of(int b)
+{
+    const int all = CLATTN_VARLEN ? model.cu_kv[b + 1] - model.cu_kv[b] : model.p.n_kv;
+    return CLATTN_KEY_LENGTHS && model.key_lengths[b] < all ? model.key_lengths[b] : all;
+}
+static bool is_visible(int b, int h, int i, int j)
+{
+    const int rows = rows_of(b), keys = keys_of(b), shift = CLATTN_CAUSAL == 2 ? 0 : keys - rows;
+    bool visible = i < rows && j < keys;
+#if CLATTN_CAUSAL
+    visible = visible && j <= i + shift;
+#endif
+#if CLATTN_WINDOW
+    visible = visible && j >= i + shift - model.score.window_left && j <= i + shift + model.score.window_right;
+#endif
+#if CLATTN_MASK
+    visible = visible && model.mask[clattn_at(model.score.mask, b, h, i) + j];
+#endif
+#if CLATTN_BLOCK_MASK
+    visible = visible &&
+              model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
+#endif
+    (void)shift, (void)h;
+    return visible;
+}
+
+static int some_length(int most)
+{
+    static const int favoured[] = {1, 16, 63, 64, 65, 127, 128, 129, 200, 217, 256};
+    const int n = any_below(3) ? 1 + any_below(most) : favoured[any_below(sizeof favoured / sizeof *favoured)];
+    return n < most ? n : most;
+}
+
+static void make_lengths(void)
+{
+    clattn_backward_params *p = &model.p;
+    p->batch = 1 + any_below(MOST_BATCH);
+    p->kv_heads = 1 + any_below(2);
+    p->heads = p->kv_heads * (1 + any_below(2));
+    const int most = any_below(4) ? 300 : MOST_LENGTH;
+    p->n_q = some_length(most);
+    p->n_kv = some_length(any_below(2) ? most : MOST_LENGTH);
+    for (int b = 0; b < p->batch; b++) {
+        model.key_lengths[b] = any_below(3) ? any_below(p->n_kv + 1) : p->n_kv;
+        model.cu_q[b + 1] = model.cu_q[b] + (any_below(6) ? 1 + any_below(p->n_q) : 0);
+        model.cu_kv[b + 1] = model.cu_kv[b] + (any_below(6) ? 1 + any_below(p->n_kv) : 0);
+    }
+    model.score.total_q = model.cu_q[p->batch];
+    model.score.total_kv = model.cu_kv[p->batch];
+    p->heads_together = 1 + any_below(p->batch * p->kv_heads);
+}
+
+/* Densities from none to all, of each head; where `runs`, bytes often stay as they are. */
+static void make_mask(uchar *mask, clattn_layout *at, int rows, int columns, bool runs)
+{
+    const clattn_backward_params *p = &model.p;
+    *at = (clattn_layout){0, (long)p->heads * rows * columns, (long)rows * columns, columns, 1};
+    for (int n = 0; n < p->batch * p->heads; n++) {
+        const int density = any_below(4) ? 10 * any_below(11) : 70;
+        bool set = false;
+        for (int x = 0; x < rows * columns; x++) {
+            if (!runs || any_below(16) == 0)
+                set = any_below(100) < density;
+            mask[(long)n * rows * columns + x] = set;
+        }
+    }
+}
+
+static void make_order(void)
+{
+    const clattn_backward_params *p = &model.p;
+    const int blocks = (p->n_kv + KEYS - 1) / KEYS;
+    for (int head = 0; head < p->batch * p->kv_heads; head++) {
+        uint *const order = model.words + p->order + head * 2 * blocks;
+        for (int n = 0; n < blocks; n++) {
+            const int other = any_below(n + 1);
+            order[n] = order[other];
+            order[other] = (uint)n;
+        }
+        for (int n = 0; n < blocks; n++)
+            order[blocks + n] = (uint)any_below(1000); /* what was counted */
+    }
+}
+
+static void make_problem(uint64_t seed)
+{
+    clattn_backward_params *p = &model.p;
+    chance = seed * 0x9e3779b97f4a7c15u + 12345;
+    memset(&model.p, 0, sizeof model.p);
+    memset(&model.score, 0, sizeof model.score);
+    model.cu_q[0] = model.cu_kv[0] = 0;
+    make_lengths();
+#if CLATTN_WINDOW
+    const int most = any_below(2) ? 40 : MOST_LENGTH;
+    model.score.window_left = any_below(5) ? any_below(most) : MOST_LENGTH;
+    model.score.window_right = any_below(5) ? any_below(most) : MOST_LENGTH;
+#endif
+#if CLATTN_MASK
+    make_mask(model.mask, &model.score.mask, p->n_q, p->n_kv, true);
+#endif
+#if CLATTN_BLOCK_MASK
+    make_mask(model.block_mask, &model.score.block_mask, (p->n_q + CLATTN_BLOCK_Q - 1) / CLATTN_BLOCK_Q,
+              (p->n_kv + CLATTN_BLOCK_KV - 1) / CLATTN_BLOCK_KV, false);
+#endif
+    p->q = p->k = p->v = p->d_o = (clattn_layout){0, 64, 64, 64, 1};
+    p->tickets = 0;
+    p->counters = 64;
+    p->flags = p->counters + MOST_SUMS;
+    p->order = p->flags + MOST_BATCH * MOST_HEADS * MOST_BLOCKS;
+    p->maps = p->order + MOST_BATCH * MOST_HEADS * 2 * MOST_BLOCKS;
+    p->sums = SUMS_AT;
+    memset(model.words, 0, (size_t)p->order * sizeof *model.words);
+    make_order();
+    memset(groups, 0, sizeof groups);
+    memset(last_added, 0, sizeof last_added);
+    note_count = 0;
+    wrong[0] = '\0';
+}
+
+static void run_kernel(void)
+{
+    static const float tensor[64];
+#if CLATTN_BLOCK_MASK
+    const uchar *const score_block_mask = model.block_mask;
+#endif
+#if CLATTN_MASK
+    const uchar *const score_mask = model.mask;
+#endif
+#if CLATTN_KEY_LENGTHS
+    const int *const score_key_lengths = model.key_lengths;
+#endif
+#if CLATTN_VARLEN
+    const int *const score_cu_q = model.cu_q, *const score_cu_kv = model.cu_kv;
+#endif
+#if CLATTN_SCORE_HAS_PARAMS
+    const clattn_score_params score_params = model.score;
+#endif
+    clattn_dk_dv(tensor, tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL, model.p CLATTN_SCORE_ARGUMENTS);
+}
+
+/* What was computed, beside what has come to the sums. */
+static void check_tiles(void)
+{
+    static uchar covered[MOST_BATCH][MOST_HEADS][MOST_TILES][2 * MOST_BLOCKS]; /* by half blocks of keys */
+    const int half = KEYS / CONSUMERS;
+    memset(covered, 0, sizeof covered);
+    for (int n = 1; n <= note_count; n++) {
+        const struct note *const note = &notes[n];
+        for (int pass = 0; pass < PASSES; pass++)
+            if (note->added[pass] != 1)
+                WRONG("tile %d of keys %d, rows %d: of pass %d dQ has come %d times", n, note->key, note->row, pass,
+                      note->added[pass]);
+        for (int part = 0; part < CONSUMERS; part++) {
+            uchar *const there = &covered[note->b][note->head][note->row / ROWS][2 * (note->key / KEYS) + part];
+            if (*there)
+                WRONG("keys %d, rows %d come twice", note->key, note->row);
+            *there = 1 + (note->flags & HOPPER_TILE_HIDES);
+            if (HOPPER_HALVES && note->flags & HOPPER_TILE_PASSED << part)
+                *there = 4;
+        }
+    }
+    for (int b = 0; b < model.p.batch; b++)
+        for (int h = 0; h < model.p.heads; h++)
+            for (int i = 0; i < rows_of(b); i++)
+                for (int j = 0; j < (model.p.n_kv + KEYS - 1) / KEYS * KEYS; j++) {
+                    const uchar how = covered[b][h][i / ROWS][j / half];
+                    const bool visible = is_visible(b, h, i, j);
+                    if (visible && (how == 0 || how == 4))
+                        WRONG("row %d of head %d of %d sees key %d, whose tile does not come", i, h, b, j);
+                    if (!visible && how == 1)
+                        WRONG("row %d of head %d of %d does not see key %d, of which nothing is said", i, h, b, j);
+                }
+}
+
+static enum machine_end run_schedule(uint64_t seed)
+{
+    static const struct machine_warp warps[] = {
+        {0, 32, 1},    {32, 32, 1},   {64, CLATTN_UNORDERED ? 32 : 1, 1}, {96, 1, 1},
+        {128, 1, 32},  {160, 1, 32},  {192, 1, 32}, {224, 1, 32},
+        {256, 1, 32},  {288, 1, 32},  {320, 1, 32}, {352, 1, 32}};
+    make_problem(seed);
+    const int groups_launched = 1 + any_below(6);
+    const struct machine_run run = {.warps = warps,
+                                    .warp_count = sizeof warps / sizeof *warps,
+                                    .groups = groups_launched,
+                                    .resident = 1 + any_below(groups_launched < 4 ? groups_launched : 4),
+                                    .entry = run_kernel,
+                                    .seed = seed};
+    enum machine_end end = machine_run(&run);
+    if (end == MACHINE_ENDED && !asks_as_before)
+        check_tiles();
+    return wrong[0] ? MACHINE_FAULT : end;
+}
+
+static const char *said(void)
+{
+    return wrong[0] ? wrong : machine_said();
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The first seed from which it hangs as it once did, of so many; -1: none. */
+static long find_hang(long seeds)
+{
+    long found = -1;
+    asks_as_before = true;
+    for (long seed = 0; seed < seeds && found < 0; seed++)
+        if (run_schedule((uint64_t)seed) == MACHINE_STUCK)
+            found = seed;
+    asks_as_before = false;
+    return found;
+}
+
+/* So many schedules; below 0: as many as half a second takes. */
+static int run_schedules(long schedules, uint64_t first)
+{
+    const double start = seconds();
+    long done = 0;
+    for (; schedules < 0 ? done < 20 || seconds() - start < 0.5 : done < schedules; done++) {
+        const uint64_t seed = first + (uint64_t)done;
+        const enum machine_end end = run_schedule(seed);
+        if (end != MACHINE_ENDED) {
+            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails", said());
+            return 1;
+        }
+    }
+    printf("%ld schedules from seed %llu end\n", done, (unsigned long long)first);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const asked = argc > 1 ? argv[1] : getenv("CLATTN_TEST_SCHEDULES");
+    if (MODEL_HANGS) {
+        const long seed = find_hang(2000);
+        if (seed < 0) {
+            fprintf(stderr, "as blocks of keys asked once it has to hang, and does not\n");
+            return 1;
+        }
+        printf("as blocks of keys asked once, seed %ld hangs\n", seed);
+    }
+    return run_schedules(asked ? strtol(asked, NULL, 10) : -1, argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What kernel texts for Hopper find in place of cl/matrix/nvidia_mma.clh and nvidia_wgmma.clh: their names, on the machine of a model.
+ * Waits, arrivals, ballots, copies and words in local memory are what they say. Products are none: accumulators stay as they are,
+ * but for those that read dS, which yield the word that hopper_store has left for its tile.
+ *
+ * The model says what comes of some of them:
+ *     model_put, model_get      four words have been written to local memory, or are read, from an item
+ *     model_mark                what hopper_store leaves in a panel
+ *     model_take, model_give    a bulk copy reads local memory, and changes device memory */
+#ifndef MODEL_HOPPER_MACHINE_H
+#define MODEL_HOPPER_MACHINE_H
+
+#define MATRIX_LARGEST_OF_THREE 1
+#define MATRIX_LANES    32
+#define MATRIX_SLOTS    2
+#define MATRIX_ELEMENTS 8
+#define MATRIX_UNROLL
+#define MATRIX_SLOT(e)  ((e) / 2 % 2)
+#define MATRIX_SLOT_ELEMENT(slot, n) (2 * (slot) + (n) % 2 + (n) / 2 * 4)
+#define MATRIX_SELDOM   (void)0
+#define MATRIX_SHARERS  4
+typedef struct {
+    float x[MATRIX_ELEMENTS];
+} matrix_accumulator;
+typedef struct {
+    uint x[4];
+} matrix_operand;
+typedef uint matrix_address;
+typedef struct {
+    int unused;
+} matrix_dropped_keys;
+
+static void model_put(matrix_address to, int4 x);
+static void model_get(matrix_address from, int4 x);
+static uint model_mark(void);
+static uint32_t model_take(const unsigned char *from);
+static void model_give(void *to, uint32_t taken, bool adds);
+
+CLATTN_INLINE matrix_address matrix_address_of(const void *array)
+{
+    (void)array;
+    return 0;
+}
+CLATTN_INLINE int matrix_row(int lane, int slot)
+{
+    return lane / 4 + 8 * slot;
+}
+CLATTN_INLINE int matrix_column(int lane, int e)
+{
+    return lane % 4 * 2 + e % 2 + 8 * (e / 4);
+}
+CLATTN_INLINE uint matrix_get4(matrix_address from)
+{
+    uint x;
+    memcpy(&x, machine_local(from), sizeof x);
+    return x;
+}
+CLATTN_INLINE void matrix_put4(matrix_address to, uint x)
+{
+    memcpy(machine_local(to), &x, sizeof x);
+}
+CLATTN_INLINE uint4 matrix_get16(matrix_address from)
+{
+    uint4 x;
+    memcpy(&x, machine_local(from), sizeof x);
+    return x;
+}
+CLATTN_INLINE void matrix_put16(matrix_address to, uint4 x)
+{
+    memcpy(machine_local(to), &x, sizeof x);
+}
+CLATTN_INLINE ushort matrix_get(matrix_address from)
+{
+    return (ushort)matrix_get4(from & ~3u);
+}
+CLATTN_INLINE void matrix_put(matrix_address to, ushort x)
+{
+    memcpy(machine_local(to), &x, sizeof x);
+}
+#define matrix_late(x)                    (x)
+#define matrix_copy16(to, from, bytes)    ((void)(to), (void)(from), (void)(bytes))
+#define matrix_copy_wait()                (void)0
+#define matrix_load_a(a, from, pitch)     ((void)(from), memset(a, 0, sizeof *(a)))
+#define matrix_round(to, from)            ((void)(from), memset(to, 0, sizeof *(to)))
+#define matrix_store_by_rows(to, a)       (void)0
+#define matrix_exp2(x)                    ((void)(x), 1.0f)
+#define matrix_log2(x)                    ((void)(x), 0.0f)
+#define matrix_reciprocal(x)              (1.0f / (x))
+#define matrix_ballot(condition)          machine_ballot(condition)
+#define matrix_any(condition)             (machine_ballot(condition) != 0)
+#define matrix_first_of(lanes)            ((lanes) ? __builtin_ctz(lanes) : MATRIX_LANES)
+#define matrix_first(condition)           matrix_first_of(machine_ballot(condition))
+
+/* nvidia_wgmma.clh */
+#define HOPPER_ITEMS 128
+#define HOPPER_PANEL 64
+#define HOPPER_USED(c, a, b) ((void)(c), (void)(a), (void)(b))
+#define HOPPER_FIRST_PRODUCT(n, c, a, b)              HOPPER_USED(c, a, b)
+#define HOPPER_PRODUCT(n, c, a, b)                    HOPPER_USED(c, a, b)
+#define HOPPER_FIRST_PRODUCT_OF(n, c, a, b)           HOPPER_USED(c, &(a), b)
+#define HOPPER_PRODUCT_OF(n, c, a, b)                 HOPPER_USED(c, &(a), b)
+#define HOPPER_PRODUCT_AS_IT_LIES(n, c, a, b)         HOPPER_USED(c, &(a), b)
+#define HOPPER_FIRST_PRODUCT_AS_THEY_LIE(n, c, a, b)  hopper_multiply(c, a, b, true)
+#define HOPPER_PRODUCT_AS_THEY_LIE(n, c, a, b)        hopper_multiply(c, a, b, false)
+#define HOPPER_FENCE(n, c)                            (void)(c)
+#define HOPPER_FENCE_ALONE()                          (void)0
+#define HOPPER_WAIT(groups, n, c)                     (void)(c)
+#define HOPPER_WAIT_AFTER(groups, n, c, n_done, done) ((void)(c), (void)(done))
+#define hopper_commit()                               (void)0
+#define hopper_rows(tile)                             ((ulong)(tile) >> 4)
+#define hopper_columns(tile, panel_bytes)             ((ulong)(tile) >> 4)
+#define hopper_publish()                              (void)0
+#define hopper_warp_sync()                            (void)0
+
+/* Of 16 rows of a left operand; all that are summed up have to be of one tile, or the result is of none. */
+enum { HOPPER_OF_NONE = 0xffffff };
+CLATTN_INLINE void hopper_multiply(matrix_accumulator *c, ulong a, ulong b, bool first)
+{
+    const uint word = matrix_get4((matrix_address)(a << 4));
+    (void)b;
+    if (first)
+        c[0].x[0] = (float)word;
+    else if (c[0].x[0] != (float)word)
+        c[0].x[0] = (float)HOPPER_OF_NONE;
+}
+
+#define hopper_barrier_create(at, arrivals) machine_barrier_create(at, arrivals)
+#define hopper_arrive(at)                   machine_arrive(at, 1)
+#define hopper_arrive_copied(at)            machine_arrive(at, 1)
+#define hopper_expect(at, bytes)            machine_expect(at, (int)(bytes))
+#define hopper_await(at, parity)            machine_await(at, parity)
+CLATTN_INLINE void hopper_arrive_if(bool condition, matrix_address at)
+{
+    if (condition)
+        machine_arrive_alone(at);
+}
+#define HOPPER_SYNC(id, items)        machine_sync(id, items, true)
+#define HOPPER_SYNC_ARRIVE(id, items) machine_sync(id, items, false)
+#define HOPPER_GIVE_REGISTERS(count)  (void)0
+#define HOPPER_TAKE_REGISTERS(count)  (void)0
+#define hopper_from_lane(x, lane)     machine_from_lane(x, lane)
+#define hopper_uniform(x)             (x)
+
+CLATTN_INLINE void hopper_store(matrix_address panel, int piece, int lane, const matrix_operand *a)
+{
+    (void)lane, (void)a;
+    if (piece == 0)
+        matrix_put4(panel, model_mark());
+}
+CLATTN_INLINE int4 hopper_get_int4(matrix_address from)
+{
+    int4 x;
+    machine_maybe_pause();
+    memcpy(&x, machine_local(from), sizeof x);
+    model_get(from, x);
+    return x;
+}
+CLATTN_INLINE void hopper_put4(matrix_address to, int a, int b, int c, int d)
+{
+    const int4 x = {a, b, c, d};
+    memcpy(machine_local(to), &x, sizeof x);
+    model_put(to, x);
+}
+CLATTN_INLINE float4 hopper_get4(matrix_address from)
+{
+    float4 x;
+    memcpy(&x, machine_local(from), sizeof x);
+    return x;
+}
+CLATTN_INLINE float2 hopper_get2(matrix_address from)
+{
+    float2 x;
+    memcpy(&x, machine_local(from), sizeof x);
+    return x;
+}
+CLATTN_INLINE void hopper_put_float4(matrix_address to, float a, float b, float c, float d)
+{
+    const float4 x = {a, b, c, d};
+    memcpy(machine_local(to), &x, sizeof x);
+}
+
+#define hopper_bulk_store(to, from, bytes) machine_send(from, to, model_take, model_give, false)
+#define hopper_bulk_add(to, from, bytes)   machine_send(from, to, model_take, model_give, true)
+#define hopper_bulk_wait_read()            machine_copies_wait(true)
+#define hopper_bulk_wait()                 machine_copies_wait(false)
+
+typedef struct {
+    ulong base, row, head, batch;
+    uint columns, rows, heads, batches;
+} hopper_tensor;
+CLATTN_INLINE void hopper_map_create(uint *map, hopper_tensor tensor, int box_rows)
+{
+    (void)tensor;
+    map[0] = (uint)box_rows;
+}
+#define hopper_map_acquire(map) (void)(map)
+CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int column, int row, int head, int batch, matrix_address at)
+{
+    (void)column, (void)row, (void)head, (void)batch;
+    (void)machine_local(to);
+    machine_copy(at, (int)map[0] * 128, NULL, 0, 0);
+}
+
+#define hopper_device_fence()   (void)0
+#define hopper_device_put(to, x) (*(to) = (x))
+CLATTN_INLINE void hopper_device_await(const uint *from, uint x, const bool or_more)
+{
+    machine_maybe_pause();
+    machine_device_await(from, x, or_more);
+}
+CLATTN_INLINE uint hopper_device_swap(uint *at, uint x, uint y)
+{
+    machine_maybe_pause();
+    const uint found = *at;
+    if (found == x)
+        *at = y;
+    return found;
+}
+
+#endif
