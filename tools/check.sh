@@ -98,7 +98,7 @@ export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrac
 export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
 configure $asan --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
 share_kernels $asan
-run_tests $asan --suite unit --suite fault
+run_tests $asan --suite unit --suite fault --suite fuzz
 run_tests $asan context program_cache api_errors score_errors host host_errors host_passes edges far
 
 say 'thread sanitizer'
