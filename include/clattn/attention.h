@@ -78,7 +78,7 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split
  *       boxes=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
  *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
- *     backward              always a float for each row, and:
+ *     backward              always four floats for each row (delta, and what weights follow from), and:
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
  *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
  *     any pass              for a block mask given as CSR a byte for each block of each head, of the problem's block_q
@@ -138,7 +138,7 @@ struct clattn_score_args {
     struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
 
     /* CLATTN_DROPOUT: P is dropped where a random number of 12 binary digits is below round(4096 p) (of which at most
-     * 4095 is taken), and divided by the share that is kept, so that its mean stays. l and LSE are those without
+     * 4095 is taken; a p above 0 that is rounded to 0, below 1/8192, is CLATTN_INVALID_ARGUMENT), and divided by the share that is kept, so that its mean stays. l and LSE are those without
      * dropout. The numbers depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. Their digits are bits
      * of Philox 4x32-7 (Salmon et al., SC 2011), 256 pairs to a call: whether one pair is dropped says of another next
      * to nothing (correlations are 0, few up to 0.007 for p from 0.1 to 0.9, to 0.03 at 0.0125), of more of them
@@ -223,8 +223,8 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * that falls out of s - m, which is formed first. With lse alone P = exp(s - lse), and lse = m + ln l has one float for
  * both parts: rounding it moves all weights of the row by up to |lse| 2^-24 of themselves. So a row is as exact as it
  * can be while |lse| is below some 10 (fp32), 500 (fp16) or 4000 (bf16); from 2^24 ln l on, l is lost, and P = 1 for
- * each of the row's largest scores. P never exceeds 1 in either case. A forward pass that is asked for m or l may take
- * a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
+ * each of the row's largest scores. P never exceeds 1, in its type, in either case. A forward pass that is asked for m
+ * or l may take a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
  *
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
  * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
@@ -270,7 +270,7 @@ CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_com
 
 /* Whether a backward pass did all that it should. Work-groups of "backward_hopper" wait for each other by words of the
  * workspace. Should one wait in vain, which is a fault of the library or the device, the kernel does not stay for ever:
- * after 2^25 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
+ * after 2^27 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
  * others. The pass then ends with wrong gradients, and a word of the workspace says so, until the next pass on it.
  *
  * Takes the arguments of the clattn_backward_enqueue before, the workspace as that has left it; reads the word when the

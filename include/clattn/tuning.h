@@ -73,9 +73,10 @@ CLATTN_API clattn_status clattn_tuning_default_path(char *path, size_t size);
 /* An empty set. */
 CLATTN_API clattn_status clattn_tuning_create(clattn_tuning **tuning);
 
-/* Reads a file. path NULL: the default one, and an empty set where that does not exist. *tuning is set on success
- * alone. Errors: CLATTN_INVALID_ARGUMENT; CLATTN_FILE_FAILED where it cannot be read; CLATTN_FILE_DAMAGED, with the
- * line. */
+/* Reads a file. path NULL: the default one, and an empty set where that does not exist; where CLATTN_TUNING_FILE does
+ * not name it, it is refused (CLATTN_FILE_FAILED) if anybody but the user or root owns it or its directory or may write
+ * to them. *tuning is set on success alone. Errors: CLATTN_INVALID_ARGUMENT; CLATTN_FILE_FAILED where it cannot be
+ * read; CLATTN_FILE_DAMAGED, with the line. */
 CLATTN_API clattn_status clattn_tuning_load(clattn_tuning **tuning, const char *path);
 
 /* The same from memory; `name` is for messages, the text need not be terminated. */

@@ -60,6 +60,19 @@ static clattn_status check_params(const struct clattn_context_params *params, st
     return status;
 }
 
+/* What others may write to would run their programs. */
+static void distrust_cache_directory(struct clattn_context *context)
+{
+    const char *const distrust = cla_os_distrusts_directory(context->cache_directory);
+    if (!distrust)
+        return;
+    cla_say(&context->log, CLATTN_LOG_WARNING,
+            "the cache directory %s is not used, compiled programs are not kept: %s (it must belong to the user or to "
+            "root, with mode 0755 or less)",
+            context->cache_directory, distrust);
+    context->cache_directory[0] = '\0';
+}
+
 /* A directory that cannot be used is no error: nothing is kept then. */
 static void choose_cache_directory(struct clattn_context *context, const char *directory)
 {
@@ -108,6 +121,7 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
     if (params->tuning && (status = cla_tuning_merge(&context->tuning, &params->tuning->db, error)))
         return status;
     choose_cache_directory(context, params->cache_directory);
+    distrust_cache_directory(context);
     return cla_probe(context, error);
 }
 

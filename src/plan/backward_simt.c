@@ -96,14 +96,14 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 /* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
  * modified scores and what dropout took. What a tile adds to an output is summed in the place of P and dP; where there
  * is more of it, outputs go to memory meanwhile, once for a tile, which costs less than smaller tiles. */
-static int private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+static int64_t private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
-    const int pairs = part.rows * part.columns;
-    const int operands = 2 * (part.rows + (int)largest(part.columns, 4 * part.widest));
+    const int64_t pairs = (int64_t)part.rows * part.columns;
+    const int64_t operands = 2 * (part.rows + largest(part.columns, 4 * part.widest));
     const bool slopes = (problem->features & CLATTN_SOFTCAP) || problem->score_mod;
-    const int dropped = problem->features & CLATTN_DROPOUT ? ceil_div(pairs, 32) : 0;
-    return (slopes ? 3 : 2) * pairs + 4 * part.rows * part.vectors +
+    const int64_t dropped = problem->features & CLATTN_DROPOUT ? cla_ceil_div(pairs, 32) : 0;
+    return (slopes ? 3 : 2) * pairs + 4 * (int64_t)part.rows * part.vectors +
            2 * (kernel == CLA_DK_DV ? part.columns : part.rows) + dropped +
            clattn_dtype_size(problem->dtype) * carried(problem, config, kernel) + operands + 40;
 }

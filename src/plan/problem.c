@@ -97,14 +97,18 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
 {
     const struct {
         const char *name, *what;
-        int64_t value;
-    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q},
-                 {"expected_n_kv", "length", problem->expected_n_kv},
-                 {"expected_heads", "number of heads", problem->expected_heads}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        int64_t value, limit;
+    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q, CLA_MAX_LENGTH},
+                 {"expected_n_kv", "length", problem->expected_n_kv, CLA_MAX_LENGTH},
+                 {"expected_heads", "number of heads", problem->expected_heads, INT32_MAX}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,
                             (long long)sizes[i].value, sizes[i].what);
+        if (sizes[i].value > sizes[i].limit)
+            return cla_fail(error, CLATTN_TOO_LARGE, "problem.%s is %lld: no call has more than %lld", sizes[i].name,
+                            (long long)sizes[i].value, (long long)sizes[i].limit);
+    }
     if (!(problem->expected_density >= 0 && problem->expected_density <= 1))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.expected_density is %g: it is 0 (unknown) or the share of a block mask's blocks that "
@@ -163,17 +167,15 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
     if (cla_problem_is_backward(problem) && problem->score_mod && !problem->score_mod_grad)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
-    if (!(problem->dropout_p >= 0 && problem->dropout_p < 1))
-        return cla_fail(
-            error, CLATTN_INVALID_ARGUMENT,
-            "problem.dropout_p is %g: it is 0 (each call's own) or the share that every call drops, below 1",
-            (double)problem->dropout_p);
+    clattn_status status = cla_dropout_check("problem.dropout_p", problem->dropout_p, error);
+    if (status)
+        return status;
     if (problem->dropout_p > 0 && !(problem->features & CLATTN_DROPOUT))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.dropout_p is %g, and problem.features has no CLATTN_DROPOUT",
                         (double)problem->dropout_p);
     const bool blocks = problem->features & CLATTN_BLOCK_MASK;
-    const clattn_status status = check_block("block_q", problem->block_q, blocks, error);
+    status = check_block("block_q", problem->block_q, blocks, error);
     return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
 }
 
@@ -330,7 +332,10 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
 {
     struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
-    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    const bool fits_dense = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    if (!fits_dense)
+        result = (struct cla_layout){.offset = layout->offset};
+    bool fits = fits_dense;
     if (layout->strided != 0 && layout->strided != 1)
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "

@@ -207,6 +207,8 @@ static void problem_errors(void **state)
         {{.d = 8, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
         {{.d = 8, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
         {{.d = 8, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "problem.expected_n_q is -1"},
+        {{.d = 8, .expected_n_q = INT64_MAX}, CLATTN_TOO_LARGE, "problem.expected_n_q is 9223372036854775807"},
+        {{.d = 8, .expected_heads = INT64_C(1) << 31}, CLATTN_TOO_LARGE, "problem.expected_heads is 2147483648"},
         {{.d = 8, .expected_density = 0.5f}, CLATTN_INVALID_ARGUMENT, "problem.expected_density is 0.5"},
         {{.d = 8, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16, .expected_density = 2},
          CLATTN_INVALID_ARGUMENT,

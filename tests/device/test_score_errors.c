@@ -64,6 +64,7 @@ MISTAKE(nan_softcap, score->softcap = NAN)
 MISTAKE(all_dropped, score->dropout_p = 1)
 MISTAKE(negative_p, score->dropout_p = -0.5f)
 MISTAKE(nan_p, score->dropout_p = NAN)
+MISTAKE(vanishing_p, score->dropout_p = 0.0001f)
 MISTAKE(no_alibi, score->alibi.buffer = NULL)
 MISTAKE(no_bias, score->bias.buffer = NULL)
 MISTAKE(no_mask, score->mask.buffer = NULL)
@@ -113,6 +114,7 @@ static const struct mistake mistakes[] = {
     {all_dropped, CLATTN_INVALID_ARGUMENT, "score.dropout_p is 1"},
     {negative_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is -0.5"},
     {nan_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is"},
+    {vanishing_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is 0.0001, and shares are rounded to multiples of 1/4096"},
     {no_alibi, CLATTN_INVALID_ARGUMENT, "score.alibi.buffer is NULL: it must be a cl_mem of at least 16 bytes"},
     {no_bias, CLATTN_INVALID_ARGUMENT, "score.bias.buffer is NULL: it must be a cl_mem of at least 960 bytes"},
     {no_mask, CLATTN_INVALID_ARGUMENT, "score.mask.buffer is NULL: it must be a cl_mem of at least 240 bytes"},

@@ -24,7 +24,7 @@ static atomic_long references[FAULT_OBJECTS];
 static atomic_long call_count, injected_count, first_bad;
 static atomic_bool armed, armed_events, sticky_fault;
 static atomic_int fault_code;
-static atomic_uint_fast64_t codes_given; /* a bit for each of the codes -1 to -63 and one for the others */
+static atomic_uint_fast64_t codes_given; /* a bit for each of the codes -1 to -64 */
 static atomic_long reads_until_lie;      /* 1: the next blocking read lies; 0 or less: none does */
 static _Atomic(const char *) victim_name;
 static atomic_ulong trace_sum;
@@ -44,7 +44,7 @@ static unsigned long hash(const char *name)
 
 static uint_fast64_t bit_of(cl_int code)
 {
-    return UINT64_C(1) << (code < 0 && code > -64 ? -code : 0);
+    return UINT64_C(1) << -code % 64;
 }
 
 /* The code that `name` is to answer with. */
@@ -411,7 +411,7 @@ static void arm_event(long nth, bool sticky, cl_int code)
 
 static bool gave(cl_int code)
 {
-    return code < 0 && code > -64 && atomic_load(&codes_given) & bit_of(code);
+    return code < 0 && code >= -64 && atomic_load(&codes_given) & bit_of(code);
 }
 
 static void pause_faults(void)

@@ -313,7 +313,7 @@ static long stride_of(const struct attempt *attempt, int mode)
     if (attempt->all_codes || (quiet && !last))
         return attempt->source == FAULT_FILES ? 1 : CODES_STRIDE;
     if (attempt->source != FAULT_CALLS)
-        return last ? 1 : 2;
+        return last ? 1 : sanitized() ? 4 : 2;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
     return mode == 0 && !sanitized() && !few ? 1 : STRIDE;
 }

@@ -44,15 +44,6 @@ static void watch_signals(void)
         sigaction(signals[i], &action, NULL);
 }
 
-/* Faults that are known are left out: keys beyond shape.n_kv with packed sequences (varlen), no heads. */
-static void leave_out(struct clattn_problem *problem)
-{
-    if (problem->features & CLATTN_VARLEN)
-        problem->features &= ~(unsigned)(CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK);
-    if (!(problem->features & CLATTN_BLOCK_MASK))
-        problem->block_q = problem->block_kv = 0;
-}
-
 static struct clattn_problem choose_problem(struct dice *from)
 {
     static const char *const forward[] = {NULL, NULL, "forward_simt", "forward_cpu", "forward_matrix_emulated"};
@@ -72,7 +63,6 @@ static struct clattn_problem choose_problem(struct dice *from)
     if (problem.pass == CLATTN_FORWARD && !dice(from, 3))
         problem.splits = 2 + (int)dice(from, 4);
     problem.skeleton = (problem.pass & 1 ? backward : forward)[dice(from, 5)];
-    leave_out(&problem);
     return problem;
 }
 

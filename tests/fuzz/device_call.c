@@ -96,11 +96,11 @@ static void spoil_layout(struct call *call, struct clattn_layout *at)
     CALL_SPOIL(call, at->column);
 }
 
-/* No buffer, or another argument's. */
-static void spoil_buffer(struct call *call, struct clattn_tensor *tensor)
+/* No buffer, or another argument's. (What another call of the same pass read, a state's end may overwrite.) */
+static void spoil_buffer(struct call *call, struct clattn_tensor *tensor, enum memory_role role)
 {
     const int64_t which = roll(call, call->spoil_rate * 6);
-    if (which > 1)
+    if (which > 1 || (which == 1 && role == MEMORY_OUTPUT && call->problem->pass == CLATTN_ACCUMULATE))
         return;
     tensor->buffer = which ? call->memories->items[roll(call, call->memories->count)].buffer : NULL;
     call->spoilt++;
@@ -118,7 +118,7 @@ struct clattn_tensor call_tensor(struct call *call, const struct call_tensor *wh
     }
     tensor.buffer = memory_make(call->memories, call->dice, what->name, bytes, (size_t)what->unit, what->role);
     spoil_layout(call, &tensor.layout);
-    spoil_buffer(call, &tensor);
+    spoil_buffer(call, &tensor, what->role);
     return tensor;
 }
 
@@ -163,8 +163,6 @@ static void say_shape(struct call *call)
     CALL_SPOIL(call, call->shape.kv_heads);
     CALL_SPOIL(call, call->shape.n_q);
     CALL_SPOIL(call, call->shape.n_kv);
-    if (!call->shape.heads) /* a fault that is known: a backward pass divides by it */
-        call->shape.heads = call->sizes.heads;
 }
 
 static int64_t d_v_of(const struct clattn_problem *problem)

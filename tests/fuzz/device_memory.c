@@ -58,7 +58,7 @@ static void fill(struct memory *memory, struct dice *from)
 
 static void map(struct memory *memory, bool at_start, size_t unit)
 {
-    const size_t bytes = memory->bytes ? memory->bytes : 1, body = (bytes + PAGE - 1) / PAGE * PAGE;
+    const size_t body = (memory->bytes + PAGE - 1) / PAGE * PAGE;
     memory->map_bytes = body + 2 * (size_t)PAGE;
     memory->map = mmap(NULL, memory->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     FUZZ_REQUIRE(memory->map != MAP_FAILED);
@@ -73,14 +73,15 @@ cl_mem memory_make(struct memories *memories, struct dice *from, const char *nam
     FUZZ_REQUIRE(memories->count < MEMORY_MOST);
     struct memory *memory = &memories->items[memories->count];
     cl_int code = CL_SUCCESS;
-    *memory = (struct memory){.name = name, .bytes = bytes <= MOST_BYTES ? bytes : unit, .role = role};
+    /* OpenCL has no buffers of 0 bytes. */
+    *memory = (struct memory){.name = name, .bytes = bytes && bytes <= MOST_BYTES ? bytes : unit, .role = role};
     map(memory, dice(from, 2), unit);
     fill(memory, from);
     const bool read_only = role == MEMORY_INPUT || role == MEMORY_INDEX;
     if (read_only)
         FUZZ_REQUIRE(mprotect(memory->map + PAGE, memory->map_bytes - 2 * (size_t)PAGE, PROT_READ) == 0);
     memory->buffer = clCreateBuffer(memories->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
-                                    (memory->bytes ? memory->bytes : 1) + memories->lies, memory->first, &code);
+                                    memory->bytes + memories->lies, memory->first, &code);
     FUZZ_REQUIRE(code == CL_SUCCESS);
     memories->count++;
     return memory->buffer;

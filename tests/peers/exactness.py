@@ -16,11 +16,14 @@ does.
 Features come in kinds, since each set of them is another kernel to compile: --kinds of them, with as many draws of sizes and
 values each as make up --problems. Needs PyTorch and NumPy.
 
+An interrupt ends the run, and what there is by then is printed.
+
 Exit status: 0 success, 1 a percentile is above its --limit, 2 usage or PyTorch missing, 4 clattn failed.
 """
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -280,6 +283,7 @@ def parse_arguments():
     parser.add_argument("--baseline", metavar="PATH", help="another build's command")
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
     parser.add_argument("--problems", metavar="N", type=int, default=500)
+    parser.add_argument("--first", metavar="N", type=int, default=0, help="the number of the first")
     parser.add_argument("--kinds", metavar="N", type=int, default=48, help="sets of features and head dimensions")
     parser.add_argument("--seed", metavar="N", type=int, default=1)
     parser.add_argument("--extra", metavar="WORD", action="append", default=[], help="further words for `clattn run`")
@@ -289,30 +293,43 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def judge(arguments, commands, folder, n):
+    """The ratios of one problem, by command; and what it was."""
+    number = n % arguments.kinds
+    kind = draw_kind(np.random.default_rng([arguments.seed, number]), number)
+    size, arrays, words = draw_problem(np.random.default_rng([arguments.seed, number, n]), kind)
+    for name in set(OF_DTYPE) & set(arrays):
+        arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
+    truth, peer = (run_torch(kind, size, arrays, dtype, arguments.library) for dtype in (torch.float64, torch.float32))
+    for name in peer:
+        peer[name] = rounded(peer[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
+    row = {"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"}}
+    for name, command in commands.items():
+        row[name] = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peer, truth, LEAST[arguments.dtype])
+    return row
+
+
+def judge_all(arguments, commands):
+    rows = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for n in range(arguments.first, arguments.first + arguments.problems):
+                rows.append(judge(arguments, commands, folder, n))
+        except KeyboardInterrupt:
+            print("interrupted after %d problems" % len(rows))
+    return rows
+
+
 def main():
     arguments = parse_arguments()
     commands = {"clattn": arguments.clattn, **({"baseline": arguments.baseline} if arguments.baseline else {})}
-    library, found, rows = library_of(arguments.clattn), {name: {} for name in commands}, []
-    with tempfile.TemporaryDirectory() as folder:
-        for n in range(arguments.problems):
-            number = n % arguments.kinds
-            kind = draw_kind(np.random.default_rng([arguments.seed, number]), number)
-            size, arrays, words = draw_problem(np.random.default_rng([arguments.seed, number, n]), kind)
-            for name in set(OF_DTYPE) & set(arrays):
-                arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
-            truth, peer = (run_torch(kind, size, arrays, dtype, library) for dtype in (torch.float64, torch.float32))
-            for name in peer:
-                peer[name] = rounded(peer[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
-            for name, command in commands.items():
-                row = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peer, truth, LEAST[arguments.dtype])
-                for tensor, ratio in row.items():
-                    found[name].setdefault(tensor, []).append(ratio)
-                if name == "clattn":
-                    rows.append({"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"},
-                                 "ratios": row})
+    arguments.library = library_of(arguments.clattn)
+    rows = judge_all(arguments, commands)
+    found = {name: {tensor: [row[name][tensor] for row in rows if tensor in row[name]] for tensor in OUTPUTS} for name in commands}
     for name in commands:
         print_table("%s: %s, error over that of PyTorch %s" % (commands[name], arguments.dtype, torch.__version__), found[name])
-    for row in sorted(rows, key=lambda row: -max(row["ratios"].values(), default=0.0))[:arguments.worst]:
+    for row in sorted(rows, key=lambda row: -max(row["clattn"].values(), default=0.0))[:arguments.worst]:
         print(json.dumps(row))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -3,6 +3,7 @@
 #include "bench_grid.h"
 #include "bench_rows.h"
 #include "commands.h"
+#include "file_uses.h"
 #include "json_out.h"
 #include "progress.h"
 #include "text_file.h"
@@ -265,6 +266,19 @@ static int use_rows(const struct values *values, json_t *rows, json_t *old, stru
     return status;
 }
 
+/* No output is another's file, or one that is read. */
+static int check_names(const struct values *values, struct failure *failure)
+{
+    const struct file_use uses[] = {{"from", values->from, false},
+                                    {"compare", values->compare, false},
+                                    {"score-mod", values->score_mod, false},
+                                    {"score-mod-grad", values->score_mod_grad, false},
+                                    {"mask-mod", values->mask_mod, false},
+                                    {"json", is_stdout(values->json) ? NULL : values->json, true},
+                                    {"csv", is_stdout(values->csv) ? NULL : values->csv, true}};
+    return file_uses_check(uses, sizeof uses / sizeof *uses, failure);
+}
+
 static int check_files(const struct values *values, struct failure *failure)
 {
     if (is_stdout(values->json) && is_stdout(values->csv))
@@ -279,7 +293,8 @@ static int check_files(const struct values *values, struct failure *failure)
                     "--from %s: takes the rows as they were measured, on their device: no shapes, "
                     "grids, devices and texts go with it",
                     values->from);
-    return values->plot ? bench_plot_check(values->plot, failure) : STATUS_OK;
+    const int status = check_names(values, failure);
+    return status || !values->plot ? status : bench_plot_check(values->plot, failure);
 }
 
 int bench_main(int argc, char **argv, struct failure *failure)

@@ -195,6 +195,11 @@ static int check_numbers(const struct score_options *score, struct failure *fail
                     score->window.count, score->window.count == 1 ? "" : "s");
     if (score->softcap < 0.0)
         return fail(failure, STATUS_USAGE, "--softcap '%g': must be greater than 0, such as 30", score->softcap);
+    if (score->dropout > 0.0 && score->dropout * 8192 < 1)
+        return fail(failure, STATUS_USAGE,
+                    "--dropout '%g': shares are rounded to multiples of 1/4096, and this one to 0: the smallest is "
+                    "1/4096 (0.000244); 0 drops nothing",
+                    score->dropout);
     if (score->block_size.count && score->block_size.count != 2)
         return fail(failure, STATUS_USAGE, "--block-size: %d number%s where two are needed: BQ,BKV, such as 64,64",
                     score->block_size.count, score->block_size.count == 1 ? "" : "s");
