@@ -138,11 +138,12 @@ struct clattn_score_args {
     struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
 
     /* CLATTN_DROPOUT: P is dropped where a random number of 12 binary digits is below round(4096 p) (of which at most
-     * 4095 is taken; a p above 0 that is rounded to 0, below 1/8192, is CLATTN_INVALID_ARGUMENT), and divided by the share that is kept, so that its mean stays. l and LSE are those without
-     * dropout. The numbers depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. Their digits are bits
-     * of Philox 4x32-7 (Salmon et al., SC 2011), 256 pairs to a call: whether one pair is dropped says of another next
-     * to nothing (correlations are 0, few up to 0.007 for p from 0.1 to 0.9, to 0.03 at 0.0125), of more of them
-     * together not quite nothing. 0 <= p < 1; a problem that says it (problem.dropout_p) is computed faster. */
+     * 4095 is taken; a p above 0 that is rounded to 0, below 1/8192, is CLATTN_INVALID_ARGUMENT), and divided by the
+     * share that is kept, so that its mean stays. l and LSE are those without dropout. The numbers depend on seed,
+     * offset, b, h, i and j alone: see clattn_dropout_mask. Their digits are bits of Philox 4x32-7 (Salmon et al., SC
+     * 2011), 256 pairs to a call: whether one pair is dropped says of another next to nothing (correlations are 0, few
+     * up to 0.007 for p from 0.1 to 0.9, to 0.03 at 0.0125), of more of them together not quite nothing. 0 <= p < 1; a
+     * problem that says it (problem.dropout_p) is computed faster. */
     float dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;

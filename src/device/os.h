@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the library asks of the operating system: os.c alone reads the environment, and with os_write.c touches files. */
+/* What the library asks of the operating system: os.c alone reads the environment, and with os_write.c touches
+ * files. */
 
 /* The default cache directory as <clattn/cache.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_cache_directory(char *path, size_t size);

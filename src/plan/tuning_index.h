@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where among many tuning records the one of a candidate is, and the one that is marked best of those of its key (device,
- * driver and class of problems): two tables with open addresses. Zero-initialised it is empty. */
+/* Where among many tuning records the one of a candidate is, and the one that is marked best of those of its key
+ * (device, driver and class of problems): two tables with open addresses. Zero-initialised it is empty. */
 struct cla_tuning_index {
     int *candidates, *best; /* the record's number, counted from 1; 0: free */
     uint32_t places;        /* of each, a power of 2 */

@@ -262,7 +262,8 @@ static void p_is_the_problems(void **state)
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1.0f}, "problem.dropout_p is 1"},
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = -1.0f}, "problem.dropout_p is -1"},
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = NAN}, "problem.dropout_p is"},
-        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1e-4f}, "problem.dropout_p is 0.0001, and shares are rounded"},
+        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1e-4f},
+         "problem.dropout_p is 0.0001, and shares are rounded"},
     };
     clattn_plan *plan = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -202,8 +202,7 @@ static void a_default_file_that_others_can_write_is_refused(void **state)
     assert_int_equal(save_one(0, 0), CLATTN_SUCCESS);
     assert_int_equal(unsetenv("CLATTN_TUNING_FILE"), 0);
     assert_int_equal(setenv("XDG_CONFIG_HOME", directory, 1), 0);
-    EACH(i, dirty)
-    {
+    EACH (i, dirty) {
         assert_int_equal(chmod(folder, dirty[i][0]), 0);
         assert_int_equal(chmod(path, dirty[i][1]), 0);
         assert_int_equal(clattn_tuning_load(&tuning, NULL), CLATTN_FILE_FAILED);
@@ -277,10 +276,10 @@ int main(void)
     unsetenv("CLATTN_TUNING_FILE");
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_fixture, remove_fixture)
     const struct CMUnitTest tests[] = {
-        TEST(writers_at_once_lose_nothing), TEST(a_damaged_file_stays_as_it_is),  TEST(links_and_permissions_stay),
-        TEST(what_is_no_file_is_refused),   TEST(the_default_path_is_documented), TEST(sets_answer_for_themselves),
-        TEST(a_held_lock_is_waited_for),
-        TEST(a_default_file_that_others_can_write_is_refused),
+        TEST(writers_at_once_lose_nothing),   TEST(a_damaged_file_stays_as_it_is),
+        TEST(links_and_permissions_stay),     TEST(what_is_no_file_is_refused),
+        TEST(the_default_path_is_documented), TEST(sets_answer_for_themselves),
+        TEST(a_held_lock_is_waited_for),      TEST(a_default_file_that_others_can_write_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
