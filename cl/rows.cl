@@ -94,29 +94,23 @@ CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step
  * 2^-14 where fp16 rounds it by 2^-12, by 2^-11 where bf16 does by 2^-9. */
 #define MOST_LSE (CLATTN_DTYPE == 1 ? 512.0f : 4096.0f)
 
-/* What of a row's scores its weights follow from: the m and l of the forward pass, or LSE and 1. */
-CLATTN_INLINE clattn_row row_of(float delta, float m, float l)
-{
-    clattn_row row = clattn_no_row();
-    row.delta = delta;
-    if (m == -INFINITY || l == 0.0f) /* it sees no key */
-        return row;
-    row.top = isfinite(m) ? m : NAN; /* a weight relative to what is not finite is none */
-    row.share = 1.0f / l;
-    row.lse = fabs(m) <= MOST_LSE ? fma(m, CLATTN_LOG2E, log2(l)) : NAN;
-    return row;
-}
-
 /* Where LSE, m and l are: LSE counts where the others are NULL. */
 typedef struct {
     __global const float *lse, *m, *l; /* of the present row and head */
     long lse_row, m_row, l_row;
 } softmax_vectors;
 
+/* A row's weights follow from the m and l of the forward pass, or from LSE and 1. What is not finite makes none. */
 CLATTN_INLINE void leave_row(__global float *to, float delta, const softmax_vectors *in, int r)
 {
-    const clattn_row row = in->m ? row_of(delta, in->m[r * in->m_row], in->l[r * in->l_row]) : row_of(delta, in->lse[r * in->lse_row], 1.0f);
-    *(__global float4 *)(to + r * CLATTN_STATISTICS) = (float4)(row.delta, row.top, row.share, row.lse);
+    const float m = in->m ? in->m[r * in->m_row] : in->lse[r * in->lse_row], l = in->m ? in->l[r * in->l_row] : 1.0f;
+    const bool sees_none = m == -INFINITY || l == 0.0f;
+    float y[CLATTN_STATISTICS]; /* read back by vload: collecting lanes in vector literals confuses Oclgrind 21.10 */
+    y[0] = delta;
+    y[1] = sees_none ? INFINITY : isfinite(m) ? m : NAN;
+    y[2] = sees_none ? 0.0f : 1.0f / l;
+    y[CLATTN_LSE_AT] = sees_none ? INFINITY : fabs(m) <= MOST_LSE ? fma(m, CLATTN_LOG2E, log2(l)) : NAN;
+    *(__global float4 *)(to + r * CLATTN_STATISTICS) = vload4(0, y);
 }
 
 /* And so many words of the workspace, from word `first_word` on, become 0: counters of kernels that follow.
