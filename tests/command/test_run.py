@@ -23,8 +23,9 @@ class Run(CommandTest):
         scale = next((float(w[8:]) for w in words if w.startswith("--scale=")), None)
         expected = attention(q, k, v, shape, d, d_v, causal, scale)
         got_kind, got_shape, o = read_npy(self.path("o.npy"))
-        self.assertEqual((got_kind, got_shape), (kind, (batch, heads, n_q, d_v)))
-        self.assert_close([bf16_value(b) for b in o] if kind == "<u2" else o, expected[0], tolerance)
+        wide = "--o-type=fp32" in words
+        self.assertEqual((got_kind, got_shape), ("<f4" if wide else kind, (batch, heads, n_q, d_v)))
+        self.assert_close([bf16_value(b) for b in o] if got_kind == "<u2" else o, expected[0], tolerance)
         for name, numbers in zip(("lse", "m", "l"), expected[1:]):
             got_kind, got_shape, row = read_npy(self.path(name + ".npy"))
             self.assertEqual((got_kind, got_shape), ("<f4", (batch, heads, n_q)))
@@ -36,6 +37,7 @@ class Run(CommandTest):
         self.check("<f4", 2e-6)
         self.check("<f2", 2e-3, words=["--dtype", "fp16"])
         self.check("<u2", 2e-2, words=["--dtype", "bf16"])
+        self.check("<u2", 2e-6, words=["--dtype", "bf16", "--o-type=fp32", "--skeleton=forward_simt"])
 
     def test_masks(self):
         self.check("<f4", 2e-6, causal="bottom-right", words=["--causal"])

@@ -30,7 +30,12 @@ OLDEST_CLANG = 19
 # Bytes that may be stored to memory, by the beginning of the kernel's name, with the reason. The first that fits counts.
 ALL_IN_USE = "all 255 registers of an item are in use, and a few addresses go to memory"
 SCORES_STAY = "outputs, scores and weights are 224 of 255 registers, as scores stay until it is known whether bounds hold, which is faster"
+ADDRESSES = "clang keeps addresses for which NVIDIA's own optimiser (--nvvm) needs no registers, and then spills up to 140 bytes"
 KNOWN = (
+    ("sm_90-forward_simt-clattn_forward-d64", 640, ADDRESSES),
+    ("sm_90-forward_simt-clattn_forward-d128", 400, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dk_dv", 520, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dq", 96, ADDRESSES),
     ("sm_75-backward_matrix-clattn_dk_dv-d64", 96, ALL_IN_USE),
     ("sm_75-forward_matrix-clattn_forward-d128-64x32-causal-f0-split", 16, "the assembler stays at 168 registers by itself"),
     *((f"sm_{sm}-forward_matrix-clattn_forward-d64-128x64-", 64, ALL_IN_USE) for sm in (80, 86, 89, 90)),

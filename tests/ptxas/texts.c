@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
         for (int d = 64; d <= 256; d *= 2) {
             const bool hopper = devices[n].compute_capability == 900;
-            failed += hopper || devices[n].compute_capability == 800 ? write_simt(argv[1], n, d) : 0;
+            failed += hopper && d < 256 ? write_simt(argv[1], n, d) : 0;
             struct clattn_problem forward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT};
             struct clattn_problem backward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .pass = CLATTN_BACKWARD};
             if (d == 256 && !hopper)
