@@ -67,7 +67,7 @@ static struct wants wanted_of(const struct clattn_problem *problem)
 }
 
 /* Whether so many consumers have registers for what the problem modifies; else their items keep hundreds of bytes in
- * memory. The assembler has been seen to make wrong code of products under way for four of them (ptxas 13.0: a block
+ * memory. The assembler has been seen to make wrong code for four of them (ptxas 13.0: a block
  * mask with all else that there is). Any one modification is fast with three and with four. */
 static bool has_registers(const struct clattn_problem *problem, int consumers)
 {
