@@ -181,7 +181,7 @@ def compile_one(make_ptx, ptxas, builtins, folder, line):
 def allowed(name):
     features = re.search(r"-f(\d+)", name)
     if "_hopper-" in name and bin(int(features[1]) if features else 0).count("1") > 2:
-        return (720, MANY) if "forward_hopper" in name else (2000, MANY)
+        return (720 if "forward_hopper" in name else 4500 if "-d128-" in name else 1600), MANY
     return next(((most, reason) for start, most, reason in KNOWN if name.startswith(start)), (0, "none is known"))
 
 
