@@ -14,6 +14,7 @@
 /* Why the device would not take a configuration; "" where it did, or where something else failed. */
 struct refusal {
     char reason[160];
+    bool spills; /* it compiles, but keeps too much in memory: fewer registers' worth of work would not */
 };
 
 /* The words in which compilers say that a kernel wants more than the device has, lower case. Everything else that stops
@@ -195,6 +196,27 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
     return cla_fail(error, CLATTN_NOTHING_FITS, "%s", refusal->reason);
 }
 
+/* How much of an item the compiled kernel keeps in memory. Where that is much, NVIDIA's assembler has been seen to make
+ * wrong code. */
+static clattn_status prove_registers(const struct clattn_plan *plan, const struct cla_choice *choice, int number,
+                                     struct refusal *refusal, struct cla_error *error)
+{
+    const uint64_t most = choice->skeleton->most_spilled_bytes;
+    cl_ulong kept = 0;
+    if (!most)
+        return CLATTN_SUCCESS;
+    const clattn_status status =
+        cla_cl_kernel_work_group_info(plan->kernels->skeleton[number].kernel, plan->context->device,
+                                      CL_KERNEL_PRIVATE_MEM_SIZE, sizeof kept, &kept, error);
+    if (status || kept <= most)
+        return status;
+    refusal->spills = true;
+    snprintf(refusal->reason, sizeof refusal->reason,
+             "the compiled kernel keeps %llu bytes of a work-item in memory, of at most %llu", (unsigned long long)kept,
+             (unsigned long long)most);
+    return cla_fail(error, CLATTN_NOTHING_FITS, "%s", refusal->reason);
+}
+
 /* The key of a plan of several programs is the hash of theirs. */
 static clattn_status set_key(struct clattn_plan *plan, const struct cla_text *keys, struct cla_error *error)
 {
@@ -222,6 +244,8 @@ static clattn_status compile_all(struct clattn_plan *plan, const struct cla_choi
         status = compile(plan, choice, i, &keys, refusal, error);
         if (!status)
             status = prove(plan, choice, i, refusal, error);
+        if (!status)
+            status = prove_registers(plan, choice, i, refusal, error);
     }
     if (!status)
         status = set_key(plan, &keys, error);
@@ -259,6 +283,23 @@ static clattn_status plan_without_wgmma(struct clattn_plan *plan, const char *re
     return status;
 }
 
+/* What to compile after a refusal: a tuning record's configuration gives way to the model's; warp groups to smaller
+ * ones where that is what they lack, and else, or where there are none, to another kernel. */
+static clattn_status plan_next(struct clattn_plan *plan, const struct refusal *refusal, struct cla_choice *choice,
+                               struct cla_error *error)
+{
+    const struct clattn_capabilities *capabilities = &plan->context->capabilities;
+    const bool may_leave = choice->skeleton->retargeted && !cla_plan_is_forced(&plan->problem);
+    clattn_status status = CLATTN_NOTHING_FITS;
+    if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
+        return plan_without_record(plan, refusal->reason, choice, error);
+    if (refusal->spills || !may_leave)
+        status = cla_plan_step_down(capabilities, &plan->problem, refusal->reason, choice, &plan->info, error);
+    if (status == CLATTN_NOTHING_FITS && may_leave)
+        status = plan_without_wgmma(plan, refusal->reason, choice, error);
+    return status;
+}
+
 static void take_forms(struct clattn_plan *plan, const struct cla_choice *choice)
 {
     const struct cla_skeleton *skeleton = choice->skeleton;
@@ -279,7 +320,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
     clattn_status status = cla_plan_tuned(&context->capabilities, &plan->problem, &context->tuning, cla_kernels_hash,
                                           &choice, &plan->info, error);
     while (!status) {
-        struct refusal refusal = {""};
+        struct refusal refusal = {"", false};
         status = compile_all(plan, &choice, &refusal, error);
         plan->most_groups = choice.skeleton->stays ? context->capabilities.compute_units : 0;
         take_forms(plan, &choice);
@@ -292,13 +333,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         cla_say(&context->log, CLATTN_LOG_INFO, "%s with B_r = %d, B_c = %d, %d work-items does not fit: %s",
                 choice.skeleton->name, choice.config.b_r, choice.config.b_c, choice.config.work_group_size,
                 refusal.reason);
-        if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
-            status = plan_without_record(plan, refusal.reason, &choice, error);
-        else if (choice.skeleton->retargeted && !cla_plan_is_forced(&plan->problem))
-            status = plan_without_wgmma(plan, refusal.reason, &choice, error);
-        else
-            status =
-                cla_plan_step_down(&context->capabilities, &plan->problem, refusal.reason, &choice, &plan->info, error);
+        status = plan_next(plan, &refusal, &choice, error);
     }
     return status;
 }

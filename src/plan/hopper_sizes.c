@@ -67,11 +67,15 @@ static struct wants wanted_of(const struct clattn_problem *problem)
 }
 
 /* Whether so many consumers have registers for what the problem modifies; else their items keep hundreds of bytes in
- * memory. The assembler has been seen to make wrong code of products under way for four of them (ptxas 13.0: a block
+ * memory. The assembler has been seen to make wrong code for four of them (ptxas 13.0: a block
  * mask with all else that there is). Any one modification is fast with three and with four. */
 static bool has_registers(const struct clattn_problem *problem, int consumers)
 {
-    return consumers < 3 || wanted_of(problem).count <= 1 || wanted_of(problem).steps <= (consumers == 3 ? 2 : 1);
+    const struct wants wants = wanted_of(problem);
+    const bool cuts = problem->features & (CLATTN_WINDOW | CLATTN_KEY_LENGTHS | CLATTN_VARLEN);
+    if (consumers < 3 || (wants.count <= 1 && !cuts))
+        return true;
+    return wants.steps <= (consumers == 3 ? 2 : 1);
 }
 
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two

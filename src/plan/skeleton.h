@@ -94,6 +94,10 @@ struct cla_skeleton {
      * holds for any program's. */
     bool retargeted;
 
+    /* What its compiled kernels may keep of an item in memory, of CL_KERNEL_PRIVATE_MEM_SIZE: with more they do not fit
+     * (0: with any they do). */
+    uint64_t most_spilled_bytes;
+
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
     bool stays;
 

@@ -19,8 +19,9 @@ static struct {
     int builds;
     cl_int code;
     const char *log;
-    int small_groups, large_local;
+    int small_groups, large_local, large_private;
     int pretended;
+    bool retargets; /* texts for warp groups are built so, and what their binaries are retargeted to is a kernel */
     const char *binary;
 } play;
 
@@ -33,6 +34,15 @@ typedef cl_int (*group_info_function)(cl_kernel, cl_device_id, cl_kernel_work_gr
 /* A cast from an object pointer to a function pointer, in the way POSIX asks for. */
 #define FIND(function, name) *(void **)&(function) = dlsym(RTLD_NEXT, name)
 
+/* Whether it is a text for warp groups, which no device here compiles. */
+static bool is_marked(cl_program program)
+{
+    program_info_function next;
+    static char source[1 << 20];
+    FIND(next, "clGetProgramInfo");
+    return next(program, CL_PROGRAM_SOURCE, sizeof source, source, NULL) == CL_SUCCESS && strstr(source, "//@");
+}
+
 cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
                       void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
@@ -41,6 +51,8 @@ cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id *dev
         play.builds--;
         return play.code;
     }
+    if (play.retargets && is_marked(program))
+        return CL_SUCCESS;
     if (play.pretended > 0) {
         play.pretended--;
         return CL_SUCCESS;
@@ -90,7 +102,23 @@ cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id of, cl_kernel_wor
         *(size_t *)value = 1;
     if (name == CL_KERNEL_LOCAL_MEM_SIZE && play.large_local > 0 && play.large_local--)
         *(cl_ulong *)value = (cl_ulong)1 << 40;
+    if (name == CL_KERNEL_PRIVATE_MEM_SIZE && play.retargets)
+        *(cl_ulong *)value = play.large_private > 0 && play.large_private-- ? 264 : 208;
     return code;
+}
+
+cl_program clCreateProgramWithBinary(cl_context context, cl_uint count, const cl_device_id *devices,
+                                     const size_t *lengths, const unsigned char **binaries, cl_int *states,
+                                     cl_int *code)
+{
+    typedef cl_program (*function)(cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **,
+                                   cl_int *, cl_int *);
+    static const char *kernel = "__kernel void clattn_forward(void) {}";
+    function next;
+    if (play.retargets)
+        return clCreateProgramWithSource(context, 1, &kernel, NULL, code);
+    FIND(next, "clCreateProgramWithBinary");
+    return next(context, count, devices, lengths, binaries, states, code);
 }
 
 static const struct clattn_problem problem = {.d = 24, .skeleton = "forward_simt"};
@@ -274,6 +302,40 @@ static void ptx_that_cannot_be_retargeted_but_is_asked_for(void **state)
     assert_int_equal(play.pretended, 0);
 }
 
+/* All programs of forward_hopper's compile here: what they say of registers decides. */
+static clattn_status plan_hopper(int spilling, const char *knobs, struct clattn_plan_info *info)
+{
+    const struct clattn_problem wanted = {.d = 64, .dtype = CLATTN_FP16, .skeleton = "forward_hopper", .knobs = knobs};
+    clattn_plan *plan = NULL;
+    device.clattn->capabilities.nv_wgmma = true;
+    device.clattn->capabilities.max_work_group_size = device.clattn->capabilities.max_work_item_size = 1024;
+    play.large_private = spilling;
+    play.retargets = true;
+    play.binary = ".version 8.3\n.target sm_90\n.entry clattn_forward()\n.reqntid 640\n{\n//@nothing;\n}\n";
+    clattn_status status = clattn_plan_create(&plan, device.clattn, &wanted);
+    if (!status)
+        status = clattn_plan_get_info(plan, info);
+    clattn_plan_destroy(&plan);
+    return status;
+}
+
+static void warp_groups_that_spill(void **state)
+{
+    (void)state;
+    struct clattn_plan_info planned, info;
+    assert_true(test_succeeded(plan_hopper(0, NULL, &planned), "clattn_plan_create"));
+    assert_true(planned.work_group_size > 384);
+    assert_int_equal(set_up(state), 0);
+    assert_true(test_succeeded(plan_hopper(1, NULL, &info), "clattn_plan_create"));
+    assert_int_equal(info.work_group_size, 384);
+    assert_string_equal(info.skeleton, "forward_hopper");
+    assert_non_null(strstr(info.steps[info.step_count - 1].reason, "keeps 264 bytes"));
+    assert_int_equal(set_up(state), 0);
+    assert_int_equal(plan_hopper(1, "turns=1", &info), CLATTN_NOTHING_FITS); /* the caller's own */
+    assert_non_null(strstr(clattn_error_message(), "keeps 264 bytes"));
+    assert_non_null(strstr(clattn_error_message(), "forced"));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -289,6 +351,7 @@ int main(void)
         TEST(forced_sizes_are_kept),
         TEST(ptx_that_cannot_be_retargeted),
         TEST(ptx_that_cannot_be_retargeted_but_is_asked_for),
+        TEST(warp_groups_that_spill),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,8 @@ import nvvm
 # The list is true from this version on; 14 spills several times as much.
 OLDEST_CLANG = 19
 
+MANY = "of several features at once; a forward pass's is the producer's, which has 32 or 40 registers, for the most part"
+
 # Bytes that may be stored to memory, by the beginning of the kernel's name, with the reason. The first that fits counts.
 ALL_IN_USE = "all 255 registers of an item are in use, and a few addresses go to memory"
 SCORES_STAY = "outputs, scores and weights are 224 of 255 registers, as scores stay until it is known whether bounds hold, which is faster"
@@ -183,6 +185,9 @@ def compile_one(make_ptx, ptxas, builtins, folder, line):
 
 
 def allowed(name):
+    features = re.search(r"-f(\d+)", name)
+    if "_hopper-" in name and bin(int(features[1]) if features else 0).count("1") > 2:
+        return (720 if "forward_hopper" in name else 4500 if "-d128-" in name else 1600), MANY
     return next(((most, reason) for start, most, reason in KNOWN if name.startswith(start)), (0, "none is known"))
 
 

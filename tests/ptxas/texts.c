@@ -154,6 +154,13 @@ static int write_full_matrix(const char *directory, size_t n, int d)
     return failed;
 }
 
+static const char score_mod[] =
+    "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";
+static const char score_mod_grad[] =
+    "float score_mod_grad(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f; }";
+static const char mask_mod[] =
+    "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return (j & 7) != 0; }";
+
 /* What hides pairs otherwise, and the user's functions. */
 static int write_hidden(const char *directory, size_t n, struct clattn_problem problem)
 {
@@ -172,12 +179,37 @@ static int write_hidden(const char *directory, size_t n, struct clattn_problem p
     failed += problem.pass == CLATTN_BACKWARD ? write_problem(directory, n, problem) : 0;
     problem.features = problem.unordered = 0;
     problem.block_q = problem.block_kv = 0;
-    problem.score_mod =
-        "float score_mod(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f * s; }";
-    problem.score_mod_grad =
-        "float score_mod_grad(float s, int b, int h, int i, int j, __global const float *data) { return 0.5f; }";
-    problem.mask_mod = "bool mask_mod(int b, int h, int i, int j, __global const float *data) { return (j & 7) != 0; }";
+    problem.score_mod = score_mod;
+    problem.score_mod_grad = score_mod_grad;
+    problem.mask_mod = mask_mod;
     return failed + write_problem(directory, n, problem);
+}
+
+/* Several features at once, drawn by a generator of its own so that they are the same ones each time (Knuth's 64-bit
+ * constants); the last has all. */
+static int write_many(const char *directory, size_t n)
+{
+    static const int blocks[][2] = {{64, 64}, {32, 64}, {128, 64}, {256, 128}};
+    enum { FORWARD = 8, DRAWN = 11, ALL = 1023 };
+    uint64_t state = 18;
+    int failed = 0;
+    for (int i = 0; i <= DRAWN; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const unsigned drawn = i % (FORWARD - 1) && i < DRAWN ? (unsigned)(state >> 40) : UINT32_MAX;
+        const bool masked = drawn & CLATTN_BLOCK_MASK, modified = drawn >> 10 & 1;
+        const struct clattn_problem problem = {.d = i % 4 == 3 ? 128 : 64,
+                                               .causal = (enum clattn_causal)(drawn >> 11 & 1),
+                                               .features = drawn & ALL,
+                                               .block_q = masked ? blocks[i % 4][0] : 0,
+                                               .block_kv = masked ? blocks[i % 4][1] : 0,
+                                               .score_mod = modified ? score_mod : NULL,
+                                               .score_mod_grad = modified && i >= FORWARD ? score_mod_grad : NULL,
+                                               .mask_mod = modified ? mask_mod : NULL,
+                                               .pass = i < FORWARD ? CLATTN_FORWARD : CLATTN_BACKWARD,
+                                               .skeleton = i < FORWARD ? "forward_hopper" : "backward_hopper"};
+        failed += write_problem(directory, n, problem);
+    }
+    return failed;
 }
 
 /* Its work-groups of 64 keys, which are for masks in short blocks, and with all else that it computes of each pair; and
@@ -287,5 +319,7 @@ int main(int argc, char **argv)
             forward.dtype = CLATTN_BF16;
             failed += hopper ? write_problem(argv[1], n, forward) : 0;
         }
+    for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
+        failed += devices[n].compute_capability == 900 ? write_many(argv[1], n) : 0;
     return failed != 0;
 }

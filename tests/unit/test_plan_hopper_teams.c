@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Planning of forward_hopper's teams and of as many consumers as what is asked for leaves registers for. */
+#include "plan/planner.h"
+#include "plan/problem.h"
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
@@ -167,6 +169,85 @@ static void the_users_functions_leave_four_consumers(void **state)
     assert_int_equal(info.b_r, 192);
 }
 
+/* Consumers are as many as have registers for what modifies scores and weights: any one thing leaves four, two leave
+ * three, but not a bias and another; what hides pairs by their places counts for nothing. */
+static void modifications_leave_fewer_consumers(void **state)
+{
+    (void)state;
+    enum { ALL = CLATTN_VARLEN | CLATTN_KEY_LENGTHS | CLATTN_SINKS | CLATTN_WINDOW };
+    enum { EVERY = ALL | CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_MASK | CLATTN_DROPOUT };
+    static const struct {
+        unsigned features;
+        bool functions;
+        int block_q, block_kv;
+        enum clattn_causal causal;
+        int b_r, teams;
+    } rows[] = {
+        {EVERY, true, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 2},
+        {EVERY, true, 128, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
+        {EVERY, true, 256, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
+        {EVERY, true, 0, 0, CLATTN_FULL, 128, 1},
+        {ALL, false, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 4},
+        {CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 4},
+        {ALL | CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 2},
+        {CLATTN_MASK | CLATTN_DROPOUT, false, 32, 64, CLATTN_FULL, 64, 2},
+        {CLATTN_MASK, true, 32, 64, CLATTN_FULL, 64, 2},
+        {0, true, 256, 64, CLATTN_FULL, 256, 1},
+        {CLATTN_SOFTCAP, true, 256, 64, CLATTN_FULL, 128, 1},
+        {CLATTN_BIAS, false, 0, 0, CLATTN_FULL, 192, 1},
+        {CLATTN_BIAS | CLATTN_MASK, false, 0, 0, CLATTN_FULL, 128, 1},
+        {CLATTN_SOFTCAP | CLATTN_DROPOUT, false, 0, 0, CLATTN_CAUSAL_TOP_LEFT, 192, 1},
+        {CLATTN_SOFTCAP | CLATTN_DROPOUT, true, 0, 0, CLATTN_FULL, 128, 1},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .causal = rows[i].causal,
+                                               .features = rows[i].features | (rows[i].block_q ? CLATTN_BLOCK_MASK : 0),
+                                               .block_q = rows[i].block_q,
+                                               .block_kv = rows[i].block_kv,
+                                               .score_mod = rows[i].functions ? "some text" : NULL,
+                                               .skeleton = "forward_hopper"};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (choice.config.b_r != rows[i].b_r || choice.config.hopper.teams != rows[i].teams)
+            fail_msg("row %d: %d teams of %d rows", (int)i, choice.config.hopper.teams, choice.config.b_r);
+    }
+}
+
+/* What spills goes to two consumers, which have twice the registers of four, and then to one. */
+static void consumers_step_down(void **state)
+{
+    (void)state;
+    static const int blocks[] = {64, 128, 256, 0};
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, blocks) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        struct clattn_problem resolved;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .features = blocks[i] ? CLATTN_BLOCK_MASK : CLATTN_BIAS,
+                                               .block_q = blocks[i],
+                                               .block_kv = blocks[i]};
+        assert_int_equal(cla_problem_resolve(&problem, &resolved, &test_error), CLATTN_SUCCESS);
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_true(info.work_group_size >= 512);
+        for (int items = 384; items >= 256; items -= 128) {
+            assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "it spills", &choice, &info, &test_error),
+                             CLATTN_SUCCESS);
+            assert_int_equal(info.work_group_size, items);
+            assert_int_equal(choice.config.b_r * choice.config.hopper.teams, (items - 128) / 2);
+            assert_int_equal(choice.config.hopper.consumer_registers, items == 384 ? 232 : 0);
+            assert_non_null(strstr(info.steps[info.step_count - 1].reason, "it spills"));
+        }
+        assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "it spills", &choice, &info, &test_error),
+                         CLATTN_NOTHING_FITS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +256,8 @@ int main(void)
         cmocka_unit_test(three_teams_are_refused),
         cmocka_unit_test(fewer_items_are_fewer_teams),
         cmocka_unit_test(the_users_functions_leave_four_consumers),
+        cmocka_unit_test(modifications_leave_fewer_consumers),
+        cmocka_unit_test(consumers_step_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
