@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers, no atomics. Scores S and
- * weights P = exp(S - LSE) are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where that
+ * weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where that
  * took P),
  *     dS = P (dP - delta) S',  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dO,  dbias = sum of P (dP - delta) S''
  * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without
@@ -31,6 +31,11 @@
  * VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel,
  * B d', B (d' + d_v') or B_R B_C. No local memory.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/lanes.clh"
+#include "common/cpu_tiles.clh"
+#include "common/cpu_gradients.clh"
 
 /* Every kernel's arrays. */
 #define DECLARE_ARRAYS(out_vectors, out_v_vectors)                                                                     \
@@ -49,22 +54,20 @@
     a.out_v = out_v
 #if CLATTN_DROPOUT
 #define DECLARE_ROW_ARRAYS                                                                                             \
-    float tile_lse[CLATTN_STREAM], tile_delta[CLATTN_STREAM];                                                          \
+    clattn_row tile_statistics[CLATTN_STREAM];                                                                         \
     uint kept[CLATTN_STREAM * KEPT_WORDS];                                                                             \
-    a.lse = tile_lse;                                                                                                  \
-    a.delta = tile_delta;                                                                                              \
+    a.rows = tile_statistics;                                                                                          \
     a.kept = kept
 #else
 #define DECLARE_ROW_ARRAYS                                                                                             \
-    float tile_lse[CLATTN_STREAM], tile_delta[CLATTN_STREAM];                                                          \
-    a.lse = tile_lse;                                                                                                  \
-    a.delta = tile_delta
+    clattn_row tile_statistics[CLATTN_STREAM];                                                                         \
+    a.rows = tile_statistics
 #endif
 
 #if CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-          __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+          __global const clattn_storage *d_o, __global const float *workspace,
           __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
@@ -77,15 +80,18 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     const long row = view.row_base + first;
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, 1);
-    vec row_lse[PANELS * RV], row_delta[PANELS * RV];
-    a.lse = row_lse;
+    vec row_top[PANELS * RV], row_share[PANELS * RV], row_delta[PANELS * RV];
+    a.top = row_top;
+    a.share = row_share;
     a.delta = row_delta;
     load_block(block, a.tile, q + clattn_at(p.q, b, h, row), p.q.row, p.q.column, CLATTN_D, D_STRIDE, count, 1.0f);
     load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE,
                count, 1.0f);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
-        ((float *)row_lse)[i] = i < count ? subtrahend(lse[clattn_at(p.lse, b, h, row + i)]) : INFINITY;
-        ((float *)row_delta)[i] = i < count ? delta[clattn_at(p.delta, b, h, row + i)] : 0.0f;
+        const clattn_row of = i < count ? clattn_read_row(workspace + clattn_at(p.statistics, b, h, row + i)) : clattn_no_row();
+        ((float *)row_top)[i] = of.top;
+        ((float *)row_share)[i] = of.share;
+        ((float *)row_delta)[i] = of.delta;
     }
     zero_vectors(out, PANELS * D_STRIDE * RV);
 
@@ -110,7 +116,7 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
 #elif CLATTN_KERNEL == 1
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+             __global const clattn_storage *d_o, __global const float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -134,7 +140,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
 
     for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-        const streamed in = rows_of(q, d_o, lse, delta, &p, &view);
+        const streamed in = rows_of(q, d_o, workspace, &p, &view);
         const int end = clattn_row_end(first + seen - 1, &view);
         for (int i0 = clattn_row_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; i0 < end; i0 += CLATTN_STREAM)
             add_tile(&a, &in, first, seen, i0, min(end, i0 + CLATTN_STREAM), 0, p.scale, &view);
@@ -164,7 +170,7 @@ CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-              __global const clattn_storage *d_o, __global const float *lse, __global const float *delta,
+              __global const clattn_storage *d_o, __global const float *workspace,
               __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
@@ -204,7 +210,7 @@ clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k
             }
 #endif
             load_keys(&a, k, v, &p, &view, from, count);
-            const streamed in = rows_of(q, d_o, lse, delta, &p, &view);
+            const streamed in = rows_of(q, d_o, workspace, &p, &view);
             for (int i0 = first_row; i0 < end; i0 += CLATTN_STREAM)
                 add_tile(&a, &in, from, count, i0, min(end, i0 + CLATTN_STREAM), first_row, p.scale, &view);
         }

@@ -16,7 +16,8 @@
  * What changes scores, and dropout, is computed of each pair between these products (common/fused_weights.clh).
  *
  * Weights and dP of hidden pairs are set to 0. A NaN in a result, where a hidden pair may have caused it (0 * NaN), is left to
- * others: of dK and dV a flag says so, for clattn_dk_dv_again of backward_matrix.cl; clattn_dq sees it in the sums.
+ * others: of dK and dV a flag says so, for clattn_dk_dv_again of backward_matrix.cl; clattn_dq sees it in the sums. So are rows of
+ * scores so large that their lse, which is not exact enough, is NaN.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads * ceil(n_kv / B_C) groups. Flags and sums begin at 0.
  *
@@ -31,10 +32,16 @@
  *
  * Local memory: FUSED_LOCAL_BYTES.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/matrix_tiles.clh"
+#include "common/fused_tiles.clh"
+#include "common/fused_own.clh"
+#include "common/fused_shared.clh"
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
@@ -63,7 +70,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         const int row = fused_next(&walk, begin, lid, &view);
         if (row >= end)
             continue;
-        const fused_rows rows = fused_open(q, d_o, lse, workspace, lid, &p, &view);
+        const fused_rows rows = fused_open(q, d_o, workspace, lid, &p, &view);
         barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the head before */
         FUSED_HEAD(all, &rows, memory, lid, row, &walk, &view);
     }

@@ -26,9 +26,11 @@
  * that both are at work.
  *
  * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a flag
- * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums.
+ * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums. So are rows of
+ * scores so large that their lse, which is not exact enough, is NaN.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums may hold anything.
+ * Behind the word of tickets is one, 0 at first, that is 1 if an item has given up waiting (hopper_sum_up).
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
@@ -48,18 +50,26 @@
  *
  * Which blocks and tiles a work-group has is in common/hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh.
  */
+#include "matrix/nvidia_wgmma.clh"
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/hopper_boxes.clh"
+#include "common/hopper_backward_walk.clh"
+#include "common/hopper_backward_work.clh"
+#include "common/hopper_own_keys.clh"
+#include "common/hopper_shared_keys.clh"
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
     const matrix_address memory = matrix_address_of(array);
     const int lid = (int)get_local_id(0);
-    const hopper_inputs in = {q, k, v, d_o, lse, workspace};
+    const hopper_inputs in = {q, k, v, d_o, workspace};
     __global uint *const words = (__global uint *)workspace;
-    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags};
+    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags, words + p.tickets + 1};
     if (lid == 0) {
         for (int stage = 0; stage < 2; ++stage) {
             hopper_barrier_create(memory + BLOCK_FULL(stage), 1);

@@ -13,9 +13,10 @@
  * where S is the scores' transpose if keys are fixed. P and dS are rounded to the storage type on their way from
  * accumulators to operands, as P is in the forward pass. Heads that share K and V are summed one after the other.
  *
- * A hidden pair must bring nothing in, whatever the other side holds there; but 0 * NaN is NaN. So if a result is NaN
- * after all, and pairs can be hidden, the work-group runs once more, carefully: moving rows with anything that is not
- * finite are zeroed, and make NaN of the fixed rows that do see them. Ordinary data pays one comparison per result.
+ * A hidden pair must bring nothing in, whatever the other side holds there; but 0 * NaN is NaN. And where scores are large, a row's lse
+ * is not exact enough: it is NaN then. So if a result is NaN after all, the work-group runs once more, carefully: moving rows with
+ * anything that is not finite are zeroed, and make NaN of the fixed rows that do see them; and weights are e^(scale S - top) share.
+ * Ordinary data pays one comparison per result.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group. dq: batch * heads * ceil(n_q / B_R) groups; dk_dv: batch * kv_heads *
  * ceil(n_kv / B_C); d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) * ceil(n_kv / B_C), 1 where the bias has stride 0.
@@ -42,6 +43,11 @@
  *
  * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and matrix_gradient_walk.clh, above.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/matrix_tiles.clh"
+#include "common/matrix_gradients.clh"
+#include "common/matrix_gradient_walk.clh"
 
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
 #if CLATTN_STATE
@@ -52,7 +58,7 @@ typedef clattn_storage clattn_sum;
 
 #define MATRIX_INPUTS                                                                                                  \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,              \
-        __global const clattn_storage *d_o, __global const float *lse, __global const float *delta
+        __global const clattn_storage *d_o, __global const float *workspace
 #define MATRIX_KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 #define MATRIX_MEMORY __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)))
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
@@ -96,7 +102,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fixed >= view.n_q)
         return;
-    const matrix_head head = matrix_open_head(q, k, v, d_o, lse, delta, &p, &view);
+    const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);
     const int begin = clattn_key_begin(fixed, &view), end = clattn_key_end(min(fixed + FIXED, view.n_q) - 1, &view);
 
     matrix_accumulator out1[RT][O1], out2[RT][O2];
@@ -106,15 +112,15 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     UNROLL for (int chain = 0; chain < CLATTN_CHAINS; ++chain)
     {
         const int at = (bh * blocks + fixed / FIXED) * CLATTN_CHAINS + chain;
-        if (CLATTN_SUMMED == 2 || ((__global const uint *)delta)[p.counters + at] != 0)
-            matrix_add_sums((__global const float4 *)(delta + p.sums), at, mine - fixed, lane, out1);
+        if (CLATTN_SUMMED == 2 || ((__global const uint *)workspace)[p.counters + at] != 0)
+            matrix_add_sums((__global const float4 *)(workspace + p.sums), at, mine - fixed, lane, out1);
     }
 #else
     MATRIX_ZERO(out1, O1);
     matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, false, out1, out2);
 #endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
-    if ((CLATTN_HIDES || CLATTN_ZEROES) && matrix_group_any(poisoned, memory, lid)) {
+    if (matrix_group_any(poisoned, memory, lid)) {
         MATRIX_ZERO(out1, O1);
         matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, true, out1, out2);
     }
@@ -160,7 +166,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
 #if CLATTN_KERNEL == 3
-    if (((__global const uint *)delta)[p.flags + group] == 0)
+    if (((__global const uint *)workspace)[p.flags + group] == 0)
         return;
 #endif
 
@@ -172,7 +178,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     _Pragma("unroll 1") for (int h = kv_head * share; h < (kv_head + 1) * share; ++h)                                  \
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
-        const matrix_head head = matrix_open_head(q, k, v, d_o, lse, delta, &p, &view);                                \
+        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                \
         const int last = min(fixed + FIXED, view.n_kv) - 1;                                                            \
         keys = view.keys;                                                                                              \
         base = view.key_base;                                                                                          \
@@ -187,7 +193,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 #endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
     FOR_PIECES(O2) poisoned = poisoned || isnan(out2[r][c].x[e]);
-    if ((CLATTN_HIDES || CLATTN_ZEROES) && matrix_group_any(poisoned, memory, lid)) {
+    if (matrix_group_any(poisoned, memory, lid)) {
         MATRIX_ZERO(out1, O1);
         MATRIX_ZERO(out2, O2);
         MATRIX_HEADS(true)
@@ -223,7 +229,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         _Pragma("unroll 1") for (int h = own_h; h < (at.head ? own_h + 1 : p.heads); ++h)                              \
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
-        const matrix_head head = matrix_open_head(q, k, v, d_o, lse, delta, &p, &view);                                \
+        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                \
         if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                                                               \
             matrix_head_gradients(&head, memory, lid, fixed, mine, first_key, min(first_key + CLATTN_B_C, view.n_kv),  \
                                   p.scale, &view, careful, out1, out2);                                                \

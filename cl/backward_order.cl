@@ -10,8 +10,12 @@
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads groups. At p.order of the workspace (words) a group leaves as many
  * numbers of blocks as there are, in their order; behind these what it has counted.
  *
- * Baked constants (beside those of types.clh and view.clh; hopper_backward_tiles.clh stands above): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
+ * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/hopper_backward_tiles.clh"
+
 #if !defined(CLATTN_B_R) || !defined(CLATTN_B_C)
 #error "CLATTN_B_R and CLATTN_B_C must be those of backward_hopper.cl"
 #endif
@@ -42,7 +46,7 @@ CLATTN_INLINE bool order_precedes(uint other, uint own)
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_order(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global const float *lse, __global float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint costs[WG]; /* of so many blocks at a time */

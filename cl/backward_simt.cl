@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Backward attention for every OpenCL 1.2 device: float arithmetic, barriers in uniform control flow only, no sub-groups, no
- * extensions, no atomics on floats. Scores S and weights P = exp(S - LSE) are computed again, tile by tile; with dP = dO V^T
+ * extensions, no atomics on floats. Scores S and weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T
  * (times dropout's scale, and 0 where that took P),
  *     dS = P (dP - delta) S',   dQ = scale dS K,   dK = scale dS^T Q,   dV = P^T dO,   dbias = the sum of P (dP - delta) S''
  * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without what dropout
@@ -19,6 +19,12 @@
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+#include "common/simt_tiles.clh"
+#include "common/simt_dropout.clh"
+
 #if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
 #error "CLATTN_KERNEL must be 0, 1 or 2"
 #endif
@@ -37,7 +43,7 @@
 #define SIMT_BLOCKS_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + SIMT_BLOCK_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCKS_FLOATS + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-/* LSE and delta of the rows of an item's pairs: of chunks of rows where rows stay, of single ones where keys do. */
+/* Statistics (clattn_row) of the rows of an item's pairs: of chunks of rows where rows stay, of single ones where keys do. */
 #if CLATTN_KERNEL == 1
 typedef float simt_statistic;
 #define SIMT_STATISTICS CS
@@ -48,34 +54,32 @@ typedef simt_rows simt_statistic;
 #define SIMT_STATISTIC(x, g, c) (x)[g]
 #endif
 typedef struct {
-    simt_statistic lse[SIMT_STATISTICS]; /* INFINITY where the row does not exist or sees no key: its weights are 0 */
-    simt_statistic delta[SIMT_STATISTICS];
+    simt_statistic top[SIMT_STATISTICS], share[SIMT_STATISTICS], delta[SIMT_STATISTICS];
 } simt_statistics;
 
-CLATTN_INLINE float simt_read_lse(__global const float *lse, clattn_layout at, int i, const clattn_view *view)
+CLATTN_INLINE clattn_row simt_read_row(__global const float *workspace, clattn_layout at, int i, const clattn_view *view)
 {
-    const float x = i < view->n_q ? lse[clattn_at(at, view->b, view->h, view->row_base + i)] : -INFINITY;
-    return x == -INFINITY ? INFINITY : x;
+    return i < view->n_q ? clattn_read_row(workspace + clattn_at(at, view->b, view->h, view->row_base + i)) : clattn_no_row();
 }
 
-CLATTN_INLINE float simt_read_delta(__global const float *delta, clattn_layout at, int i, const clattn_view *view)
-{
-    return i < view->n_q ? delta[clattn_at(at, view->b, view->h, view->row_base + i)] : 0.0f;
-}
-
-CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *lse, __global const float *delta,
-                                                   clattn_layout lse_at, clattn_layout delta_at, int first, int start,
-                                                   int tx, int ty, const clattn_view *view)
+CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *workspace, clattn_layout at, int first, int start, int tx,
+                                                   int ty, const clattn_view *view)
 {
     simt_statistics s;
     UNROLL for (int n = 0; n < SIMT_STATISTICS; ++n) {
 #if CLATTN_KERNEL == 1
-        s.lse[n] = simt_read_lse(lse, lse_at, SIMT_COLUMN_OF(start, n), view);
-        s.delta[n] = simt_read_delta(delta, delta_at, SIMT_COLUMN_OF(start, n), view);
+        const clattn_row row = simt_read_row(workspace, at, SIMT_COLUMN_OF(start, n), view);
+        s.top[n] = row.top;
+        s.share[n] = row.share;
+        s.delta[n] = row.delta;
 #else
-#define SIMT_LSE(e) simt_read_lse(lse, lse_at, SIMT_ROW_OF(first, n, e), view)
-#define SIMT_DELTA(e) simt_read_delta(delta, delta_at, SIMT_ROW_OF(first, n, e), view)
-        s.lse[n] = SIMT_ROWS(SIMT_LSE);
+        clattn_row rows[RW];
+        UNROLL for (int e = 0; e < RW; ++e) rows[e] = simt_read_row(workspace, at, SIMT_ROW_OF(first, n, e), view);
+#define SIMT_TOP(e) rows[e].top
+#define SIMT_SHARE(e) rows[e].share
+#define SIMT_DELTA(e) rows[e].delta
+        s.top[n] = SIMT_ROWS(SIMT_TOP);
+        s.share[n] = SIMT_ROWS(SIMT_SHARE);
         s.delta[n] = SIMT_ROWS(SIMT_DELTA);
 #endif
     }
@@ -112,14 +116,16 @@ CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, c
                               const clattn_view *view, simt_rows pairs[RG][CS])
 {
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
-        const simt_rows lse = SIMT_STATISTIC(s->lse, g, c);
+        const simt_rows top = SIMT_STATISTIC(s->top, g, c);
         if (some) {
 #define SIMT_MASKED(e) \
     (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY : ROW_LANE(pairs[g][c], e))
             pairs[g][c] = SIMT_ROWS(SIMT_MASKED);
         }
-        const simt_rows weight = native_exp2((pairs[g][c] - lse) * CLATTN_LOG2E);
-        pairs[g][c] = select(weight, (simt_rows)(0.0f), lse == (simt_rows)(INFINITY));
+        /* None is above the largest, but for the rounding of a sum in another order. (fmin would make a NaN 0.) */
+        const simt_rows above = pairs[g][c] - top, below = select(above, (simt_rows)(0.0f), above > (simt_rows)(0.0f));
+        const simt_rows weight = native_exp2(below * CLATTN_LOG2E) * SIMT_STATISTIC(s->share, g, c);
+        pairs[g][c] = select(weight, (simt_rows)(0.0f), top == (simt_rows)(INFINITY));
     }
 }
 
@@ -137,17 +143,12 @@ CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_vie
 #define SIMT_PASSED(e) (SIMT_TAKEN(g, e, c) ? 0.0f : ROW_LANE(x, e) * view->dropout_scale)
         x = SIMT_ROWS(SIMT_PASSED);
 #endif
-        x = weights[g][c] * (x - SIMT_STATISTIC(s->delta, g, c));
+        x = CLATTN_UNLESS_ALL(simt_rows, weights[g][c]) * (x - SIMT_STATISTIC(s->delta, g, c));
 #if SIMT_SLOPES
         x *= slopes[g][c];
 #endif
         pairs[g][c] = select(x, (simt_rows)(0.0f), weights[g][c] == (simt_rows)(0.0f));
     }
-}
-
-CLATTN_INLINE void simt_clear(simt_rows pairs[RG][CS])
-{
-    UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) pairs[g][c] = (simt_rows)(0.0f);
 }
 
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
@@ -215,11 +216,17 @@ CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int 
     int current = 0; \
     simt_raw carried[SIMT_CARRIED]; \
     simt_rows weight[RG][CS], slopes[RG][CS], change[RG][CS]; \
-    uint dropped[SIMT_DROP_WORDS];
+    uint dropped[SIMT_DROP_WORDS]; \
+    SIMT_DECLARE_WAITING
+#if CLATTN_KERNEL == 2
+#define SIMT_DECLARE_WAITING simt_rows waiting[RG][CS];
+#else
+#define SIMT_DECLARE_WAITING
+#endif
 
 #define SIMT_SIGNATURE \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v, \
-        __global const clattn_storage *d_o, __global const float *lse, __global const float *delta
+        __global const clattn_storage *d_o, __global const float *workspace
 
 #if CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
@@ -239,10 +246,11 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
-    const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, 0, tx, ty, &view);
+    const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, 0, tx, ty, &view);
 
-    simt_rows out[RG * 4 * CV];
-    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+    simt_rows out[RG * 4 * CV], part[RG * 4 * CV]; /* part: the present tiles' share */
+    simt_zero(out, RG * 4 * CV);
+    simt_zero(part, RG * 4 * CV);
     if (lid == 0)
         flags[0] = flags[1] = 0;
     if (j0 < key_end) {
@@ -255,18 +263,16 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    int parity = 0;
+    int parity = 0, tiles = 0;
     while (j0 < key_end) {
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
-        simt_clear(weight);
         SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                               simt_fetch_columns(v_rows, j0, 0, lid, carried));
         SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
         simt_modify(row0, j0, tx, ty, &view, weight, slopes);
         simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
 
-        simt_clear(change);
         SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
                               simt_fetch_rows(k_rows, j0, CV, lid, carried));
 #if CLATTN_DROPOUT
@@ -275,12 +281,16 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
         simt_put_weights(weights, tx, ty, change);
         SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(out, CV, weights, k_rows, j0, tile_end,
+        SIMT_MULTIPLY_ROWS(part, CV, weights, k_rows, j0, tile_end,
                            if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+        if (++tiles % SIMT_TILES_SUMMED == 0)
+            simt_join(out, part, RG * 4 * CV);
         if (next < key_end)
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
         j0 = next;
     }
+    if (SIMT_TILES_SUMMED > 1)
+        simt_join(out, part, RG * 4 * CV);
     simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
 }
 #endif
@@ -300,18 +310,20 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
 
-    simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V];
-    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
-    UNROLL for (int c = 0; c < RG * 4 * CV_V; ++c) out_v[c] = (simt_rows)(0.0f);
+    simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V], part[RG * 4 * CV], part_v[RG * 4 * CV_V];
+    simt_zero(out, RG * 4 * CV);
+    simt_zero(out_v, RG * 4 * CV_V);
+    simt_zero(part, RG * 4 * CV);
+    simt_zero(part_v, RG * 4 * CV_V);
     if (lid == 0)
         flags[0] = flags[1] = 0;
     if (SIMT_RESIDENT && key0 < view.n_kv) {
-        simt_load_block(k_rows, key0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
+        simt_load_block(k_rows, key0, 0, SIMT_ROUNDED(CLATTN_D), lid, SIMT_BLOCK_FACTOR(p.scale), tile);
         simt_load_block(v_rows, key0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    int parity = 0;
+    int parity = 0, tiles = 0;
     for (int h = kv_head * shared; h < (kv_head + 1) * shared && key0 < view.n_kv; ++h) {
         view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
@@ -323,11 +335,11 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
             SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, i0, 0));
         }
         while (i0 < row_end) {
+            const bool joins = ++tiles % SIMT_TILES_SUMMED == 0;
             const bool some = simt_tile(key0, i0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
             const int tile_end = min(i0 + CLATTN_B_R, row_end), next = simt_next(key0, i0 + CLATTN_B_R, row_end, &view);
-            const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, key0, i0, tx, ty, &view);
+            const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, key0, i0, tx, ty, &view);
 #define SIMT_FETCH_NEXT if (next < row_end) simt_fetch_columns(q_rows, next, 0, lid, carried)
-            simt_clear(weight);
             SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D,
                                   if (d_v) simt_fetch_rows(do_rows, i0, CV_V, lid, carried);
                                   else simt_fetch_columns(do_rows, i0, 0, lid, carried));
@@ -345,24 +357,31 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
 #endif
                 }
                 SIMT_TURN(SIMT_COMMIT_ROWS(do_rows, i0, CV_V));
-                SIMT_MULTIPLY_ROWS(out_v, CV_V, weights, do_rows, i0, tile_end,
+                SIMT_MULTIPLY_ROWS(part_v, CV_V, weights, do_rows, i0, tile_end,
                                    if (d_k) simt_fetch_columns(do_rows, i0, 0, lid, carried);
                                    else SIMT_FETCH_NEXT);
+                if (joins)
+                    simt_join(out_v, part_v, RG * 4 * CV_V);
             }
             if (d_k) {
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
-                simt_clear(change);
                 SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V,
                                       simt_fetch_rows(q_rows, i0, CV, lid, carried));
                 simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
                 simt_put_weights(weights, tx, ty, change);
                 SIMT_TURN(SIMT_COMMIT_ROWS(q_rows, i0, CV));
-                SIMT_MULTIPLY_ROWS(out, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
+                SIMT_MULTIPLY_ROWS(part, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
+                if (joins)
+                    simt_join(out, part, RG * 4 * CV);
             }
             if (next < row_end)
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(k_rows, key0, p.scale, q_rows, next, 0));
             i0 = next;
         }
+    }
+    if (SIMT_TILES_SUMMED > 1) {
+        simt_join(out, part, RG * 4 * CV);
+        simt_join(out_v, part_v, RG * 4 * CV_V);
     }
 #if CLATTN_DROPOUT
     const float factor_v = view.dropout_scale;
@@ -409,16 +428,14 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
             const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
             const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
             const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
-            const simt_statistics statistics = simt_read_statistics(lse, delta, p.lse, p.delta, row0, j0, tx, ty, &view);
+            const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
-            simt_clear(weight);
             SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                                   simt_fetch_columns(v_rows, j0, 0, lid, carried));
             SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
             simt_modify(row0, j0, tx, ty, &view, weight, slopes);
             simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight);
-            simt_clear(change);
             SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, (void)0);
 #if CLATTN_DROPOUT
             simt_drop(row0, j0, tx, ty, &view, dropped);

@@ -10,6 +10,8 @@
  *
  * NDRange: batch * heads * rows work-groups.
  */
+#include "common/types.clh"
+
 #if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1 || CLATTN_WORK_GROUP_SIZE > 1024
 #error "CLATTN_WORK_GROUP_SIZE must be in 1..1024"
 #endif

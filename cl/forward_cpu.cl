@@ -15,6 +15,13 @@
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 3 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/lanes.clh"
+#include "common/score.clh"
+#include "common/splits.clh"
+#include "common/cpu_tiles.clh"
+
 #if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % (CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS)
 #error "CLATTN_B_R must be a multiple of CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS"
 #endif
@@ -25,9 +32,9 @@
 #define PANELS (CLATTN_B_R / PANEL)
 
 #if CLATTN_PARTIAL
-typedef float clattn_output;
+typedef float cpu_output;
 #else
-typedef clattn_storage clattn_output;
+typedef clattn_output cpu_output;
 #endif
 
 /* Scores are scaled where something is done to them before they are exponentiated, or their maximum has to be that of
@@ -75,14 +82,14 @@ CLATTN_INLINE void softmax_panel(vec *s, vec *row_max, vec *row_sum, vec *alpha,
         /* A row that has seen no key yet keeps -inf, but subtracts 0: -inf - -inf would be NaN. */
         const vec base = select(new_max, (vec)(0.0f), new_max == (vec)(-INFINITY));
         alpha[r] = exp2_scaled(old_max - base, scale, limit);
-        vec sum = row_sum[r] * alpha[r];
+        vec sum = (vec)(0.0f);
         for (int j = from; j < to; ++j) {
             const vec e = exp2_scaled(s[j * RV + r] - base, scale, limit);
             s[j * RV + r] = e;
             sum += e;
         }
         row_max[r] = new_max;
-        row_sum[r] = sum;
+        row_sum[r] = row_sum[r] * alpha[r] + sum;
     }
 }
 
@@ -127,14 +134,14 @@ CLATTN_INLINE void load_state(softmax_state state, float *scratch, __global cons
 #endif
 
 /* `count` rows of O, each times its factor. */
-CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column, float *scratch, softmax_state state,
+CLATTN_INLINE void store_output(__global cpu_output *o, long row, long column, float *scratch, softmax_state state,
                                 const vec *factor, int count)
 {
     for (int i = 0; i < count; i += W) {
         panel_to_rows(scratch, state.out + vector_of(i, D_V_STRIDE), D_V_STRIDE, factor[i / W]);
         for (int r = 0; r < min(W, count - i); ++r) {
-            __global clattn_output *out = o + (i + r) * row;
-#if CLATTN_PARTIAL
+            __global cpu_output *out = o + (i + r) * row;
+#if CLATTN_PARTIAL || CLATTN_O_FP32
             for (int x = 0; x < CLATTN_D_V; ++x)
                 out[x * column] = scratch[r * D_V_STRIDE + x];
 #else
@@ -146,7 +153,7 @@ CLATTN_INLINE void store_output(__global clattn_output *o, long row, long column
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-               __global clattn_output *o, __global float *lse, __global float *m, __global float *l,
+               __global cpu_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     vec qt[PANELS * D_STRIDE * RV];

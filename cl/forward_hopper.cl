@@ -53,6 +53,24 @@
  * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in hopper_forward_work.clh, and
  * what becomes of a block's results in hopper_forward_results.clh.
  */
+#include "matrix/nvidia_wgmma.clh"
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/matrix_tiles.clh"
+#include "common/hopper_tiles.clh"
+#include "common/hopper_boxes.clh"
+#include "common/matrix_ramp.clh"
+#include "common/matrix_dropout.clh"
+#include "common/hopper_ramp.clh"
+#include "common/matrix_bend.clh"
+#include "common/matrix_scores.clh"
+#include "common/matrix_weights.clh"
+#include "common/matrix_rows.clh"
+#include "common/matrix_repair.clh"
+#include "common/hopper_forward_walk.clh"
+#include "common/hopper_forward_work.clh"
+#include "common/hopper_forward_results.clh"
+#include "common/matrix_tile_weights.clh"
 
 /* S = Q K^T begins; with ALiBi's ramp, S = Q K^T + ramp. */
 #if CLATTN_RAMP

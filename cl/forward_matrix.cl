@@ -32,6 +32,19 @@
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/splits.clh"
+#include "common/matrix_tiles.clh"
+#include "common/matrix_ramp.clh"
+#include "common/matrix_dropout.clh"
+#include "common/matrix_bend.clh"
+#include "common/matrix_scores.clh"
+#include "common/matrix_weights.clh"
+#include "common/matrix_rows.clh"
+#include "common/matrix_repair.clh"
+#include "common/matrix_tile_weights.clh"
+
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
 #endif
@@ -398,7 +411,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
-#if CLATTN_PARTIAL
+#if CLATTN_PARTIAL || CLATTN_O_FP32
     FOR_OUTPUTS if (matrix_is_wanted(&to, r, MATRIX_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
         to.o[MATRIX_I(r, MATRIX_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
 #else

@@ -20,6 +20,13 @@
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+#include "common/splits.clh"
+#include "common/simt_tiles.clh"
+#include "common/simt_dropout.clh"
+
 #define CV SIMT_VECTORS(CLATTN_D_V)
 #define SIMT_SLACK 5.0f
 
@@ -27,28 +34,27 @@
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-#if CLATTN_PARTIAL
+#if CLATTN_PARTIAL || CLATTN_O_FP32
 typedef float simt_output;
 #define SIMT_STORE(x, to) (*(to) = (x))
 #define SIMT_STORE4(x, to) vstore4(x, 0, to)
-#define SIMT_OUTPUT_ROW(i) (i)
 #else
 typedef clattn_storage simt_output;
 #define SIMT_STORE clattn_store
 #define SIMT_STORE4 clattn_store4
-#define SIMT_OUTPUT_ROW(i) (view.row_base + (i))
 #endif
+#define SIMT_OUTPUT_ROW(i) (CLATTN_PARTIAL ? (i) : view.row_base + (i))
 
 /* Combines what the TX items of a row hold apart, in the same order for all of them. Takes the P tile. */
 #define SIMT_ADD(a, b) ((a) + (b))
 #define SIMT_EXCHANGE(to, from, combine, neutral) \
     do { \
         UNROLL for (int g = 0; g < RG; ++g) \
-            SIMT_PUT(simt_rows, p_tile + tx * CLATTN_B_R + (ty + TY * g) * RW, from[g]); \
+            SIMT_PUT(simt_rows, weights + tx * CLATTN_B_R + (ty + TY * g) * RW, from[g]); \
         barrier(CLK_LOCAL_MEM_FENCE); \
         UNROLL for (int g = 0; g < RG; ++g) to[g] = (simt_rows)(neutral); \
         for (int t = 0; t < TX; ++t) UNROLL for (int g = 0; g < RG; ++g) \
-            to[g] = combine(to[g], SIMT_GET(simt_rows, p_tile + t * CLATTN_B_R + (ty + TY * g) * RW)); \
+            to[g] = combine(to[g], SIMT_GET(simt_rows, weights + t * CLATTN_B_R + (ty + TY * g) * RW)); \
     } while (0)
 /* A bound that may be subtracted: rows that have seen nothing yet have none. */
 #define SIMT_REAL(x) fmax(x, -FLT_MAX)
@@ -91,9 +97,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 {
     __local float tile[SIMT_LOCAL_FLOATS] __attribute__((aligned(16)));
     __local float *const slices = tile + SIMT_BLOCK_FLOATS(CLATTN_D);
-    __local float *const p_tile = slices + CLATTN_BUFFERS * SIMT_BUFFER;
+    __local float *const weights = slices + CLATTN_BUFFERS * SIMT_BUFFER;
     /* The first two: in an even, odd tile some score exceeded its bound. */
-    volatile __local int *const exceeds = (volatile __local int *)(p_tile + SIMT_TILE_FLOATS), *const flags = exceeds + 2;
+    volatile __local int *const exceeds = (volatile __local int *)(weights + SIMT_TILE_FLOATS), *const flags = exceeds + 2;
 
     const int lid = (int)get_local_id(0);
     const int patch = SIMT_DIV(lid, SIMT_LANES), lane = SIMT_MOD(lid, SIMT_LANES);
@@ -131,6 +137,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     simt_raw carried[SIMT_CARRIED];
     simt_rows out[RG * 4 * CV], bound[RG], top[RG], sum[RG];
+    simt_rows part[RG * 4 * CV], recent[RG]; /* of out and sum: the present tiles' share */
+    simt_zero(part, RG * 4 * CV);
+    simt_zero(recent, RG);
 #if CLATTN_STATE
     UNROLL for (int g = 0; g < RG; ++g) {
         float most[RW], total[RW], values[RW][4 * CV];
@@ -172,11 +181,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    for (int turn = 0; j0 < key_end; turn ^= 1) {
+    for (int turn = 0, tiles = 0; j0 < key_end; turn ^= 1) {
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME;
         guarded = some || CLATTN_ZEROES;
         simt_rows scores[RG][CS];
-        UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) scores[g][c] = (simt_rows)(0.0f);
         SIMT_MULTIPLY_COLUMNS(scores, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
                               simt_fetch_rows(v_rows, j0, CV, lid, carried));
         simt_modify(row0, j0, tx, ty, some, &view, scores);
@@ -199,6 +207,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                 bound[g] = joint[g];
                 sum[g] *= shrink;
                 UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
+                if (SIMT_TILES_SUMMED > 1) {
+                    recent[g] *= shrink;
+                    UNROLL for (int c = 0; c < 4 * CV; ++c) part[g * 4 * CV + c] *= shrink;
+                }
             }
         }
         if (lid == 0)
@@ -212,23 +224,31 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             const simt_rows base = SIMT_REAL(bound[g]);
             UNROLL for (int c = 0; c < CS; ++c) {
                 simt_rows weight = native_exp2((scores[g][c] - base) * CLATTN_LOG2E);
-                sum[g] += weight;
+                recent[g] += weight;
 #if CLATTN_DROPOUT
                 weight = simt_kept(weight, g, c, dropped);
 #endif
-                simt_put_weight(p_tile, c, g, tx, ty, weight);
+                simt_put_weight(weights, c, g, tx, ty, weight);
             }
         }
 
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
         SIMT_TURN(SIMT_COMMIT_ROWS(v_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(out, CV, p_tile, v_rows, j0, tile_end,
+        SIMT_MULTIPLY_ROWS(part, CV, weights, v_rows, j0, tile_end,
                            if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+        if (++tiles % SIMT_TILES_SUMMED == 0) {
+            simt_join(out, part, RG * 4 * CV);
+            simt_join(sum, recent, RG);
+        }
         if (next < key_end)
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
         j0 = next;
     }
 
+    if (SIMT_TILES_SUMMED > 1) {
+        simt_join(out, part, RG * 4 * CV);
+        simt_join(sum, recent, RG);
+    }
     simt_rows maximum[RG], total[RG];
     barrier(CLK_LOCAL_MEM_FENCE);
     SIMT_EXCHANGE(total, sum, SIMT_ADD, 0.0f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Copies a tensor of any type and layout to rows of floats, and back.
+ * Copies a tensor of any type and layout to rows of floats, and O back.
  *
  * Baked constants, besides that of types.clh (all required)
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items that share a row. With 1, the choice for a CPU, dense rows are copied in
@@ -10,6 +10,8 @@
  *
  * NDRange: batch * heads * rows work-groups.
  */
+#include "common/types.clh"
+
 #if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1
 #error "CLATTN_WORK_GROUP_SIZE must be positive"
 #endif
@@ -39,16 +41,16 @@ clattn_pack(__global const clattn_storage *tensor, __global float *floats, const
 
 /* floats NULL: every element becomes 0. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_unpack(__global clattn_storage *tensor, __global const float *floats, const clattn_layout layout,
+clattn_unpack(__global clattn_output *tensor, __global const float *floats, const clattn_layout layout,
               const int heads, const int rows, const int columns, const long float_offset, const long float_row)
 {
-    __global clattn_storage *const out = tensor + tensor_row(layout, heads, rows);
+    __global clattn_output *const out = tensor + tensor_row(layout, heads, rows);
     __global const float *const in = floats + float_offset + (long)get_group_id(0) * float_row;
     int x = (int)get_local_id(0);
-#if CLATTN_WORK_GROUP_SIZE == 1
+#if CLATTN_WORK_GROUP_SIZE == 1 && !CLATTN_O_FP32
     for (; floats && layout.column == 1 && x + CLATTN_VECTOR_WIDTH <= columns; x += CLATTN_VECTOR_WIDTH)
         CLATTN_CONCAT(clattn_store, CLATTN_VECTOR_WIDTH)(CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, in + x), out + x);
 #endif
     for (; x < columns; x += CLATTN_WORK_GROUP_SIZE)
-        clattn_store(floats ? in[x] : 0.0f, out + x * layout.column);
+        clattn_put_output(floats ? in[x] : 0.0f, out + x * layout.column);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Measures how many multiply-adds a device's matrix units retire: the roof of what runs on these. Stands below a
- * matrix/<vendor>.clh header in the program text, and is written over its operations.
+ * Measures how many multiply-adds a device's matrix units retire: the roof of what runs on these.
  *
  * Baked constants (beside those of types.clh and the matrix header)
  *   CLATTN_ACCUMULATORS     1..16: products in flight that do not depend on each other.

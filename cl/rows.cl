@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the backward pass needs beside its matrix products: delta = rowsum(dO * O), which the softmax's derivative takes
- * from every element of a row, and the gradient of the sinks. Sums have a fixed order.
+ * What the backward pass needs beside its matrix products: what it knows of each row (clattn_row of types.clh), of which
+ * delta = rowsum(dO * O) is what the softmax's derivative takes from every element of a row; and the gradient of the sinks. Sums
+ * have a fixed order.
  *
  * Baked constants, besides those of types.clh, view.clh and score.clh (all required)
  *   CLATTN_D_V              1..512: the head dimension of O.
@@ -9,9 +10,12 @@
  *                           vectors of CLATTN_VECTOR_WIDTH floats, 4, 8 or 16; else CLATTN_ROW_ITEMS neighbours share a row and
  *                           read it together.
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
- *   CLATTN_B_R              rows of a work-group of clattn_delta; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
+ *   CLATTN_B_R              rows of a work-group of clattn_statistics; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
  *                           multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+
 #if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
 #error "CLATTN_D_V must be in 1..512"
 #endif
@@ -31,6 +35,11 @@
 #if CLATTN_WORK_GROUP_SIZE == 1
 typedef CLATTN_CONCAT(float, CLATTN_VECTOR_WIDTH) vec;
 #define load_vec CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)
+#if CLATTN_O_FP32
+#define load_output_vec(from) CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, from)
+#else
+#define load_output_vec load_vec
+#endif
 CLATTN_INLINE float sum_of(vec x)
 {
 #if CLATTN_VECTOR_WIDTH == 16
@@ -47,7 +56,7 @@ CLATTN_INLINE float sum_of(vec x)
 
 /* This item's share of the product of two rows. Where `a` (O) is 0 it counts for nothing: a row that sees no key must not
  * bring in what dO holds there. */
-CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_step, __global const clattn_storage *c,
+CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step, __global const clattn_storage *c,
                                     long c_step, int lane)
 {
     float sum = 0.0f;
@@ -56,7 +65,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     if (a_step == 1 && c_step == 1) {
         vec sums = (vec)(0.0f);
         for (; x + CLATTN_VECTOR_WIDTH <= CLATTN_D_V; x += CLATTN_VECTOR_WIDTH) {
-            const vec factor = load_vec(a + x);
+            const vec factor = load_output_vec(a + x);
             sums += select(factor * load_vec(c + x), (vec)(0.0f), factor == (vec)(0.0f));
         }
         sum = sum_of(sums);
@@ -65,7 +74,7 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
 #if CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_D_V % 8 == 0
     if (a_step == 1 && c_step == 1 && ((size_t)a | (size_t)c) % 16 == 0) {
         for (x = 8 * lane; x < CLATTN_D_V; x += 8 * CLATTN_ROW_ITEMS) {
-            const float8 factor = clattn_load8_whole(a + x);
+            const float8 factor = clattn_load8_output(a + x);
             const float8 part = select(factor * clattn_load8_whole(c + x), (float8)(0.0f), factor == (float8)(0.0f));
             const float4 half_of_it = part.lo + part.hi;
             sum += half_of_it.x + half_of_it.y + (half_of_it.z + half_of_it.w);
@@ -74,22 +83,53 @@ CLATTN_INLINE float part_of_product(__global const clattn_storage *a, long a_ste
     }
 #endif
     for (; x < CLATTN_D_V; x += CLATTN_ROW_ITEMS) {
-        const float factor = clattn_load(a + x * a_step);
+        const float factor = clattn_get_output(a + x * a_step);
         sum += factor == 0.0f ? 0.0f : factor * clattn_load(c + x * c_step);
     }
     return sum;
+}
+
+/* Up to how large a score the one number `lse` is exact enough for weights that are rounded to 16 bits. It, the scale in powers of two
+ * and their product with a score are each off by up to 2^-24 of LSE, which moves a weight by less than 2^-23 LSE of it: up to here by
+ * 2^-14 where fp16 rounds it by 2^-12, by 2^-11 where bf16 does by 2^-9. */
+#define MOST_LSE (CLATTN_DTYPE == 1 ? 512.0f : 4096.0f)
+
+/* What of a row's scores its weights follow from: the m and l of the forward pass, or LSE and 1. */
+CLATTN_INLINE clattn_row row_of(float delta, float m, float l)
+{
+    clattn_row row = clattn_no_row();
+    row.delta = delta;
+    if (m == -INFINITY || l == 0.0f) /* it sees no key */
+        return row;
+    row.top = isfinite(m) ? m : NAN; /* a weight relative to what is not finite is none */
+    row.share = 1.0f / l;
+    row.lse = fabs(m) <= MOST_LSE ? fma(m, CLATTN_LOG2E, log2(l)) : NAN;
+    return row;
+}
+
+/* Where LSE, m and l are: LSE counts where the others are NULL. */
+typedef struct {
+    __global const float *lse, *m, *l; /* of the present row and head */
+    long lse_row, m_row, l_row;
+} softmax_vectors;
+
+CLATTN_INLINE void leave_row(__global float *to, float delta, const softmax_vectors *in, int r)
+{
+    const clattn_row row = in->m ? row_of(delta, in->m[r * in->m_row], in->l[r * in->l_row]) : row_of(delta, in->lse[r * in->lse_row], 1.0f);
+    *(__global float4 *)(to + r * CLATTN_STATISTICS) = (float4)(row.delta, row.top, row.share, row.lse);
 }
 
 /* And so many words of the workspace, from word `first_word` on, become 0: counters of kernels that follow.
  *
  * NDRange: batch * heads * ceil(rows / B_R) work-groups. With variable lengths the tensors are one batch element. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_o, __global float *delta,
-             const clattn_layout o_at, const clattn_layout d_o_at, const clattn_layout delta_at, const int heads,
-             const int rows, const long first_word, const long words)
+clattn_statistics(__global const clattn_output *o, __global const clattn_storage *d_o, __global const float *lse,
+                  __global const float *m, __global const float *l, __global float *workspace, const clattn_layout o_at,
+                  const clattn_layout d_o_at, const clattn_layout lse_at, const clattn_layout m_at, const clattn_layout l_at,
+                  const clattn_layout at, const int heads, const int rows, const long first_word, const long words)
 {
     for (long n = (long)get_global_id(0); n < words; n += (long)get_global_size(0))
-        ((__global uint *)delta)[first_word + n] = 0;
+        ((__global uint *)workspace)[first_word + n] = 0;
     if (rows == 0)
         return;
     const int blocks = (rows + CLATTN_B_R - 1) / CLATTN_B_R;
@@ -103,11 +143,16 @@ clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_
     const int lane = (int)(get_local_id(0) % CLATTN_ROW_ITEMS);
     o += clattn_at(o_at, b, h, first);
     d_o += clattn_at(d_o_at, b, h, first);
-    delta += clattn_at(delta_at, b, h, first);
+    const softmax_vectors vectors = {m ? 0 : lse + clattn_at(lse_at, b, h, first),
+                                     m ? m + clattn_at(m_at, b, h, first) : 0,
+                                     m ? l + clattn_at(l_at, b, h, first) : 0,
+                                     lse_at.row,
+                                     m_at.row,
+                                     l_at.row};
+    __global float *const to = workspace + clattn_at(at, b, h, first);
 #if CLATTN_WORK_GROUP_SIZE == 1
     for (int r = 0; r < count; ++r)
-        delta[r * delta_at.row] =
-            part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane);
+        leave_row(to, part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane), &vectors, r);
 #else
     /* One column more than there are parts, so that those who add up a row each read different banks. */
     __local float parts[CLATTN_B_R * (CLATTN_ROW_ITEMS + 1)];
@@ -120,29 +165,29 @@ clattn_delta(__global const clattn_storage *o, __global const clattn_storage *d_
         float sum = 0.0f;
         for (int i = 0; i < CLATTN_ROW_ITEMS; ++i)
             sum += parts[self * (CLATTN_ROW_ITEMS + 1) + i];
-        delta[self * delta_at.row] = sum;
+        leave_row(to, sum, &vectors, self);
     }
 #endif
 }
 
 #if CLATTN_SINKS
-/* A sink takes the weight exp(sink - lse) of each row and has no value: dS = P * (0 - delta).
+/* A sink takes the weight exp(sink - top) * share of each row and has no value: dS = P * (0 - delta).
  *
  * NDRange: heads work-groups. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_d_sinks(__global const float *lse, __global const float *delta, __global float *d_sinks,
-               const clattn_layout lse_at, const clattn_layout delta_at, const clattn_layout d_sinks_at,
-               const int batch, const int heads, const int n_q CLATTN_SCORE_PARAMETERS)
+clattn_d_sinks(__global const float *workspace, __global float *d_sinks, const clattn_layout at,
+               const clattn_layout d_sinks_at, const int batch, const int heads, const int n_q CLATTN_SCORE_PARAMETERS)
 {
     const int h = (int)get_group_id(0), self = (int)get_local_id(0);
     float sum = 0.0f, lost = 0.0f; /* Kahan's sum: heads may have millions of rows */
     for (int b = 0; b < batch; ++b) {
         const clattn_view view = clattn_open(b, h, heads, n_q, 0 CLATTN_SCORE_ARGUMENTS);
         for (int i = self; i < view.n_q; i += CLATTN_WORK_GROUP_SIZE) {
-            const float row_lse = lse[clattn_at(lse_at, b, h, view.row_base + i)];
+            const clattn_row row = clattn_read_row(workspace + clattn_at(at, b, h, view.row_base + i));
             /* What has no weight counts for nothing, whatever dO holds there. */
-            const float weight = row_lse == -INFINITY ? 0.0f : exp(view.sink - row_lse);
-            const float part = weight * delta[clattn_at(delta_at, b, h, view.row_base + i)];
+            const float above = view.sink - row.top;
+            const float weight = row.top == INFINITY ? 0.0f : exp(above > 0.0f ? 0.0f : above) * row.share;
+            const float part = weight * row.delta;
             const float x = (weight == 0.0f ? 0.0f : -part) - lost;
             const float next = sum + x;
             lost = (next - sum) - x;

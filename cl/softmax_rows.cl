@@ -11,6 +11,9 @@
  *
  * NDRange: heads * n_q work-groups.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+
 #if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1 || CLATTN_WORK_GROUP_SIZE > 1024 ||                 \
     (CLATTN_WORK_GROUP_SIZE & (CLATTN_WORK_GROUP_SIZE - 1))
 #error "CLATTN_WORK_GROUP_SIZE must be a power of two in 1..1024"

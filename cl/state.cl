@@ -11,6 +11,10 @@
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
  *   CLATTN_B_R              rows of a work-group: a multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
+#include "common/types.clh"
+#include "common/view.clh"
+#include "common/score.clh"
+
 #if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
 #error "CLATTN_D_V must be in 1..512"
 #endif
@@ -94,7 +98,7 @@ CLATTN_INLINE void store_number(__global float *vector, clattn_layout at, int b,
  * Of p: o, lse, m, l, batch, heads, n_q and splits. lse, m and l may be NULL.
  *
  * NDRange: batch * heads * ceil(n_q / B_R) work-groups. */
-KERNEL clattn_state_finish(__global const float *state, __global clattn_storage *o, __global float *lse,
+KERNEL clattn_state_finish(__global const float *state, __global clattn_output *o, __global float *lse,
                            __global float *m, __global float *l, const long l_at, const long o_at,
                            const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -127,10 +131,10 @@ KERNEL clattn_state_finish(__global const float *state, __global clattn_storage 
             }
         }
         const float factor = clattn_finish(&row_m, &row_l, &view);
-        __global clattn_storage *const to = o + clattn_at(p.o, b, h, out);
+        __global clattn_output *const to = o + clattn_at(p.o, b, h, out);
         for (int c = 0; c < COLUMNS; ++c)
             if (X_OF(c) < CLATTN_D_V)
-                clattn_store(sums[c] * factor, to + X_OF(c) * p.o.column);
+                clattn_put_output(sums[c] * factor, to + X_OF(c) * p.o.column);
         if (LANE == 0) {
             store_number(lse, p.lse, b, h, out, row_m + log(row_l));
             store_number(m, p.m, b, h, out, row_m);

@@ -4,21 +4,41 @@
 # All tests, on PoCL, on a bare Debian 12: a build with every warning an error and all suites; then the tests that look at
 # memory under the address and undefined-behaviour sanitizers; then the threads under the thread sanitizer. Its last line
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
+#
+#     tools/check.sh           the above
+#     tools/check.sh --full    and then what a change of compiler or C library would show: builds with every warning an error
+#                              by clang, with LTO, with -Dunity=on, for 32 bits (-m32) and for musl. Of the last two, for
+#                              which Debian has no OpenCL loader beside the usual one, every file is compiled and nothing
+#                              is linked. Each build counts as a test.
 set -eu
+full=no
+case "${1:-}" in
+'') ;;
+--full) full=yes ;;
+*)
+    echo "usage: $0 [--full]" >&2
+    exit 2
+    ;;
+esac
 cd "$(dirname "$0")/.."
 . tools/debian.sh
 
 # The tests choose their driver themselves; a program's own choice must not reach them.
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_LAYERS CLATTN_TEST_DEVICE CLATTN_TEST_SKELETON CLATTN_TEST_FULL CLATTN_TEST_SEED
 unset CLATTN_CACHE_DIR CLATTN_DISABLE POCL_EXTRA_BUILD_FLAGS
+# A division by zero is to end a test, as it would end a program on another driver; PoCL would pass over it.
+export POCL_SIGFPE_HANDLER=0
 
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
 fi
 # (by dpkg-dev Meson knows where Debian keeps libraries, and CMake looks for them)
 install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
-    libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox
+    libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox \
+    abigail-tools clang-format
 install_available oclgrind
+
+[ $full = no ] || install_missing clang gcc-multilib musl-tools
 
 plain=build-check
 asan=build-check-asan
@@ -89,6 +109,52 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 configure $tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 share_kernels $tsan
 run_tests $tsan threads host_passes
+
+# build NAME COMPILER OPTION...: builds all in build-check-NAME; with `objects` set, compiles all and links nothing.
+build() {
+    directory=build-check-$1
+    compiler=$2
+    shift 2
+    say "building in $directory: $compiler $*"
+    log=$(mktemp)
+    if (export CC="$compiler" && configure "$directory" "$@" && build_targets "$directory") >"$log" 2>&1; then
+        passed=$((passed + 1))
+        tail -n 1 "$log"
+    else
+        failed=$((failed + 1))
+        cat "$log"
+    fi
+    rm -f "$log"
+}
+
+build_targets() {
+    if [ "${objects:-no}" = yes ]; then
+        # shellcheck disable=SC2046 # a list of names
+        ninja -C "$1" $(ninja -C "$1" -t targets all | sed -n 's/^\(.*\.c\.o\): c_COMPILER.*/\1/p')
+    else
+        ninja -C "$1"
+    fi
+}
+
+# The headers of the libraries that a C library other than the usual one is compiled with: these and no more of glibc's.
+library_headers() {
+    mkdir -p "$1"
+    for header in CL jansson.h xxhash.h clblast_c.h clblast_half.h "$(gcc -print-multiarch)/jansson_config.h"; do
+        ln -sfn "/usr/include/$header" "$1/"
+    done
+}
+
+if [ $full = yes ]; then
+    build clang clang
+    build unity gcc -Dunity=on
+    build lto gcc -Db_lto=true -Dtests=false
+    objects=yes
+    PKG_CONFIG_LIBDIR=/usr/lib/$(gcc -print-multiarch)/pkgconfig:/usr/share/pkgconfig
+    export PKG_CONFIG_LIBDIR
+    build m32 gcc -Dtests=false -Dc_args=-m32 -Dc_link_args=-m32
+    library_headers build-check-musl-include
+    build musl musl-gcc -Dtests=false "-Dc_args=-isystem$PWD/build-check-musl-include"
+fi
 
 printf '\n'
 if [ "$skipped" -gt 0 ]; then

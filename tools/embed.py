@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Turns files into one C file that defines cla_embedded_files[] (src/device/source.h).
+"""Turns files into one C file that defines cla_embedded_files[] (src/plan/source.h).
 
 What a kernel file defines outside of functions gets the prefix clattn_ where it has another name, so that a user's own
 functions and types, which are compiled above, may have any other name. Macros need none: see src/plan/user_text.h.
+
+A file says what it needs: `#include "common/types.clh"`, named below --root. The library puts a program together from the
+files that it names and all that these need, each once, before the first that needs it. The lines themselves, and
+`#pragma once`, are for editors and compilers that read cl/ as it stands; they are left out here, so that no compiler looks
+for a file on the user's machine.
 
 The output depends on the files' bytes and their names below --root alone: no dates, no paths of the machine.
 """
@@ -12,7 +17,7 @@ import pathlib
 import re
 
 HEAD = '''/* Made by tools/embed.py from the files under cl/. */
-#include "device/source.h"
+#include "plan/source.h"
 '''
 
 
@@ -24,6 +29,23 @@ DEFINITIONS = [re.compile(pattern, re.MULTILINE) for pattern in (
     r'^__constant\s[^=;{}]*?(\w+)(?:\[[^=;]*\])?\s*=')]
 COMMENT = re.compile(r'(/\*.*?\*/|//[^\n]*)', re.DOTALL)
 WORD = re.compile(r'\b[A-Za-z_]\w*')
+
+
+INCLUDE = re.compile(r'^#include\s+"([^"]+)"[^\n]*$', re.MULTILINE)
+ONCE = re.compile(r'^#pragma once$', re.MULTILINE)
+
+
+def in_order(name, included, found, open_files, fail):
+    """Appends to `found` what a file needs, and the file itself."""
+    if name in found:
+        return
+    if name in open_files:
+        fail(f'{name} includes itself: {" -> ".join([*open_files, name])}')
+    for other in included[name]:
+        if other not in included:
+            fail(f'{name} includes {other}, which is not among the files')
+        in_order(other, included, found, [*open_files, name], fail)
+    found.append(name)
 
 
 def defined_names(text):
@@ -51,7 +73,7 @@ def main():
     parser.add_argument('inputs', nargs='+', type=pathlib.Path)
     arguments = parser.parse_args()
 
-    arrays, rows = [], []
+    arrays, rows, included = [], [], {}
     own = set().union(*(defined_names(path.read_text(encoding='utf-8')) for path in arguments.inputs))
     for number, path in enumerate(arguments.inputs):
         name = path.resolve().relative_to(arguments.root.resolve()).as_posix()
@@ -61,8 +83,15 @@ def main():
         # A compiler on the user's machine reads these: what is not ASCII fails there, not here.
         if not data.isascii() or b'\0' in data or b'\r' in data or '"' in name or '\\' in name:
             parser.error(f'{name} must be plain ASCII with Unix line ends')
-        arrays.append(c_array(f'file_{number}', prefixed(data.decode(), own).encode()))
-        rows.append(f'    {{"{name}", file_{number}, sizeof file_{number}}},\n')
+        text = data.decode()
+        included[name] = INCLUDE.findall(text)
+        arrays.append(c_array(f'file_{number}', prefixed(ONCE.sub('', INCLUDE.sub('', text)), own).encode()))
+    numbers = {name: number for number, name in enumerate(included)}
+    for name, number in numbers.items():
+        parts = []
+        in_order(name, included, parts, [], parser.error)
+        arrays.append(f'static const unsigned short parts_{number}[] = {{{", ".join(str(numbers[part]) for part in parts)}}};\n')
+        rows.append(f'    {{"{name}", file_{number}, sizeof file_{number}, parts_{number}, {len(parts)}}},\n')
 
     arguments.output.write_text(HEAD + ''.join(arrays)
                                 + '\nconst struct cla_embedded_file cla_embedded_files[] = {\n' + ''.join(rows) + '};\n'

@@ -15,7 +15,46 @@ CLATTN_BEGIN_DECLS
  *
  * Threads: a plan does not change once made. Any number of threads may enqueue from one plan at the same time, on the
  * same queue or on different ones; destroying it must be the last use. Determinism: the same plan on the same device
- * gives the same bits. */
+ * gives the same bits.
+ *
+ * An example: causal attention of 8 heads of 64 columns, 2 heads of keys, on dense fp32 buffers [1, heads, n, 64]. (A
+ * test compiles and runs it.)
+ *
+ *     #include <clattn/clattn.h>
+ *     #include <stdio.h>
+ *
+ *     int attend(cl_context cl, cl_device_id device, cl_command_queue queue, int64_t n,
+ *                cl_mem q, cl_mem k, cl_mem v, cl_mem o)
+ *     {
+ *         const struct clattn_context_params params = {.context = cl, .device = device};
+ *         const struct clattn_problem problem = {.d = 64, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT};
+ *         struct clattn_forward_args args = {
+ *             .shape = {.batch = 1, .heads = 8, .kv_heads = 2, .n_q = n, .n_kv = n},
+ *             .q.buffer = q, .k.buffer = k, .v.buffer = v, .o.buffer = o};
+ *         clattn_context *context = NULL;
+ *         clattn_plan *plan = NULL;
+ *         cl_int code = CL_SUCCESS;
+ *
+ *         clattn_status status = clattn_context_create(&context, &params); // once for a device
+ *         if (!status)
+ *             status = clattn_plan_create(&plan, context, &problem); // once for a problem: compiles
+ *         if (!status)
+ *             status = clattn_plan_workspace_bytes(plan, &args.shape, &args.workspace_bytes);
+ *         if (!status && args.workspace_bytes)
+ *             args.workspace = clCreateBuffer(cl, CL_MEM_READ_WRITE, args.workspace_bytes, NULL, &code);
+ *         if (!status && !code)
+ *             status = clattn_forward_enqueue(plan, queue, &args, 0, NULL, NULL);
+ *         if (status)
+ *             fprintf(stderr, "%s\n", clattn_error_message());
+ *         else if (!code)
+ *             code = clFinish(queue);
+ *         if (args.workspace)
+ *             clReleaseMemObject(args.workspace);
+ *         clattn_plan_destroy(&plan);
+ *         clattn_context_destroy(&context);
+ *         return status || code ? -1 : 0;
+ *     }
+ */
 typedef struct clattn_plan clattn_plan;
 
 /* Plans, compiles (or finds the compiled program in the context's caches) and proves that the kernel fits the device;
@@ -33,14 +72,20 @@ CLATTN_API void clattn_plan_destroy(clattn_plan **plan);
 /* Errors: CLATTN_INVALID_ARGUMENT. */
 CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct clattn_plan_info *info);
 
-/* The exact device memory, in bytes, that a call of this shape needs as workspace: the forward pass none, or where it
- * splits keys (splits of struct clattn_problem) d_v + 2 floats for each row and split, and where its kernel is
- * "forward_hopper" with the knob boxes=1, as planned, 384 bytes for each compute unit, from a multiple of 128 on, in
- * which its work-groups say where Q, K and V lie; the backward pass one float for each row, and where its kernel sums
- * dQ up there ("backward_hopper", "backward_fused") a float for each element of Q, rows and columns rounded up to
- * tiles; a block mask given as CSR one byte more for each block of each head (of what is counted in the problem's
- * block_q and block_kv; clattn_plan_workspace_bytes counts them whenever the problem has CLATTN_BLOCK_MASK). Errors:
- * CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
+/* The exact device memory, in bytes, that a call of this shape needs as workspace, the sum of:
+ *
+ *     forward, accumulate   nothing, but:
+ *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split
+ *       boxes=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
+ *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
+ *     backward              always four floats for each row (delta, and what weights follow from), and:
+ *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
+ *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
+ *     any pass              for a block mask given as CSR a byte for each block of each head, of the problem's block_q
+ *                           and block_kv; counted here whenever the problem has CLATTN_BLOCK_MASK
+ *
+ * So a backward call always takes workspace. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE,
+ * CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
                                                      size_t *bytes);
 
@@ -48,6 +93,7 @@ CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, co
 struct clattn_tensor {
     cl_mem buffer;
     struct clattn_layout layout;
+    uint64_t reserved[3]; /* 0: clattn/version.h */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -79,8 +125,8 @@ struct clattn_score_args {
     cl_mem block_columns;
     int64_t block_count; /* int32 numbers in block_columns */
 
-    struct clattn_tensor
-        key_lengths; /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
+    /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
+    struct clattn_tensor key_lengths;
 
     /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
      * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
@@ -92,7 +138,7 @@ struct clattn_score_args {
     struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
 
     /* CLATTN_DROPOUT: P is dropped where a random number of 12 binary digits is below round(4096 p) (of which at most
-     * 4095 is taken), and divided by the share that is kept, so that its mean stays. l and LSE are those without
+     * 4095 is taken; a p above 0 that is rounded to 0, below 1/8192, is CLATTN_INVALID_ARGUMENT), and divided by the share that is kept, so that its mean stays. l and LSE are those without
      * dropout. The numbers depend on seed, offset, b, h, i and j alone: see clattn_dropout_mask. Their digits are bits
      * of Philox 4x32-7 (Salmon et al., SC 2011), 256 pairs to a call: whether one pair is dropped says of another next
      * to nothing (correlations are 0, few up to 0.007 for p from 0.1 to 0.9, to 0.03 at 0.0125), of more of them
@@ -102,12 +148,16 @@ struct clattn_score_args {
     uint32_t dropout_offset;
 
     cl_mem data; /* what score_mod and mask_mod get; NULL: none. No output may lie in the same buffer */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* The arguments of a forward pass; they need not outlive the call.
  *
  *     q  [batch, heads, n_q, d]          k  [batch, kv_heads, n_kv, d]
  *     o  [batch, heads, n_q, d_v]        v  [batch, kv_heads, n_kv, d_v]
+ *
+ * All are of the problem's dtype; o is of fp32 where problem.o_type is CLATTN_AS_FP32.
  *
  * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the
  * row's scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.
@@ -129,11 +179,22 @@ struct clattn_forward_args {
      * that may run at the same time have one each. */
     cl_mem workspace;
     size_t workspace_bytes; /* the size of `workspace` */
+    cl_event *first_event;  /* where not NULL, gets the event of the call's first command: see below */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them; NULL and 0 for none); *event,
  * where `event` is not NULL, completes with it and is the caller's to release. The buffers are retained by OpenCL until
  * then.
+ *
+ * Time: a call may be several commands, and *event is that of the last one. Its profile alone leaves the others out. On
+ * a queue with CL_QUEUE_PROFILING_ENABLE the whole call took
+ *
+ *     from  CL_PROFILING_COMMAND_START of *args->first_event  to  CL_PROFILING_COMMAND_END of *event
+ *
+ * on any queue, in order or not: no command of the call starts before the first one. Where the call is one command both
+ * are the same event. *first_event is the caller's to release, too.
  *
  * Everything is checked before anything is enqueued: on an error but an OpenCL one the outputs are untouched. Sizes
  * that leave nothing to do (batch, heads or n_q of 0) succeed and give an event that waits for wait_list.
@@ -146,24 +207,46 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
 
 /* The arguments of a backward pass: the gradients of a scalar loss, from that by O.
  *
- *     q, k, v, o, lse   as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
+ *     q, k, v, o        as the forward pass had and gave them         d_o  [batch, heads, n_q, d_v]
+ *     m and l, or lse   as the forward pass gave them: m and l together, or lse alone. If all three are given, m and l
+ *                       count
  *     d_q, d_k, d_v     as q, k, v: outputs, of the problem's type; each may be left out (buffer NULL)
  *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over
- * these. Optional; its row and column strides are not 0 where there is more than one row or column d_sinks fp32
- * [heads]: the sum over batch and rows. Optional
+ *                       these. Optional; its row and column strides are not 0 where there are more rows or columns
+ *     d_sinks           fp32 [heads]: the sum over batch and rows. Optional
  *
- * Scores and weights are computed again from Q, K and LSE, tile by tile (FlashAttention-2, Algorithm 2): neither is
- * ever in device memory. Sums are made in a fixed order, without atomics: the same plan on the same device gives the
- * same bits. */
+ * Scores and weights are computed again from Q, K and what is known of each row's softmax, tile by tile
+ * (FlashAttention-2, Algorithm 2): neither is ever in device memory. Sums are made in a fixed order, without atomics:
+ * the same plan on the same device gives the same bits.
+ *
+ * With m and l a weight is P = exp(s - m) / l. It is exact up to rounding whatever offset a row's scores share, since
+ * that falls out of s - m, which is formed first. With lse alone P = exp(s - lse), and lse = m + ln l has one float for
+ * both parts: rounding it moves all weights of the row by up to |lse| 2^-24 of themselves. So a row is as exact as it
+ * can be while |lse| is below some 10 (fp32), 500 (fp16) or 4000 (bf16); from 2^24 ln l on, l is lost, and P = 1 for
+ * each of the row's largest scores. P never exceeds 1, in its type, in either case. A forward pass that is asked for m
+ * or l may take a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
+ *
+ * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
+ * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
+ *
+ * delta = rowsum(dO * O) is subtracted from each dP = dO . v. Where a row sees one key or few, the two are nearly the
+ * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
+ * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With
+ * problem.o_type CLATTN_AS_FP32, in the forward pass and in this one, that error is gone. The skeletons on matrix units
+ * round weights to 16 bits before they multiply V, whatever O is stored as: their O, and delta, keep that error.
+ *
+ * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
+ * weights follow from. */
 struct clattn_backward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o, d_o;
-    struct clattn_tensor lse;
+    struct clattn_tensor lse, m, l; /* fp32 [batch, heads, n_q], as in struct clattn_forward_args */
     struct clattn_tensor d_q, d_k, d_v;
     struct clattn_tensor d_bias, d_sinks;
     struct clattn_score_args score;
-    cl_mem workspace; /* calls that may run at the same time have one each */
+    cl_mem workspace; /* always needed; calls that may run at the same time have one each */
     size_t workspace_bytes;
+    cl_event *first_event; /* as in struct clattn_forward_args: a backward call is several commands */
 
     /* CLATTN_BACKWARD_ACCUMULATE alone, else 0: the call is on one chunk of the keys, first_key to first_key +
      * key_count - 1 (with CLATTN_VARLEN of the packed keys, across sequences).
@@ -173,8 +256,10 @@ struct clattn_backward_args {
      *                       to 0 before the first; the same chunks in the same order give the same bits
      *     d_sinks           of all keys: each chunk gives the same, and may leave it out
      *
-     * o, lse and score are those of the whole; shape.n_kv counts all keys. */
+     * o, m, l, lse and score are those of the whole; shape.n_kv counts all keys. */
     int64_t first_key, key_count;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD or CLATTN_BACKWARD_ACCUMULATE. The commands depend on
@@ -182,6 +267,20 @@ struct clattn_backward_args {
 CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                  const struct clattn_backward_args *args, cl_uint wait_count,
                                                  const cl_event *wait_list, cl_event *event);
+
+/* Whether a backward pass did all that it should. Work-groups of "backward_hopper" wait for each other by words of the
+ * workspace. Should one wait in vain, which is a fault of the library or the device, the kernel does not stay for ever:
+ * after 2^27 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
+ * others. The pass then ends with wrong gradients, and a word of the workspace says so, until the next pass on it.
+ *
+ * Takes the arguments of the clattn_backward_enqueue before, the workspace as that has left it; reads the word when the
+ * events of `wait_list` have come, in the queue's order, and blocks until then. CLATTN_SUCCESS, at once, where the
+ * plan's kernels wait for no other work-group. The host level asks by itself, and leaves its arrays as they were.
+ *
+ * Errors: CLATTN_KERNEL_STUCK; those of clattn_backward_enqueue. */
+CLATTN_API clattn_status clattn_backward_check(const clattn_plan *plan, cl_command_queue queue,
+                                               const struct clattn_backward_args *args, cl_uint wait_count,
+                                               const cl_event *wait_list);
 
 /* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of
  * batch element b keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number

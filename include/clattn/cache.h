@@ -19,6 +19,8 @@ CLATTN_BEGIN_DECLS
  * A file's name is a 128-bit hash of the program's text, its build options, the platform's, device's and driver's names
  * and versions and the library's version, so that a changed driver or library never meets an old file. The file repeats
  * that identity and carries a checksum; one that is damaged, foreign or stale is quietly compiled anew and replaced.
+ * So is one that anybody but the user (the effective one) or root owns or may write to. A directory that anybody else
+ * owns or may write to is not used at all, which a warning says (clattn/log.h): programs from it would run as the user.
  * Files are written under another name and renamed, so readers never see half of one. The directory is kept below
  * CLATTN_CACHE_MAX_BYTES by removing the files that have not been used for longest. */
 #define CLATTN_CACHE_MAX_BYTES (256u << 20)

@@ -7,18 +7,25 @@
  * Start with <clattn/host.h> for plain arrays, or with <clattn/attention.h> for your own buffers and queues.
  *
  * Rules that hold everywhere
- *   Handles     Types that live are opaque (clattn_context, clattn_plan, clattn_host). A destroy function takes the
- * address of the handle, sets it to NULL, and accepts NULL. Structs     What is said comes in plain structs, what is
- * answered goes into _info structs. A field that is zero means its default, so `= {.d = 64}` is a complete problem.
- * Structs need only live until the call returns. Ownership   The caller owns what it made: cl_context, queue, buffers,
- * events that it was given. The library retains what it keeps, and releases it again. Units       Sizes in bytes are
- * called bytes; everything else counts elements, rows or work-items. Errors      Every call that can fail returns a
- * clattn_status and leaves its outputs alone if it does. Arguments are checked before OpenCL is asked to do anything.
- * clattn_error_message() has the text. The library never prints, aborts or exits. Threads     Said once at each type.
- * Functions without a handle may be called from any thread. Environment Only the variables named in <clattn/cache.h>
- * (when a context is made and by that header's functions) and in <clattn/tuning.h> (by that header's functions) are
- * read. Numbers     Arithmetic is fp32. The error obeys FlashAttention's rule: at most twice that of the plain formula
- * computed in the input's type, against a float64 reference. */
+ *   Handles     Types that live are opaque (clattn_context, clattn_plan, clattn_host, clattn_tuning). A destroy
+ *               function takes the address of the handle, sets it to NULL, and accepts NULL.
+ *   Structs     What is said comes in plain structs, what is answered goes into _info structs. A field that is zero
+ *               means its default, so `= {.d = 64}` is a complete problem. Structs need only live until the call
+ *               returns. They may grow: <clattn/version.h> says how, and what that asks of a program.
+ *   Ownership   The caller owns what it made: cl_context, queue, buffers, events that it was given. The library retains
+ *               what it keeps, and releases it again.
+ *   Units       Sizes in bytes are called bytes; everything else counts elements, rows or work-items.
+ *   Errors      Every call that can fail returns a clattn_status and leaves its outputs alone if it does. Arguments are
+ *               checked before OpenCL is asked to do anything. clattn_error_message() has the text. The library never
+ *               prints, aborts or exits.
+ *   Threads     Said once at each type. Functions without a handle may be called from any thread.
+ *   Environment Read are the variables named in <clattn/cache.h> (when a context is made, and by that header's
+ *               functions) and in <clattn/tuning.h> (by that header's functions), and CLATTN_DISABLE, a list of words
+ *               with commas or spaces between: ways of computing that are not to be taken, for comparing. The one word
+ *               is nvidia_wgmma (nv_wgmma of struct clattn_capabilities is then false): read when a context is made and
+ *               by clattn_capabilities_apply_known(). A set-user-ID program reads none of them.
+ *   Numbers     Arithmetic is fp32. The error obeys FlashAttention's rule: at most twice that of the plain formula
+ *               computed in the input's type, against a float64 reference. */
 
 #include <clattn/attention.h>
 #include <clattn/cache.h>

@@ -74,6 +74,8 @@ struct clattn_capabilities {
     bool half_loads;                    /* vload_half and vstore_half give the right numbers */
     bool nv_wgmma; /* products by warp groups (compute capability 9.0): the driver takes PTX retargeted to sm_90a and
                     * the numbers are right. Never where the environment's CLATTN_DISABLE has "nvidia_wgmma" */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes,
@@ -99,6 +101,8 @@ struct clattn_context_params {
 
     /* Tuning records that plans of this context look up before the library's own; copied. NULL: none. */
     const struct clattn_tuning *tuning;
+
+    uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
 /* Queries and probes the device. The probes' outcome is kept in the cache directory. *context is set on success alone.

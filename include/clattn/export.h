@@ -17,4 +17,9 @@
 #define CLATTN_END_DECLS
 #endif
 
+/* Enums are members of structs and are passed by value, so a program and the library must agree on their size: that of
+ * an int. A program built otherwise (-fshort-enums) does not compile here. */
+enum clattn_enum_size { CLATTN_ENUM_SIZE_IS_THAT_OF_INT = 0 };
+typedef char clattn_enums_must_not_be_short[sizeof(enum clattn_enum_size) == sizeof(int) ? 1 : -1];
+
 #endif

@@ -16,6 +16,7 @@ typedef struct clattn_host clattn_host;
 struct clattn_host_params {
     clattn_context *context; /* must outlive the clattn_host */
     cl_command_queue queue;  /* NULL: the library makes one, in order, and owns it. Else retained. */
+    uint64_t reserved[8];    /* 0: clattn/version.h */
 };
 
 /* *host is set on success alone. Errors: CLATTN_INVALID_ARGUMENT, OpenCL's own. */
@@ -51,6 +52,8 @@ struct clattn_host_score_args {
     uint32_t dropout_offset;
     const float *data; /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
     int64_t data_count;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* The arrays of one forward pass, with their sizes as in struct clattn_forward_args. Layouts count elements from the
@@ -62,7 +65,7 @@ struct clattn_host_score_args {
 struct clattn_host_forward_args {
     struct clattn_shape shape;
     const void *q, *k, *v;
-    void *o;
+    void *o; /* of fp32 where problem.o_type is CLATTN_AS_FP32 */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout;
     float *lse, *m, *l; /* dense [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_host_score_args score;
@@ -75,6 +78,8 @@ struct clattn_host_forward_args {
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* The arrays of one backward pass, as struct clattn_backward_args has them; d_q, d_k, d_v, d_bias and d_sinks may each
@@ -82,7 +87,7 @@ struct clattn_host_forward_args {
 struct clattn_host_backward_args {
     struct clattn_shape shape;
     const void *q, *k, *v, *o, *d_o;
-    const float *lse; /* dense */
+    const float *lse, *m, *l; /* dense; m and l, which are exact, or lse alone: struct clattn_backward_args */
     void *d_q, *d_k, *d_v, *d_bias;
     float *d_sinks; /* [heads] */
     struct clattn_layout q_layout, k_layout, v_layout, o_layout, d_o_layout;
@@ -94,6 +99,8 @@ struct clattn_host_backward_args {
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 /* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made
@@ -103,14 +110,14 @@ struct clattn_host_info {
     int64_t kv_chunk;      /* keys of a piece, where K and V streamed; else 0 */
     int splits;            /* parts that the device split the keys into (splits of struct clattn_problem); 1: none */
     double copy_in_ms;     /* host to device */
-    double
-        compute_ms; /* the kernels, by the device's own clock; of a backward pass the time from the first to the last */
+    double compute_ms; /* the kernels, by the device's own clock: from the first one's start to the last one's end */
     double copy_out_ms;
+    uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
 /* Computes attention and returns when the outputs are in the arrays. Where problem.splits is 0, this call's own shape
- * says whether keys are split. Inputs are copied before anything is written, so
- * they may share memory with each other and with an output; outputs must not overlap each other.
+ * says whether keys are split. Inputs are copied before anything is written, so they may
+ * share memory with each other and with an output; outputs must not overlap each other.
  *
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *

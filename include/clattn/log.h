@@ -3,6 +3,7 @@
 #define CLATTN_LOG_H
 
 #include <clattn/export.h>
+#include <stdint.h>
 
 CLATTN_BEGIN_DECLS
 
@@ -24,6 +25,7 @@ struct clattn_log {
     clattn_log_function function;
     void *user;
     enum clattn_log_level level;
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -34,17 +34,19 @@ struct clattn_plan_step {
     char name[24]; /* "paper", "registers", "work-group", "rows", ... */
     int b_r;
     int b_c;
-    char reason[232]; /* one sentence, with its numbers */
+    char reason[232];     /* one sentence, with its numbers */
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
-/* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by tile.
- */
+/* How one kernel meets device memory: a block of one side stays on the chip while the other side passes, tile by
+ * tile. */
 struct clattn_plan_stream {
     int block;    /* rows that stay together; keys in the kernel of dK and dV */
     int tile;     /* keys that pass at a time; rows in that kernel */
     int reads;    /* how often each element of K (of Q) is read while it passes, */
     int reads_v;  /* and of V (of dO) */
     int resident; /* 1: the block is read once; 2: once for each query head that shares it; 0: again with every tile */
+    uint64_t reserved[4]; /* 0: clattn/version.h */
 };
 
 /* What was planned. */
@@ -65,14 +67,30 @@ struct clattn_plan_info {
     uint64_t local_bytes_limit; /* and what it may use */
     uint64_t private_bytes;     /* the model's estimate of private memory per work-item: registers, if they suffice */
     double estimate; /* the model's relative cost for one pair of row and key, to compare choices of one skeleton */
-    struct clattn_plan_stream
-        streams[2]; /* [0] rows stay: the forward kernel, that of dQ; [1] keys stay: of dK and dV */
+    struct clattn_plan_stream streams[2]; /* [0] rows stay: forward, and of dQ; [1] keys stay: of dK and dV */
     int sums; /* 1: the kernel of dK and dV adds up dQ, too, in fp32 in the workspace; that of dQ only ends the sums */
     int step_count;
     struct clattn_plan_step steps[CLATTN_MAX_PLAN_STEPS];
-    char program_key[40]; /* hash of program text, options and device; "" where no program was made */
-    char constants[1024]; /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
+    char program_key[40];  /* hash of program text, options and device; "" where no program was made */
+    char constants[1024];  /* the integers baked into the kernel, as "NAME=value NAME=value ..." */
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
+
+/* One structure of kernels, which problem.skeleton may name: facts that do not depend on a device. */
+struct clattn_skeleton_info {
+    char name[32];
+    bool backward;  /* for CLATTN_BACKWARD and CLATTN_BACKWARD_ACCUMULATE; else for the other two passes */
+    bool for_cpus;  /* without parallelism within a work-group: the planner takes it on CPUs alone */
+    bool declines;  /* computes by matrix units, which do not serve every type, head dimension and device */
+    bool any_order; /* of those, serves only problems with `unordered` */
+    bool emulated;  /* computes on a CPU what matrix units would, for tests: the planner takes it only where asked to */
+    uint64_t reserved[8]; /* 0: clattn/version.h */
+};
+
+/* How many skeletons this library has, and what each one is: numbers from 0 on, in the order in which the planner asks
+ * which one suits. A later library may have others. Any thread. Errors: CLATTN_INVALID_ARGUMENT. */
+CLATTN_API int clattn_skeleton_count(void);
+CLATTN_API clattn_status clattn_skeleton_get_info(int index, struct clattn_skeleton_info *info);
 
 /* Plans without a device: the answer that clattn_plan_create would plan on a device of these capabilities. Pure:
  * touches no OpenCL, no file, no global. Any thread.

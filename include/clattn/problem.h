@@ -15,6 +15,12 @@ enum clattn_dtype {
     CLATTN_BF16 = 2  /* the upper half of a binary32 */
 };
 
+/* How one operand is stored. */
+enum clattn_operand_type {
+    CLATTN_AS_DTYPE = 0, /* as the problem's dtype says */
+    CLATTN_AS_FP32 = 1   /* IEEE 754 binary32 */
+};
+
 /* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
 enum clattn_causal {
     CLATTN_FULL = 0,                /* always */
@@ -34,13 +40,12 @@ enum clattn_pass {
  * kernels; their values come with each call, in struct clattn_score_args (clattn/attention.h), which says what each one
  * is. Any combination is allowed, in every pass. */
 enum clattn_feature {
-    CLATTN_WINDOW = 1,  /* row i sees keys near its own place only */
-    CLATTN_SOFTCAP = 2, /* softcap * tanh(s / softcap) */
-    CLATTN_ALIBI = 4,   /* - slope * distance (arXiv:2108.12409) */
-    CLATTN_BIAS = 8,    /* + bias[b][h][i][j] */
-    CLATTN_MASK = 16,   /* hidden where mask[b][h][i][j] is 0 */
-    CLATTN_BLOCK_MASK =
-        32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention's Algorithm 5) */
+    CLATTN_WINDOW = 1,      /* row i sees keys near its own place only */
+    CLATTN_SOFTCAP = 2,     /* softcap * tanh(s / softcap) */
+    CLATTN_ALIBI = 4,       /* - slope * distance (arXiv:2108.12409) */
+    CLATTN_BIAS = 8,        /* + bias[b][h][i][j] */
+    CLATTN_MASK = 16,       /* hidden where mask[b][h][i][j] is 0 */
+    CLATTN_BLOCK_MASK = 32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention, Algorithm 5) */
     CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
     CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
     CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
@@ -51,7 +56,13 @@ enum clattn_feature {
  *
  *     S = modified(scale * Q K^T),  P = softmax(S) over the keys that the row sees,  O = P V
  *
- * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D. */
+ * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D.
+ *
+ * Gradients belong to a forward pass. The plans of the two have in common
+ *     dtype, d, d_v, causal, scale, features, block_q, block_kv, score_mod, mask_mod
+ * and their calls the shape, the inputs and all of struct clattn_score_args (for dropout the same p, seed and offset).
+ * Each plan's own are pass, score_mod_grad, dropout_p, unordered, splits, all that is expected, and the choices taken
+ * out of the planner's hands. The library cannot see whether a pair fits: gradients of another problem are no error. */
 #define CLATTN_MAX_D 512
 
 /* For `splits`. */
@@ -98,6 +109,10 @@ struct clattn_problem {
     const char *score_mod_grad;
     const char *mask_mod;
 
+    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16 and
+     * bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
+    enum clattn_operand_type o_type;
+
     /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results
      * that differ in their last bits from run to run. 0: always in the same order. */
     int unordered;
@@ -141,6 +156,8 @@ struct clattn_problem {
     int b_c;
     int work_group_size;
     const char *knobs;
+
+    uint64_t reserved[32]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */
@@ -163,6 +180,7 @@ struct clattn_shape {
     int64_t kv_heads; /* 0: heads */
     int64_t n_q;
     int64_t n_kv;
+    uint64_t reserved[3]; /* 0: clattn/version.h */
 };
 
 /* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row +
@@ -176,6 +194,7 @@ struct clattn_layout {
     int64_t row;
     int64_t column;
     int64_t strided; /* 1: the strides are what they say, even if all four are 0: one element, broadcast. 0: as above */
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
 /* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Strides beyond 64 bits are INT64_MAX, which is an

@@ -12,8 +12,9 @@ CLATTN_BEGIN_DECLS
  *
  *     begin                m = -inf, l = 0, O = 0
  *     accumulate(K_j, V_j) the rows meet some more keys
- *     merge                two states over disjoint keys become one: m = max(m1, m2), l = l1 e^(m1 - m) + l2 e^(m2 -
- * m), O alike finish               O / l in the problem's type, and LSE = m + ln l
+ *     merge                two states over disjoint keys become one:
+ *                          m = max(m1, m2), l = l1 e^(m1 - m) + l2 e^(m2 - m), O alike
+ *     finish               O / l in the problem's type, and LSE = m + ln l
  *
  * So K and V may be larger than device memory, prefixes may be shared, and devices may each take some of the keys. In
  * whatever chunks the keys come, the result is that of clattn_forward_enqueue up to rounding, and the same chunks in
@@ -22,7 +23,8 @@ CLATTN_BEGIN_DECLS
  * A state is clattn_state_bytes of one cl_mem: m, then l [batch, heads, n_q], then O [batch, heads, n_q, d_v], fp32,
  * dense, each from a multiple of 64 bytes on. With CLATTN_VARLEN n_q counts the rows of the longest sequence.
  *
- * Threads, events and errors: as clattn_forward_enqueue. */
+ * Threads, events and errors: as clattn_forward_enqueue. Begin, merge and finish are one command each, so that their
+ * event covers the whole call. */
 
 /* Exactly the bytes of a state. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_state_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes);
@@ -44,6 +46,9 @@ struct clattn_accumulate_args {
     struct clattn_score_args score; /* as for the whole: bias, mask and block mask cover all keys */
     cl_mem workspace;               /* clattn_plan_workspace_bytes */
     size_t workspace_bytes;
+    cl_event *first_event; /* as in struct clattn_forward_args */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -62,6 +67,8 @@ struct clattn_finish_args {
     cl_mem state;
     struct clattn_tensor o, lse, m, l;
     struct clattn_score_args score;
+
+    uint64_t reserved[32]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_queue queue,

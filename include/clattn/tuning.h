@@ -20,8 +20,9 @@ CLATTN_BEGIN_DECLS
  *
  *     {"format": "clattn tuning", "version": 1, "records": [
  *      {"device": "NVIDIA CUDA / NVIDIA H200", "driver": "580.159.04", "kernels": "<hash of the skeleton's text>",
- *       "pass": "forward", "dtype": "fp16", "d": 128, "d_v": 128, "causal": true, "n_q_up_to": 4096, "n_kv_up_to":
- * 4096, "skeleton": "forward_matrix", "b_r": 128, "b_c": 64, "work_group_size": 128, "knobs": "keys=64 q_registers=0",
+ *       "pass": "forward", "dtype": "fp16", "d": 128, "d_v": 128, "causal": true,
+ *       "n_q_up_to": 4096, "n_kv_up_to": 4096,
+ *       "skeleton": "forward_matrix", "b_r": 128, "b_c": 64, "work_group_size": 128, "knobs": "keys=64 q_registers=0",
  *       "state": "ok", "ms": 1.25, "runs": 9, "best": true}
  *     ]}
  *
@@ -52,9 +53,10 @@ struct clattn_tuning_record {
     int b_r, b_c, work_group_size;
     char knobs[256]; /* as in struct clattn_plan_info */
     enum clattn_tuning_state state;
-    double ms; /* of CLATTN_TUNING_OK: the median; else 0 */
-    int runs;  /* that this is the median of */
-    bool best; /* the one to take: of those that are not marked, the fastest counts */
+    double ms;             /* of CLATTN_TUNING_OK: the median; else 0 */
+    int runs;              /* that this is the median of */
+    bool best;             /* the one to take: of those that are not marked, the fastest counts */
+    uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
 /* A set of records. Threads: any number may read at once (load, parse, get, text, save, contexts being made); adding
@@ -71,9 +73,10 @@ CLATTN_API clattn_status clattn_tuning_default_path(char *path, size_t size);
 /* An empty set. */
 CLATTN_API clattn_status clattn_tuning_create(clattn_tuning **tuning);
 
-/* Reads a file. path NULL: the default one, and an empty set where that does not exist. *tuning is set on success
- * alone. Errors: CLATTN_INVALID_ARGUMENT; CLATTN_FILE_FAILED where it cannot be read; CLATTN_FILE_DAMAGED, with the
- * line. */
+/* Reads a file. path NULL: the default one, and an empty set where that does not exist; where CLATTN_TUNING_FILE does
+ * not name it, it is refused (CLATTN_FILE_FAILED) if anybody but the user or root owns it or its directory or may write
+ * to them. *tuning is set on success alone. Errors: CLATTN_INVALID_ARGUMENT; CLATTN_FILE_FAILED where it cannot be
+ * read; CLATTN_FILE_DAMAGED, with the line. */
 CLATTN_API clattn_status clattn_tuning_load(clattn_tuning **tuning, const char *path);
 
 /* The same from memory; `name` is for messages, the text need not be terminated. */

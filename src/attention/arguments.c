@@ -2,6 +2,7 @@
 #include "attention/arguments.h"
 #include "attention/score.h"
 #include "device/clcall.h"
+#include "plan/reserved.h"
 
 /* Q, K and their kind, with variable lengths packed end to end. */
 static void set_tensor_sizes(struct cla_call *call)
@@ -12,13 +13,14 @@ static void set_tensor_sizes(struct cla_call *call)
     const int64_t rows = packed ? call->score.total_q : shape->n_q;
     const int64_t keys = packed ? call->score.total_kv : call->key_count;
     const int d = call->problem->d, d_v = call->problem->d_v, bytes = clattn_dtype_size(call->problem->dtype);
+    const int o_bytes = cla_problem_o_size(call->problem);
     const struct cla_sizes q = {batch, shape->heads, rows, d}, o = {batch, shape->heads, rows, d_v};
     const struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
     const struct cla_sizes vector = {batch, shape->heads, rows, 1};
     const struct {
         int which, element_bytes;
         struct cla_sizes sizes;
-    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, bytes, o},
+    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, o_bytes, o},
                    {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector}, {CLA_D_O, bytes, o},
                    {CLA_D_Q, bytes, q},  {CLA_D_K, bytes, k}, {CLA_D_V, bytes, v}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
@@ -76,7 +78,9 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_forward_args");
     const struct clattn_tensor *const tensors[CLA_FORWARD_OPERANDS] = {&args->q,   &args->k, &args->v, &args->o,
                                                                        &args->lse, &args->m, &args->l};
-    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_forward_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     for (int i = 0; i < CLA_FORWARD_OPERANDS && !status; i++) {
         const int how = i < CLA_O ? CLA_INPUT : i == CLA_O ? CLA_OUTPUT : CLA_OUTPUT | CLA_OPTIONAL;
         status = cla_call_place(call, i, tensors[i], how, error);

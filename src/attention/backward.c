@@ -9,12 +9,13 @@
 #include "device/report.h"
 #include "plan/checked.h"
 #include "plan/heads_together.h"
+#include "plan/reserved.h"
 
 /* A backward pass, checked. */
 struct pass {
     struct cla_call call;
     struct cla_sums sums;
-    struct cla_layout delta;
+    struct cla_layout statistics;
     int b_r, b_c, chains;
     size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
@@ -50,6 +51,28 @@ static clattn_status place_d_sinks(struct cla_call *call, const struct clattn_te
     return cla_call_place(call, CLA_SINKS_GRAD, tensor, CLA_OUTPUT, error);
 }
 
+/* What the forward pass tells of its softmax: m and l, which are exact, or LSE alone. */
+static clattn_status place_softmax(struct cla_call *call, const struct clattn_backward_args *args,
+                                   struct cla_error *error)
+{
+    const struct clattn_tensor *m = &args->m, *l = &args->l, *lse = &args->lse;
+    const bool needed = call->source != CLA_LAYOUTS && call->operands[CLA_O].end;
+    const char *suffix = call->source == CLA_ARRAYS ? "" : ".buffer";
+    if (!m->buffer != !l->buffer)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s%s is given and %s%s is NULL: m and l are given together, or LSE alone",
+                        m->buffer ? "m" : "l", suffix, m->buffer ? "l" : "m", suffix);
+    if (m->buffer) {
+        const clattn_status status = cla_call_place(call, CLA_M, m, CLA_INPUT, error);
+        return status ? status : cla_call_place(call, CLA_L, l, CLA_INPUT, error);
+    }
+    if (!lse->buffer && needed)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "lse%s is NULL, and so are m and l: it must be what the forward pass gave, or these two must",
+                        suffix);
+    return cla_call_place(call, CLA_LSE, lse, CLA_INPUT, error);
+}
+
 static clattn_status place_tensors(struct cla_call *call, const struct clattn_backward_args *args,
                                    struct cla_error *error)
 {
@@ -60,7 +83,6 @@ static clattn_status place_tensors(struct cla_call *call, const struct clattn_ba
                    {CLA_K, CLA_INPUT, &args->k},
                    {CLA_V, CLA_INPUT, &args->v},
                    {CLA_O, CLA_INPUT, &args->o},
-                   {CLA_LSE, CLA_INPUT, &args->lse},
                    {CLA_D_O, CLA_INPUT, &args->d_o},
                    {CLA_D_Q, CLA_OUTPUT | CLA_OPTIONAL, &args->d_q},
                    {CLA_D_K, CLA_OUTPUT | CLA_OPTIONAL, &args->d_k},
@@ -68,6 +90,8 @@ static clattn_status place_tensors(struct cla_call *call, const struct clattn_ba
     clattn_status status = CLATTN_SUCCESS;
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !status; i++)
         status = cla_call_place(call, tensors[i].which, tensors[i].tensor, tensors[i].how, error);
+    if (!status)
+        status = place_softmax(call, args, error);
     if (!status)
         status = place_d_bias(call, &args->d_bias, error);
     return status ? status : place_d_sinks(call, &args->d_sinks, error);
@@ -112,14 +136,17 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
 {
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_backward_args");
-    clattn_status status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_backward_args, "args", args, error);
+    if (status)
+        return status;
+    status = cla_call_begin(call, problem, features, source, &args->shape, &args->score, error);
     call->empty = false; /* without rows there are still gradients, of 0 */
     if (!status)
         status = place_chunk(call, args, error);
     if (!status)
         status = place_tensors(call, args, error);
     if (!status)
-        status = cla_delta_bytes(&call->shape, &call->workspace_bytes, error);
+        status = cla_statistics_bytes(&call->shape, &call->workspace_bytes, error);
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)
@@ -127,13 +154,15 @@ clattn_status cla_backward_arguments(const struct clattn_problem *problem, unsig
     return status ? status : cla_check_overlap(call, error);
 }
 
-/* Delta lies as LSE does where that is dense. */
-static struct cla_layout delta_layout(const struct cla_call *call)
+/* Statistics lie row after row, as a dense LSE does. */
+static struct cla_layout statistics_layout(const struct cla_call *call)
 {
     const struct clattn_shape *shape = &call->shape;
     if (call->features & CLATTN_VARLEN)
-        return (struct cla_layout){.head = call->score.total_q, .row = 1};
-    return (struct cla_layout){.batch = shape->heads * shape->n_q, .head = shape->n_q, .row = 1};
+        return (struct cla_layout){.head = CLA_STATISTICS * (int64_t)call->score.total_q, .row = CLA_STATISTICS};
+    return (struct cla_layout){.batch = CLA_STATISTICS * shape->heads * shape->n_q,
+                                  .head = CLA_STATISTICS * shape->n_q,
+                                  .row = CLA_STATISTICS};
 }
 
 /* Keys of one sequence that the call may have to do with. */
@@ -204,8 +233,7 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .d_q = operands[CLA_D_Q].layout,
                                         .d_k = operands[CLA_D_K].layout,
                                         .d_v = operands[CLA_D_V].layout,
-                                        .lse = operands[CLA_LSE].layout,
-                                        .delta = pass->delta,
+                                        .statistics = pass->statistics,
                                         .sums = pass->sums.sums,
                                         .counters = pass->sums.counters,
                                         .flags = pass->sums.flags,
@@ -232,10 +260,10 @@ static const int outputs_of[CLA_MOST_KERNELS][2] = {[CLA_DQ] = {CLA_D_Q, -1},
 static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
                             int number, struct cla_error *error)
 {
-    static const int inputs[] = {CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_LSE, CLA_WORKSPACE};
+    static const int inputs[] = {CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_WORKSPACE};
     const struct cla_operand *operands = pass->call.operands;
     const struct cla_backward_params params = params_of(pass);
-    struct cla_argument arguments[10 + CLA_SCORE_ARGUMENTS];
+    struct cla_argument arguments[9 + CLA_SCORE_ARGUMENTS];
     cl_uint count = 0;
     if (!pass->groups[number])
         return CLATTN_SUCCESS;
@@ -263,8 +291,9 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
 {
     struct cla_rows *rows = &plan->kernels->rows;
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
+    cla_chain_next(chain);
     if (!status)
-        status = cla_rows_delta(rows, chain, &pass->call, &pass->delta, &pass->sums.cleared, error);
+        status = cla_rows_statistics(rows, chain, &pass->call, &pass->statistics, &pass->sums.cleared, error);
     /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
     if (!status)
         status = launch(plan, chain, pass, CLA_ORDER, error);
@@ -279,7 +308,7 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     if (status || !pass->call.operands[CLA_SINKS_GRAD].end)
         return status;
     cla_chain_next(chain);
-    return cla_rows_d_sinks(rows, chain, &pass->call, &pass->delta, error);
+    return cla_rows_d_sinks(rows, chain, &pass->call, &pass->statistics, error);
 }
 
 clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
@@ -298,12 +327,12 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
         status = cla_enqueue_checks(plan, queue, &pass.call, wait_count, wait_list, error);
     if (status)
         return status;
-    pass.delta = delta_layout(&pass.call);
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    pass.statistics = statistics_layout(&pass.call);
+    cla_chain_start(&chain, queue, wait_count, wait_list, args->first_event);
     status = run(plan, &chain, &pass, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 

@@ -19,4 +19,9 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
                                    const struct clattn_backward_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error);
 
+/* clattn_backward_check() without the report. `plan` is not NULL. */
+clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queue queue,
+                                 const struct clattn_backward_args *args, cl_uint wait_count, const cl_event *wait_list,
+                                 struct cla_error *error);
+
 #endif

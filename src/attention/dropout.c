@@ -30,9 +30,9 @@ static clattn_status check_run(const struct run *run, struct cla_error *error)
 static clattn_status check(float p, int64_t heads, int64_t b, int64_t h, const struct run *rows, const struct run *keys,
                            const uint8_t *mask, struct cla_error *error)
 {
-    if (!(p >= 0 && p < 1))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "p is %g: the share that is dropped is at least 0 and below 1",
-                        (double)p);
+    clattn_status status = cla_dropout_check("p", p, error);
+    if (status)
+        return status;
     if (heads < 1 || heads > INT32_MAX)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "heads is %lld: it is from 1 to %d", (long long)heads,
                         INT32_MAX);
@@ -41,7 +41,7 @@ static clattn_status check(float p, int64_t heads, int64_t b, int64_t h, const s
                         (long long)heads, (long long)(heads - 1));
     if (b < 0 || b > INT32_MAX)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "b is %lld: it is from 0 to %d", (long long)b, INT32_MAX);
-    clattn_status status = check_run(rows, error);
+    status = check_run(rows, error);
     if (!status)
         status = check_run(keys, error);
     if (!status && rows->count && keys->count && !mask)

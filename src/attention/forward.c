@@ -121,13 +121,12 @@ clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queu
     struct cla_argument arguments[CLA_FORWARD_OPERANDS + 2 + CLA_SCORE_ARGUMENTS];
     const cl_uint count = arguments_of(plan, call, &params, arguments);
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, call->first_event);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
-    cla_chain_next(&chain);
     if (!status)
-        status = cla_kernel_launch(&plan->kernels->skeleton[CLA_WHOLE], queue, arguments, count, groups,
-                                   (size_t)plan->info.work_group_size, chain.wait_count, chain.wait_list, event, error);
-    cla_chain_finish(&chain);
+        status = cla_chain_launch_last(&chain, &plan->kernels->skeleton[CLA_WHOLE], arguments, count, groups,
+                                       (size_t)plan->info.work_group_size, event, error);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -144,7 +143,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
     params.splits = places->states;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     const cl_uint count = arguments_of(plan, &parts, &params, arguments);
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, call->first_event);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
     cla_chain_next(&chain);
     if (!status)
@@ -155,7 +154,7 @@ static clattn_status launch_splits(const struct clattn_plan *plan, cl_command_qu
         status = cla_rows_results(&plan->kernels->rows, &chain, call, CLA_WORKSPACE, places, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -165,10 +164,9 @@ static clattn_status find_places(const struct clattn_plan *plan, const struct cl
 {
     struct clattn_shape shape;
     *places = (struct cla_forward_places){0};
-    if (!args)
+    if (!args || cla_shape_resolve(&args->shape, &shape, error))
         return CLATTN_SUCCESS; /* which cla_forward_arguments refuses */
-    const clattn_status status = cla_shape_resolve(&args->shape, &shape, error);
-    return status ? status : cla_forward_locate(plan, &shape, places, error);
+    return cla_forward_locate(plan, &shape, places, error);
 }
 
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
@@ -192,8 +190,9 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
     if (status)
         return status;
     if (call.empty)
-        return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
     call.maps = places.maps;
+    call.first_event = args->first_event;
     if (splits)
         return launch_splits(plan, queue, &call, &places.splits, groups, wait_count, wait_list, event, error);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);

@@ -6,6 +6,7 @@
 #include "attention/host_stream.h"
 #include "device/clcall.h"
 #include "device/report.h"
+#include "plan/reserved.h"
 #include <stdlib.h>
 
 static clattn_status check_params(const struct clattn_host_params *params, struct cla_error *error)
@@ -14,6 +15,9 @@ static clattn_status check_params(const struct clattn_host_params *params, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params is NULL: it must point to a struct clattn_host_params");
     if (!params->context)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->context is NULL: it must be a clattn_context");
+    const clattn_status status = cla_check_reserved(&cla_struct_host_params, "params", params, error);
+    if (status)
+        return status;
     if (!params->queue)
         return CLATTN_SUCCESS;
     return cla_check_queue(params->queue, params->context->context, params->context->device, error);
@@ -128,8 +132,9 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
                                              .m = cla_host_array(given->m, NULL),
                                              .l = cla_host_array(given->l, NULL),
                                              .score = cla_host_score_arrays(&given->score)};
-    clattn_status status =
-        cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
+    clattn_status status = cla_check_reserved(&cla_struct_host_forward_args, "args", given, error);
+    if (!status)
+        status = cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)
@@ -224,30 +229,43 @@ clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem
 
 /* Backward */
 
-static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
-                                      struct cla_error *error)
+static struct clattn_backward_args backward_arguments(const struct cla_host_job *job)
 {
     const struct clattn_host_backward_args *given = job->args;
     const struct cla_device_block *workspace = &job->host->blocks[CLA_WORKSPACE];
-    const struct clattn_backward_args args = {.shape = job->call.shape,
-                                              .q = cla_host_tensor_of(job, CLA_Q),
-                                              .k = cla_host_tensor_of(job, CLA_K),
-                                              .v = cla_host_tensor_of(job, CLA_V),
-                                              .o = cla_host_tensor_of(job, CLA_O),
-                                              .d_o = cla_host_tensor_of(job, CLA_D_O),
-                                              .lse = cla_host_tensor_of(job, CLA_LSE),
-                                              .d_q = cla_host_tensor_of(job, CLA_D_Q),
-                                              .d_k = cla_host_tensor_of(job, CLA_D_K),
-                                              .d_v = cla_host_tensor_of(job, CLA_D_V),
-                                              .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
-                                              .d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD),
-                                              .score = cla_host_score_device(job, &given->score),
-                                              .workspace = workspace->buffer,
-                                              .workspace_bytes = workspace->bytes};
+    return (struct clattn_backward_args){.shape = job->call.shape,
+                                         .q = cla_host_tensor_of(job, CLA_Q),
+                                         .k = cla_host_tensor_of(job, CLA_K),
+                                         .v = cla_host_tensor_of(job, CLA_V),
+                                         .o = cla_host_tensor_of(job, CLA_O),
+                                         .d_o = cla_host_tensor_of(job, CLA_D_O),
+                                         .lse = cla_host_tensor_of(job, CLA_LSE),
+                                         .m = cla_host_tensor_of(job, CLA_M),
+                                         .l = cla_host_tensor_of(job, CLA_L),
+                                         .d_q = cla_host_tensor_of(job, CLA_D_Q),
+                                         .d_k = cla_host_tensor_of(job, CLA_D_K),
+                                         .d_v = cla_host_tensor_of(job, CLA_D_V),
+                                         .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
+                                         .d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD),
+                                         .score = cla_host_score_device(job, &given->score),
+                                         .workspace = workspace->buffer,
+                                         .workspace_bytes = workspace->bytes};
+}
+
+static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
+                                      struct cla_error *error)
+{
+    const struct clattn_backward_args args = backward_arguments(job);
     const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
     if (status)
         return status;
     return cla_backward_enqueue(job->plan, job->host->queue, &args, 1, &job->started, &job->computed, error);
+}
+
+static clattn_status judge_backward(const struct cla_host_job *job, struct cla_error *error)
+{
+    const struct clattn_backward_args args = backward_arguments(job);
+    return cla_backward_check(job->plan, job->host->queue, &args, 1, &job->computed, error);
 }
 
 static clattn_status check_backward(struct cla_host_job *job, const struct clattn_problem *problem,
@@ -260,14 +278,18 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
                                               .o = cla_host_array(given->o, &given->o_layout),
                                               .d_o = cla_host_array(given->d_o, &given->d_o_layout),
                                               .lse = cla_host_array(given->lse, NULL),
+                                              .m = cla_host_array(given->m, NULL),
+                                              .l = cla_host_array(given->l, NULL),
                                               .d_q = cla_host_array(given->d_q, &given->d_q_layout),
                                               .d_k = cla_host_array(given->d_k, &given->d_k_layout),
                                               .d_v = cla_host_array(given->d_v, &given->d_v_layout),
                                               .d_bias = cla_host_array(given->d_bias, &given->d_bias_layout),
                                               .d_sinks = cla_host_array(given->d_sinks, NULL),
                                               .score = cla_host_score_arrays(&given->score)};
-    clattn_status status =
-        cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
+    clattn_status status = cla_check_reserved(&cla_struct_host_backward_args, "args", given, error);
+    if (!status)
+        status =
+            cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
     if (!status)
         status = cla_host_score_check(job, &given->score, error);
     if (!status)
@@ -297,6 +319,8 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
         status = cla_backward_extend(job.plan, &job.call, error);
     if (!status && job.streamed)
         status = cla_host_backward_chunks_prepare(&job, error);
+    if (!job.streamed) /* keys in pieces are for kernels that wait for none */
+        job.judge = judge_backward;
     return status ? status
                   : cla_host_run(&job, job.streamed ? cla_host_backward_chunks_compute : compute_backward, error);
 }

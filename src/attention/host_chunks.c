@@ -103,6 +103,8 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
                                         .o = cla_host_tensor_of(job, CLA_O),
                                         .d_o = cla_host_tensor_of(job, CLA_D_O),
                                         .lse = cla_host_tensor_of(job, CLA_LSE),
+                                        .m = cla_host_tensor_of(job, CLA_M),
+                                        .l = cla_host_tensor_of(job, CLA_L),
                                         .d_q = cla_host_tensor_of(job, CLA_D_Q),
                                         .d_k = chunk->tensors[2],
                                         .d_v = chunk->tensors[3],

@@ -165,7 +165,7 @@ struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int whic
 {
     struct clattn_tensor tensor = {0};
     if (cla_host_device_bytes(job, which))
-        tensor = (struct clattn_tensor){job->host->blocks[which].buffer, cla_layout_given(&job->pieces[which].layout)};
+        tensor = cla_tensor_of(job->host->blocks[which].buffer, &job->pieces[which].layout);
     return tensor;
 }
 
@@ -298,6 +298,8 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
         status = compute_after_copies(job, compute, error);
     if (!status)
         status = copy_out(job, error);
+    if (!status && job->judge)
+        status = job->judge(job, error);
     if (status) {
         /* Commands that were enqueued still use the caller's arrays. */
         struct cla_error ignored;

@@ -36,6 +36,10 @@ struct cla_piece {
     bool as_it_lies;
 };
 
+/* Whether the kernels, which are done, did what they should. */
+struct cla_host_job;
+typedef clattn_status (*cla_host_judge)(const struct cla_host_job *job, struct cla_error *error);
+
 /* One call under way. */
 struct cla_host_job {
     struct clattn_host *host;
@@ -51,6 +55,7 @@ struct cla_host_job {
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */
+    cla_host_judge judge;                       /* asked before outputs are handed over; NULL: of nobody */
 };
 
 /* Enqueues the work, which waits for the inputs' copies, and sets job->computed. */

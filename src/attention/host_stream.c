@@ -108,7 +108,7 @@ static clattn_status bring(struct cla_host_stream *stream, int turn, int which, 
     struct cla_layout layout = operand->layout;
     struct cla_piece piece = {0};
     piece_of(job, which, chunk->count, &piece); /* a part of one that fits */
-    chunk->tensors[which] = (struct clattn_tensor){.layout = cla_layout_given(&piece.layout)};
+    chunk->tensors[which] = cla_tensor_of(NULL, &piece.layout);
     if (!piece.bytes)
         return CLATTN_SUCCESS;
     layout.offset += chunk->first * layout.row;
@@ -135,8 +135,7 @@ static void place_gradient(struct cla_host_stream *stream, int turn, int which)
     if (!operand_of(stream->job, which)->end)
         return;
     piece_of(stream->job, which, chunk->count, &piece);
-    chunk->tensors[which] =
-        (struct clattn_tensor){stream->job->host->slots[turn][which].block.buffer, cla_layout_given(&piece.layout)};
+    chunk->tensors[which] = cla_tensor_of(stream->job->host->slots[turn][which].block.buffer, &piece.layout);
 }
 
 /* Starts the copies of a chunk's gradients, for when its work is done. */

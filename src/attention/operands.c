@@ -33,6 +33,11 @@ const char *const cla_operand_names[CLA_OPERANDS] = {
     [CLA_WORKSPACE] = "workspace",
 };
 
+struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout)
+{
+    return (struct clattn_tensor){.buffer = buffer, .layout = cla_layout_given(layout)};
+}
+
 bool cla_operand_is_bare(int which)
 {
     return which == CLA_BLOCK_COLUMNS || which >= CLA_DATA;

@@ -79,8 +79,12 @@ struct cla_call {
     size_t csr_offset;      /* where in the workspace a block mask that comes as CSR is expanded to */
     size_t sums_byte;       /* where in it the sums of dQ begin (attention/sums.h) */
     int64_t maps;           /* where in it those of a forward kernel lie (attention/forward.h) */
+    cl_event *first_event;  /* NULL, or what gets the event of the call's first command */
     bool empty;             /* there are no rows to write */
 };
+
+/* A tensor that lies as a resolved layout says. */
+struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout);
 
 extern const char *const cla_operand_names[CLA_OPERANDS];
 

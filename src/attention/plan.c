@@ -5,6 +5,7 @@
 #include "plan/checked.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/reserved.h"
 #include "plan/tuned.h"
 #include <stdlib.h>
 
@@ -27,6 +28,8 @@ clattn_status clattn_tuning_preview(const clattn_tuning *tuning, const struct cl
                           "capabilities is NULL: it must point to a struct clattn_capabilities");
     else if (!info)
         status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "info is NULL: it must point to a struct clattn_plan_info");
+    if (!status)
+        status = cla_check_reserved(&cla_struct_capabilities, "capabilities", capabilities, &error);
     if (!status)
         status = cla_problem_resolve(problem, &resolved, &error);
     if (!status)

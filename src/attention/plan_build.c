@@ -2,7 +2,7 @@
 #include "attention/plan.h"
 #include "device/clcall.h"
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/planner.h"
 #include "plan/tuned.h"
@@ -119,7 +119,7 @@ static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton 
     if (skeleton->backward && number == CLA_ORDER)
         return skeleton->orders_blocks(&plan->problem);
     if (skeleton->backward)
-        return number != CLA_DK_DV_AGAIN || cla_problem_may_spoil(&plan->problem);
+        return true;
     return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
 }
 

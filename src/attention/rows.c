@@ -30,23 +30,25 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
                                   const char *const *files, cl_program *program, struct cla_error *error)
 {
     struct cla_text defines = {0};
-    cla_text_printf(&defines,
-                    "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
-                    "#define CLATTN_FEATURES %u\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
-                    "#define CLATTN_WORK_GROUP_SIZE %d\n",
-                    rows->b_r, (int)problem->dtype, problem->d_v, features, rows->row_items, rows->work_group_size);
+    cla_text_printf(
+        &defines,
+        "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
+        "#define CLATTN_FEATURES %u\n#define CLATTN_O_FP32 %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
+        "#define CLATTN_WORK_GROUP_SIZE %d\n",
+        rows->b_r, (int)problem->dtype, problem->d_v, features, problem->o_type == CLATTN_AS_FP32, rows->row_items,
+        rows->work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 
 static clattn_status make_backward(struct cla_rows *rows, struct clattn_context *context,
                                    const struct clattn_problem *problem, unsigned features, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "rows.cl", NULL};
+    static const char *const files[] = {"rows.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(rows, context, problem, features & CLA_D_SINKS_FEATURES, "rows", files, &program, error);
     if (!status)
-        status = cla_kernel_init(&rows->delta, program, "clattn_delta", error);
+        status = cla_kernel_init(&rows->statistics, program, "clattn_statistics", error);
     if (!status && (features & CLATTN_SINKS))
         status = cla_kernel_init(&rows->d_sinks, program, "clattn_d_sinks", error);
     cla_cl_release_program(program);
@@ -56,7 +58,7 @@ static clattn_status make_backward(struct cla_rows *rows, struct clattn_context 
 static clattn_status make_state(struct cla_rows *rows, struct clattn_context *context,
                                 const struct clattn_problem *problem, unsigned features, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "state.cl", NULL};
+    static const char *const files[] = {"state.cl", NULL};
     cl_program program = NULL;
     clattn_status status =
         make_program(rows, context, problem, features & CLA_FINISH_FEATURES, "state", files, &program, error);
@@ -72,7 +74,7 @@ static clattn_status make_state(struct cla_rows *rows, struct clattn_context *co
 
 static clattn_status make_expand(struct cla_rows *rows, struct clattn_context *context, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "block_mask.cl", NULL};
+    static const char *const files[] = {"block_mask.cl", NULL};
     struct cla_text defines = {0};
     cl_program program = NULL;
     cla_text_printf(&defines, "#define CLATTN_DTYPE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n", rows->work_group_size);
@@ -99,8 +101,8 @@ clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *contex
 
 void cla_rows_finish(struct cla_rows *rows)
 {
-    struct cla_kernel *const kernels[] = {&rows->delta, &rows->d_sinks, &rows->begin,
-                                          &rows->merge, &rows->finish,  &rows->expand};
+    struct cla_kernel *const kernels[] = {&rows->statistics, &rows->d_sinks, &rows->begin,
+                                          &rows->merge,      &rows->finish,  &rows->expand};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         cla_kernel_finish(kernels[i]);
 }
@@ -136,10 +138,7 @@ static struct cla_argument buffer_argument(const struct cla_call *call, int whic
     return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
 }
 
-#define VALUE(x)                                                                                                       \
-    {                                                                                                                  \
-        sizeof(x), &(x)                                                                                                \
-    }
+#define VALUE(x)     {sizeof(x), &(x)}
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
@@ -167,44 +166,49 @@ clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, co
     return launch(rows, &rows->expand, chain, arguments, COUNT(arguments), groups, error);
 }
 
-clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct cla_layout *delta, const struct cla_words *cleared, struct cla_error *error)
+clattn_status cla_rows_statistics(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                                  const struct cla_layout *at, const struct cla_words *cleared,
+                                  struct cla_error *error)
 {
-    const struct cla_operand *o = &call->operands[CLA_O], *d_o = &call->operands[CLA_D_O];
+    const struct cla_operand *operands = call->operands, *o = &operands[CLA_O];
     const int64_t groups = o->sizes.batch * o->sizes.heads * cla_ceil_div(o->sizes.rows, rows->b_r);
     /* A group that only clears words must not take itself for one of rows. */
     const cl_int heads = (cl_int)o->sizes.heads, row_count = groups ? (cl_int)o->sizes.rows : 0;
     const cl_long first_word = cleared->first, words = cleared->count;
     const struct cla_argument arguments[] = {buffer_argument(call, CLA_O),
                                              buffer_argument(call, CLA_D_O),
+                                             buffer_argument(call, CLA_LSE),
+                                             buffer_argument(call, CLA_M),
+                                             buffer_argument(call, CLA_L),
                                              buffer_argument(call, CLA_WORKSPACE),
                                              VALUE(o->layout),
-                                             VALUE(d_o->layout),
-                                             VALUE(*delta),
+                                             VALUE(operands[CLA_D_O].layout),
+                                             VALUE(operands[CLA_LSE].layout),
+                                             VALUE(operands[CLA_M].layout),
+                                             VALUE(operands[CLA_L].layout),
+                                             VALUE(*at),
                                              VALUE(heads),
                                              VALUE(row_count),
                                              VALUE(first_word),
                                              VALUE(words)};
-    return launch(rows, &rows->delta, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
+    return launch(rows, &rows->statistics, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
 }
 
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                               const struct cla_layout *delta, struct cla_error *error)
+                               const struct cla_layout *at, struct cla_error *error)
 {
-    const struct cla_operand *lse = &call->operands[CLA_LSE], *d_sinks = &call->operands[CLA_SINKS_GRAD];
+    const struct cla_operand *d_sinks = &call->operands[CLA_SINKS_GRAD];
     const struct clattn_shape *shape = &call->shape;
     const cl_int batch = (cl_int)shape->batch, heads = (cl_int)shape->heads, n_q = (cl_int)shape->n_q;
-    struct cla_argument arguments[9 + CLA_SCORE_ARGUMENTS] = {buffer_argument(call, CLA_LSE),
-                                                              buffer_argument(call, CLA_WORKSPACE),
+    struct cla_argument arguments[7 + CLA_SCORE_ARGUMENTS] = {buffer_argument(call, CLA_WORKSPACE),
                                                               buffer_argument(call, CLA_SINKS_GRAD),
-                                                              VALUE(lse->layout),
-                                                              VALUE(*delta),
+                                                              VALUE(*at),
                                                               VALUE(d_sinks->layout),
                                                               VALUE(batch),
                                                               VALUE(heads),
                                                               VALUE(n_q)};
-    const cl_uint more = cla_score_arguments(call, call->features & CLA_D_SINKS_FEATURES, false, arguments + 9);
-    return launch(rows, &rows->d_sinks, chain, arguments, 9 + more, shape->heads, error);
+    const cl_uint more = cla_score_arguments(call, call->features & CLA_D_SINKS_FEATURES, false, arguments + 7);
+    return launch(rows, &rows->d_sinks, chain, arguments, 7 + more, shape->heads, error);
 }
 
 /* The parts of a state begin at multiples of so many floats: 64 bytes. */

@@ -5,10 +5,10 @@
 #include "attention/chain.h"
 #include "attention/operands.h"
 
-/* The kernels beside attention's own, whose work is small: delta and the sinks' gradient of the backward pass, what
- * begins, merges and finishes a state, and what expands a block mask. */
+/* The kernels beside attention's own, whose work is small: the rows' statistics and the sinks' gradient of the backward
+ * pass, what begins, merges and finishes a state, and what expands a block mask. */
 struct cla_rows {
-    struct cla_kernel delta, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
+    struct cla_kernel statistics, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
     int work_group_size;
     int row_items; /* work-items that share a row */
     int b_r;       /* rows of a work-group */
@@ -43,14 +43,15 @@ struct cla_words {
 clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call *call, bool narrow,
                              struct cla_error *error);
 
-/* Each adds its kernel to the present stage, if it has anything to do. That of delta clears some words, too. */
+/* Each adds its kernel to the present stage, if it has anything to do. That of the statistics, which
+ * leaves them from the workspace's beginning on, clears some words, too. */
 clattn_status cla_rows_expand(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                               struct cla_error *error);
-clattn_status cla_rows_delta(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                             const struct cla_layout *delta, const struct cla_words *cleared,
-                             struct cla_error *error);
+clattn_status cla_rows_statistics(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
+                                  const struct cla_layout *at, const struct cla_words *cleared,
+                                  struct cla_error *error);
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
-                               const struct cla_layout *delta, struct cla_error *error);
+                               const struct cla_layout *at, struct cla_error *error);
 clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,
                              const struct cla_state_places *places, struct cla_error *error);
 clattn_status cla_rows_merge(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

@@ -114,10 +114,9 @@ static clattn_status check_softcap(struct cla_call *call, const struct clattn_sc
 static clattn_status check_dropout(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
     struct cla_score_params *score = &call->score;
-    if (!(args->dropout_p >= 0 && args->dropout_p < 1))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "score.dropout_p is %g: the share that is dropped is at least 0 and below 1",
-                        (double)args->dropout_p);
+    const clattn_status status = cla_dropout_check("score.dropout_p", args->dropout_p, error);
+    if (status)
+        return status;
     if (call->problem->dropout_p > 0 && args->dropout_p != call->problem->dropout_p)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.dropout_p is %g: the problem says that it is %g in every call (problem.dropout_p)",

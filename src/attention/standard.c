@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/buffers.h"
+#include "attention/chain.h"
 #include "attention/standard_kernels.h"
 #include "device/clcall.h"
 #include "device/context.h"
@@ -172,15 +173,17 @@ static size_t alignment(const struct clattn_context *context)
     return bits ? bits / 8 : 128;
 }
 
-static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                             struct cla_error *error)
+/* CLBlast gives no event of its first kernel: where that is wanted, a barrier stands before all. */
+static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *first_event,
+                             cl_event *event, struct cla_error *error)
 {
+    cl_event first = NULL;
     if (pass->standard->forward.empty)
-        return cla_cl_enqueue_marker(pass->queue, wait_count, wait_list, event, error);
+        return cla_chain_nothing(pass->queue, wait_count, wait_list, first_event, event, error);
     clattn_status status =
         cla_standard_kernels_make(&pass->kernels, pass->context, pass->problem, pass->standard, error);
-    if (!status && wait_count)
-        status = cla_cl_enqueue_barrier(pass->queue, wait_count, wait_list, NULL, error);
+    if (!status && (wait_count || first_event))
+        status = cla_cl_enqueue_barrier(pass->queue, wait_count, wait_list, first_event ? &first : NULL, error);
     if (!status) {
         pthread_mutex_lock(&clblast_lock);
         status = run_pass(pass, error);
@@ -188,6 +191,10 @@ static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_eve
     }
     if (!status && event)
         status = cla_cl_enqueue_marker(pass->queue, 0, NULL, event, error);
+    if (first && !status)
+        *first_event = first;
+    else
+        cla_cl_release_event(first);
     cla_standard_kernels_finish(&pass->kernels);
     return status;
 }
@@ -236,7 +243,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         status = check_workspace(&standard, args, error);
     if (!status)
@@ -253,7 +260,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
         return status;
     struct pass pass = {
         .context = context, .queue = queue, .workspace = args->workspace, .problem = &resolved, .standard = &standard};
-    return enqueue(&pass, wait_count, wait_list, event, error);
+    return enqueue(&pass, wait_count, wait_list, args->first_event, event, error);
 }
 
 clattn_status clattn_standard_enqueue(clattn_context *context, const struct clattn_problem *problem,
@@ -279,7 +286,7 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, 0, &forward, error);
     if (!status)
-        status = cla_standard_plan(&forward, &resolved, alignment(context), &standard, error);
+        status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         *bytes = standard.workspace_bytes;
     return status;

@@ -5,25 +5,24 @@
 #include "plan/kernel_params.h"
 
 static clattn_status make_program(struct clattn_context *context, size_t work_group_size, const char *name,
-                                  const char *const *files, enum clattn_dtype dtype, enum clattn_causal causal,
-                                  cl_program *program, struct cla_error *error)
+                                  const char *const *files, enum clattn_dtype dtype, enum clattn_operand_type o_type,
+                                  enum clattn_causal causal, cl_program *program, struct cla_error *error)
 {
     struct cla_text defines = {0};
     cla_text_printf(&defines,
                     "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n"
-                    "#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
-                    (int)causal, (int)dtype, (int)work_group_size);
+                    "#define CLATTN_O_FP32 %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    (int)causal, (int)dtype, o_type == CLATTN_AS_FP32, (int)work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 
 static clattn_status make_softmax(struct cla_standard_kernels *kernels, struct clattn_context *context,
                                   enum clattn_causal causal, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "common/view.clh", "common/score.clh", "softmax_rows.cl",
-                                        NULL};
+    static const char *const files[] = {"softmax_rows.cl", NULL};
     cl_program program = NULL;
-    clattn_status status =
-        make_program(context, kernels->work_group_size, "softmax_rows", files, CLATTN_FP32, causal, &program, error);
+    clattn_status status = make_program(context, kernels->work_group_size, "softmax_rows", files, CLATTN_FP32,
+                                        CLATTN_AS_DTYPE, causal, &program, error);
     if (!status)
         status = cla_kernel_init(&kernels->softmax, program, "clattn_softmax_rows", error);
     cla_cl_release_program(program);
@@ -40,12 +39,12 @@ static bool needs_copies(const struct cla_standard *standard)
 }
 
 static clattn_status make_copies(struct cla_standard_kernels *kernels, struct clattn_context *context,
-                                 enum clattn_dtype dtype, struct cla_error *error)
+                                 const struct clattn_problem *problem, struct cla_error *error)
 {
-    static const char *const files[] = {"common/types.clh", "pack.cl", NULL};
+    static const char *const files[] = {"pack.cl", NULL};
     cl_program program = NULL;
-    clattn_status status =
-        make_program(context, kernels->work_group_size, "pack", files, dtype, CLATTN_FULL, &program, error);
+    clattn_status status = make_program(context, kernels->work_group_size, "pack", files, problem->dtype,
+                                        problem->o_type, CLATTN_FULL, &program, error);
     if (!status)
         status = cla_kernel_init(&kernels->pack, program, "clattn_pack", error);
     if (!status)
@@ -62,7 +61,7 @@ clattn_status cla_standard_kernels_make(struct cla_standard_kernels *kernels, st
     const clattn_status status = make_softmax(kernels, context, problem->causal, error);
     if (status || !needs_copies(standard))
         return status;
-    return make_copies(kernels, context, problem->dtype, error);
+    return make_copies(kernels, context, problem, error);
 }
 
 void cla_standard_kernels_finish(struct cla_standard_kernels *kernels)

@@ -20,11 +20,11 @@ static int64_t round_up(int64_t value, int64_t multiple)
     return cla_ceil_div(value, multiple) * multiple;
 }
 
-static bool is_gemm_operand(const struct cla_operand *operand, const struct clattn_problem *problem)
+static bool is_gemm_operand(const struct cla_operand *operand)
 {
     const struct cla_sizes *sizes = &operand->sizes;
     const struct cla_layout *layout = &operand->layout;
-    return problem->dtype == CLATTN_FP32 && (layout->column == 1 || sizes->columns == 1) &&
+    return operand->element_bytes == sizeof(float) && (layout->column == 1 || sizes->columns == 1) &&
            (layout->row >= sizes->columns || sizes->rows == 1) && operand->end <= INT32_MAX;
 }
 
@@ -56,7 +56,7 @@ static bool place_packed(const struct cla_operand *operand, int64_t align, int64
            cla_multiply(sizes->batch, matrix->batch, &elements) && take_region(used, align, elements, &matrix->offset);
 }
 
-static void describe_matrices(const struct clattn_problem *problem, struct cla_standard *standard)
+static void describe_matrices(struct cla_standard *standard)
 {
     const struct clattn_shape *shape = &standard->forward.shape;
     for (int i = 0; i < CLA_LSE; i++) {
@@ -70,7 +70,7 @@ static void describe_matrices(const struct clattn_problem *problem, struct cla_s
                                 .rows = operand->sizes.rows,
                                 .columns = operand->sizes.columns,
                                 .share = keys ? shape->heads / shape->kv_heads : 1,
-                                .packed = !is_gemm_operand(operand, problem)};
+                                .packed = !is_gemm_operand(operand)};
     }
 }
 
@@ -97,8 +97,8 @@ static int64_t longest_run(const struct cla_standard *standard)
     return longest;
 }
 
-clattn_status cla_standard_plan(const struct cla_call *forward, const struct clattn_problem *problem,
-                                size_t align_bytes, struct cla_standard *standard, struct cla_error *error)
+clattn_status cla_standard_plan(const struct cla_call *forward, size_t align_bytes, struct cla_standard *standard,
+                                struct cla_error *error)
 {
     const struct clattn_shape *shape = &forward->shape;
     const int64_t align = (int64_t)(align_bytes > sizeof(float) ? align_bytes / sizeof(float) : 1);
@@ -111,7 +111,7 @@ clattn_status cla_standard_plan(const struct cla_call *forward, const struct cla
         !cla_multiply(standard->heads, shape->n_q, &rows) || !cla_multiply(shape->batch, shape->kv_heads, &key_rows) ||
         !cla_multiply(key_rows, shape->n_kv, &key_rows) || rows > INT32_MAX || key_rows > INT32_MAX)
         return too_large(forward, error);
-    describe_matrices(problem, standard);
+    describe_matrices(standard);
     if (!shape->n_kv)
         return CLATTN_SUCCESS;
 

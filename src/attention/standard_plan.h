@@ -27,8 +27,8 @@ struct cla_standard {
 };
 
 /* `align_bytes`: what regions of the workspace are aligned to. */
-clattn_status cla_standard_plan(const struct cla_call *forward, const struct clattn_problem *problem,
-                                size_t align_bytes, struct cla_standard *standard, struct cla_error *error);
+clattn_status cla_standard_plan(const struct cla_call *forward, size_t align_bytes, struct cla_standard *standard,
+                                struct cla_error *error);
 
 /* Where the matrix of a query head starts. */
 int64_t cla_matrix_offset(const struct cla_matrix *matrix, const struct cla_standard *standard, int64_t head);

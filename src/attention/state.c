@@ -6,6 +6,7 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
+#include "plan/reserved.h"
 
 static clattn_status place_state(struct cla_call *call, int which, cl_mem state, bool output,
                                  struct cla_state_places *places, struct cla_error *error)
@@ -65,11 +66,11 @@ static clattn_status launch(const struct clattn_plan *plan, cl_command_queue que
                             const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list);
+    cla_chain_start(&chain, queue, wait_count, wait_list, NULL);
     clattn_status status = call->empty ? CLATTN_SUCCESS : function(&plan->kernels->rows, &chain, call, places, error);
     if (!status)
         status = cla_chain_event(&chain, event, error);
-    cla_chain_finish(&chain);
+    cla_chain_finish(&chain, status);
     return status;
 }
 
@@ -112,8 +113,9 @@ static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queu
 static clattn_status place_chunk(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
                                  struct cla_call *call, struct cla_state_places *places, struct cla_error *error)
 {
-    clattn_status status =
-        cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_accumulate_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, &plan->problem, plan->features, CLA_BUFFERS, &args->shape, &args->score, error);
     if (!status)
         status = cla_call_take_chunk(call, args->first_key, args->key_count, error);
     if (!status)
@@ -149,7 +151,8 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
     if (status)
         return status;
     if (call.empty || !call.key_count)
-        return cla_cl_enqueue_marker(queue, wait_count, wait_list, event, error);
+        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
+    call.first_event = args->first_event;
     cla_point_into_states(&call, CLA_STATE, &places);
     return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
 }
@@ -171,7 +174,9 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
         score.total_q = score.total_kv = given->total_q;
         shape.n_kv = shape.n_q;
     }
-    clattn_status status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
+    clattn_status status = cla_check_reserved(&cla_struct_finish_args, "args", args, error);
+    if (!status)
+        status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
     if (!status)
         status = place_state(call, CLA_STATE, args->state, false, places, error);
     if (!status)

@@ -29,7 +29,8 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
         row_blocks > INT32_MAX || key_blocks > INT32_MAX - INT16_MAX || !add_words(0, &at))
         return false;
     sums->tickets = at / WORD;
-    if (!add_words(1, &at))
+    sums->given_up = sums->tickets + 1;
+    if (!add_words(2, &at))
         return false;
     sums->counters = at / WORD;
     if (!add_words(row_blocks, &at))
@@ -56,8 +57,9 @@ static bool locate(const struct clattn_plan *plan, const struct clattn_shape *sh
 clattn_status cla_sums_locate(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t first,
                               struct cla_sums *sums, struct cla_error *error)
 {
+    const uint64_t start = first;
     *sums = (struct cla_sums){.end_byte = first};
-    if (!plan->sum_floats || first > INT64_MAX || locate(plan, shape, (int64_t)first, sums))
+    if (!plan->sum_floats || (start <= INT64_MAX && locate(plan, shape, (int64_t)start, sums)))
         return CLATTN_SUCCESS;
     return cla_fail(error, CLATTN_TOO_LARGE,
                     "shape: sums of dQ for batch %lld x heads %lld x n_q %lld are more than can be counted: split the "

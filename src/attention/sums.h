@@ -5,9 +5,10 @@
 #include "attention/plan.h"
 
 /* Where a backward skeleton that adds up dQ (struct cla_skeleton, sum_floats) finds things in the workspace, behind
- * what else lies there: places count 4-byte words. Some are cleared before it begins. */
+ * what else lies there: places count 4-byte words. Some are cleared before it begins. given_up: 1 once a
+ * work-group has waited for another until it gave up. */
 struct cla_sums {
-    int64_t tickets, counters, flags, maps, order, sums;
+    int64_t tickets, given_up, counters, flags, maps, order, sums;
     struct cla_words cleared;
     size_t end_byte;
 };

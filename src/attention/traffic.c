@@ -2,6 +2,7 @@
 #include "plan/traffic.h"
 #include "device/report.h"
 #include "plan/problem.h"
+#include "plan/reserved.h"
 
 static clattn_status check(const struct clattn_plan_info *info, const struct clattn_traffic_params *params,
                            const struct clattn_traffic *traffic, struct cla_error *error)
@@ -14,6 +15,11 @@ static clattn_status check(const struct clattn_plan_info *info, const struct cla
                         "params is NULL: it must point to a struct clattn_traffic_params");
     if (!traffic)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "traffic is NULL: it must point to a struct clattn_traffic");
+    clattn_status status = cla_check_reserved(&cla_struct_plan_info, "info", info, error);
+    if (!status)
+        status = cla_check_reserved(&cla_struct_traffic_params, "params", params, error);
+    if (status)
+        return status;
     for (int i = 0; i < 2; i++)
         if (info->streams[i].block < 1 || info->streams[i].tile < 1)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,

@@ -6,14 +6,15 @@
 #include "device/report.h"
 #include "plan/checked.h"
 
-clattn_status cla_delta_bytes(const struct clattn_shape *shape, size_t *bytes, struct cla_error *error)
+clattn_status cla_statistics_bytes(const struct clattn_shape *shape, size_t *bytes, struct cla_error *error)
 {
     int64_t count;
     if (!cla_multiply(shape->batch, shape->heads, &count) || !cla_multiply(count, shape->n_q, &count) ||
-        !cla_multiply(count, sizeof(float), &count) || (uint64_t)count > SIZE_MAX)
-        return cla_fail(error, CLATTN_TOO_LARGE,
-                        "shape: a float for each row of batch %lld x heads %lld x n_q %lld is more than can be counted",
-                        (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
+        !cla_multiply(count, CLA_STATISTICS * sizeof(float), &count) || (uint64_t)count > SIZE_MAX)
+        return cla_fail(
+            error, CLATTN_TOO_LARGE,
+            "shape: four floats for each row of batch %lld x heads %lld x n_q %lld is more than can be counted",
+            (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
     *bytes = (size_t)count;
     return CLATTN_SUCCESS;
 }
@@ -23,7 +24,7 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
 {
     struct clattn_shape resolved;
     struct cla_forward_places places = {0};
-    size_t groups = 0, delta = 0;
+    size_t groups = 0, statistics = 0;
     int64_t blocks = 0, sum = 0;
     clattn_status status = cla_shape_resolve(shape, &resolved, error);
     if (!status)
@@ -31,12 +32,12 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
     if (!status)
         status = cla_forward_groups(plan, &resolved, places.splits.states ? places.splits.states : 1, &groups, error);
     if (!status && cla_problem_is_backward(&plan->problem))
-        status = cla_delta_bytes(&resolved, &delta, error);
+        status = cla_statistics_bytes(&resolved, &statistics, error);
     if (!status)
         status = cla_score_workspace(&plan->problem, plan->features, &resolved, &blocks, error);
     if (status)
         return status;
-    if (!cla_add((int64_t)delta + (int64_t)places.end_byte, blocks, &sum) || (uint64_t)sum > SIZE_MAX)
+    if (!cla_add((int64_t)statistics + (int64_t)places.end_byte, blocks, &sum) || (uint64_t)sum > SIZE_MAX)
         return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
     struct cla_sums sums;
     status = cla_sums_locate(plan, &resolved, (size_t)sum, &sums, error);

@@ -28,7 +28,7 @@ bool cla_binary_cache_load(const char *directory, const char *identity, void **p
     const void *found = NULL;
     size_t file_size = 0, found_size = 0;
     char *path = path_of(directory, identity);
-    char *file = path ? cla_os_read_file(path, CLATTN_CACHE_MAX_BYTES, &file_size) : NULL;
+    char *file = path ? cla_os_read_own_file(path, CLATTN_CACHE_MAX_BYTES, &file_size, NULL) : NULL;
     const bool good = file && cla_binary_decode(file, file_size, identity, &found, &found_size);
     if (good) {
         cla_os_touch(path);
@@ -48,7 +48,8 @@ bool cla_binary_cache_store(const char *directory, const char *identity, const v
     bool done = false;
     char *path = path_of(directory, identity);
     void *file = path ? cla_binary_encode(identity, payload, size, &file_size) : NULL;
-    if (file && file_size <= CLATTN_CACHE_MAX_BYTES && cla_os_make_directory(directory))
+    if (file && file_size <= CLATTN_CACHE_MAX_BYTES && cla_os_make_directory(directory) &&
+        !cla_os_distrusts_directory(directory))
         done = cla_os_replace_file(path, file, file_size);
     if (done)
         cla_os_trim_directory(directory, CLA_BINARY_CACHE_SUFFIX, CLATTN_CACHE_MAX_BYTES);

@@ -176,6 +176,7 @@ RETAIN(context, cl_context, clRetainContext)
 RETAIN(device, cl_device_id, clRetainDevice)
 RETAIN(queue, cl_command_queue, clRetainCommandQueue)
 RETAIN(program, cl_program, clRetainProgram)
+RETAIN(event, cl_event, clRetainEvent)
 
 #define RELEASE(name, type, call)                                                                                      \
     void cla_cl_release_##name(type object)                                                                            \

@@ -42,6 +42,7 @@ clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_p
                                       struct cla_error *error);
 clattn_status cla_cl_retain_queue(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_retain_program(cl_program program, struct cla_error *error);
+clattn_status cla_cl_retain_event(cl_event event, struct cla_error *error);
 void cla_cl_release_context(cl_context context); /* each accepts NULL; what a release answers changes nothing */
 void cla_cl_release_device(cl_device_id device);
 void cla_cl_release_queue(cl_command_queue queue);

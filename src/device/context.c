@@ -6,6 +6,7 @@
 #include "device/query.h"
 #include "device/report.h"
 #include "device/tuning.h"
+#include "plan/reserved.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,18 +43,34 @@ static clattn_status check_params(const struct clattn_context_params *params, st
     if (!params)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params is NULL: it must point to a struct clattn_context_params");
+    clattn_status status = cla_check_reserved(&cla_struct_context_params, "params", params, error);
+    if (status)
+        return status;
     if (!params->context)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->context is NULL: it must be a cl_context");
     if (!params->device)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->device is NULL: it must be one of the devices of params->context");
     bool has = false;
-    const clattn_status status = cla_cl_context_has_device(params->context, params->device, &has, error);
+    status = cla_cl_context_has_device(params->context, params->device, &has, error);
     if (!status && !has)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->device %p is not one of the devices of params->context %p", (void *)params->device,
                         (void *)params->context);
     return status;
+}
+
+/* What others may write to would run their programs. */
+static void distrust_cache_directory(struct clattn_context *context)
+{
+    const char *const distrust = cla_os_distrusts_directory(context->cache_directory);
+    if (!distrust)
+        return;
+    cla_say(&context->log, CLATTN_LOG_WARNING,
+            "the cache directory %s is not used, compiled programs are not kept: %s (it must belong to the user or to "
+            "root, with mode 0755 or less)",
+            context->cache_directory, distrust);
+    context->cache_directory[0] = '\0';
 }
 
 /* A directory that cannot be used is no error: nothing is kept then. */
@@ -104,6 +121,7 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
     if (params->tuning && (status = cla_tuning_merge(&context->tuning, &params->tuning->db, error)))
         return status;
     choose_cache_directory(context, params->cache_directory);
+    distrust_cache_directory(context);
     return cla_probe(context, error);
 }
 

@@ -6,13 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the library asks of the operating system: the one file that reads the environment and touches files. */
+/* What the library asks of the operating system: os.c alone reads the environment, and with os_write.c touches files. */
 
 /* The default cache directory as <clattn/cache.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_cache_directory(char *path, size_t size);
 
 /* The default tuning file as <clattn/tuning.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_tuning_path(char *path, size_t size);
+
+/* Whether the environment itself names that file, so that it is the user's choice and not found by default. */
+bool cla_os_names_tuning_file(void);
 
 /* Whether the environment's CLATTN_DISABLE, a list with commas or spaces between, has this word. */
 bool cla_os_disables(const char *path);
@@ -23,11 +26,20 @@ bool cla_os_make_directory(const char *path);
 /* Reads a regular file of at most max_bytes into a malloc'ed block; NULL where that cannot be done. */
 void *cla_os_read_file(const char *path, size_t max_bytes, size_t *size);
 
+/* The same for a file that nobody but the user or root can have written: it and its directory belong to one of them,
+ * and no one else may write to them. NULL where that is not so, too; *distrust, where not NULL, then says why, else
+ * gets NULL. Only the directory itself counts: who can rename one above it can put none there that is the user's own.
+ */
+void *cla_os_read_own_file(const char *path, size_t max_bytes, size_t *size, const char **distrust);
+
+/* Why nothing would be read from this directory so; NULL where it would, or where there is none. */
+const char *cla_os_distrusts_directory(const char *path);
+
 /* Writes data under a fresh name beside path, then renames: readers see the old file or the whole new one. */
 bool cla_os_replace_file(const char *path, const void *data, size_t size);
 
 /* The same for what cannot be made again: it is on the disk when this returns. Permissions of a file that is there, and
- * a link to it, stay. */
+ * a link to it, stay; leftovers of writers of it that were killed go. */
 bool cla_os_replace_kept_file(const char *path, const void *data, size_t size);
 
 /* False where nothing of that name is there; true also where that cannot be told. */
@@ -44,7 +56,7 @@ void cla_os_touch(const char *path);
 void cla_os_remove_file(const char *path);
 
 /* Removes files in `directory` that are named by 32 hexadecimal digits and `suffix`, those unused for longest first,
- * until the rest take at most max_bytes (0: all of them). Leftovers of interrupted writes older than an hour go too.
+ * until the rest take at most max_bytes (0: all of them). Leftovers of writers that were killed go too.
  * Returns how many files were removed. */
 int64_t cla_os_trim_directory(const char *directory, const char *suffix, uint64_t max_bytes);
 

@@ -7,9 +7,9 @@
 #include "device/os.h"
 #include "device/query.h"
 #include "device/report.h"
-#include "device/source.h"
 #include "plan/half.h"
 #include "plan/planner.h"
+#include "plan/source.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,8 @@ static const uint32_t nvidia_kilobytes[] = {226, 162, 98, 95, 63};
 enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8, HOPPER = 900, HOPPER_GROUP = 128 };
 
 /* Constants that the files above probe_hopper.cl ask for: fp16, compute capability 9.0. */
-static const char hopper_defines[] = "#define CLATTN_DTYPE 1\n#define CLATTN_COMPUTE_CAPABILITY 90\n";
+static const char hopper_defines[] =
+    "#define CLATTN_DTYPE 1\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY 90\n";
 
 /* One attempt: what is tried, and how it went. */
 struct attempt {
@@ -85,8 +86,7 @@ static clattn_status bench_build(struct bench *bench, cl_device_id device, const
                                  struct cla_error *error)
 {
     static const char *const general[] = {"probe.cl", NULL};
-    static const char *const hopper[] = {"common/types.clh", "matrix/nvidia_mma.clh", "matrix/nvidia_wgmma.clh",
-                                         "probe_hopper.cl", NULL};
+    static const char *const hopper[] = {"probe_hopper.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_PROBE_GROUP %" PRIu32 "\n#define CLATTN_PROBE_LOCAL_BYTES %" PRIu32

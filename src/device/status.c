@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <clattn/status.h>
-#include <clattn/version.h>
 #include <stddef.h>
 
 struct name {
@@ -22,6 +21,7 @@ static const struct name names[] = {
     {CLATTN_TOO_LARGE, "CLATTN_TOO_LARGE"},
     {CLATTN_FILE_FAILED, "CLATTN_FILE_FAILED"},
     {CLATTN_FILE_DAMAGED, "CLATTN_FILE_DAMAGED"},
+    {CLATTN_KERNEL_STUCK, "CLATTN_KERNEL_STUCK"},
 
     /* OpenCL and its extensions: by number, since old headers lack the newer names. */
     {-1, "CL_DEVICE_NOT_FOUND"},
@@ -145,12 +145,4 @@ const char *clattn_status_name(clattn_status status)
             return names[i].name;
     }
     return "unknown status";
-}
-
-#define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
-
-const char *clattn_version(void)
-{
-    return TEXT(CLATTN_VERSION_MAJOR) "." TEXT(CLATTN_VERSION_MINOR) "." TEXT(CLATTN_VERSION_PATCH);
 }

@@ -49,6 +49,12 @@ static clattn_status choose_path(const char *given, char *room, const char **pat
     return given ? CLATTN_SUCCESS : clattn_tuning_default_path(room, PATH_BYTES);
 }
 
+/* What is found by default must be the user's own. */
+static int own_unless_named(void)
+{
+    return cla_os_names_tuning_file() ? 0 : CLA_TUNING_OWN;
+}
+
 clattn_status clattn_tuning_load(clattn_tuning **tuning, const char *path)
 {
     char room[PATH_BYTES];
@@ -59,7 +65,7 @@ clattn_status clattn_tuning_load(clattn_tuning **tuning, const char *path)
         status = choose_path(path, room, &name);
     if (!status && (path || name[0])) {
         struct cla_error error = {0};
-        status = cla_tuning_read_file(name, !path, &made->db, &error);
+        status = cla_tuning_read_file(name, path ? 0 : CLA_TUNING_OPTIONAL | own_unless_named(), &made->db, &error);
         answer(&error);
     }
     if (status)
@@ -166,6 +172,6 @@ clattn_status clattn_tuning_save(const clattn_tuning *tuning, const char *path)
         return status;
     if (!name[0])
         return invalid("path is empty, or there is no default tuning file: name one");
-    cla_tuning_update_file(name, &tuning->db, &error);
+    cla_tuning_update_file(name, path ? 0 : own_unless_named(), &tuning->db, &error);
     return answer(&error);
 }

@@ -7,13 +7,21 @@
 
 enum { MOST_BYTES = 64 << 20, LOCK_MILLISECONDS = 10000 };
 
-clattn_status cla_tuning_read_file(const char *path, bool optional, struct cla_tuning_db *db, struct cla_error *error)
+clattn_status cla_tuning_read_file(const char *path, int how, struct cla_tuning_db *db, struct cla_error *error)
 {
     size_t size = 0;
-    if (optional && !cla_os_exists(path))
+    const char *distrust = NULL;
+    if ((how & CLA_TUNING_OPTIONAL) && !cla_os_exists(path))
         return CLATTN_SUCCESS;
     errno = 0;
-    char *text = cla_os_read_file(path, MOST_BYTES, &size);
+    char *text = how & CLA_TUNING_OWN ? cla_os_read_own_file(path, MOST_BYTES, &size, &distrust)
+                                      : cla_os_read_file(path, MOST_BYTES, &size);
+    if (distrust)
+        return cla_fail(error, CLATTN_FILE_FAILED,
+                        "%s: is found by default, and %s: it and its directory must belong to the user or to root, and "
+                        "no one else may write to them (mode 0644 and 0755, or less); or name it, or set "
+                        "CLATTN_TUNING_FILE",
+                        path, distrust);
     if (!text)
         return cla_fail(error, CLATTN_FILE_FAILED, "%s: cannot be read: %s", path,
                         errno ? strerror(errno) : "it is not a regular file of at most 64 MiB");
@@ -36,10 +44,10 @@ static clattn_status write_file(const char *path, const struct cla_tuning_db *db
     return status;
 }
 
-static clattn_status update_locked(const char *path, const struct cla_tuning_db *db, struct cla_error *error)
+static clattn_status update_locked(const char *path, int how, const struct cla_tuning_db *db, struct cla_error *error)
 {
     struct cla_tuning_db all = {0};
-    clattn_status status = cla_tuning_read_file(path, true, &all, error);
+    clattn_status status = cla_tuning_read_file(path, how | CLA_TUNING_OPTIONAL, &all, error);
     if (!status)
         status = cla_tuning_merge(&all, db, error);
     if (!status)
@@ -59,7 +67,7 @@ static void make_directory_of(char *path)
     *slash = '/';
 }
 
-clattn_status cla_tuning_update_file(const char *path, const struct cla_tuning_db *db, struct cla_error *error)
+clattn_status cla_tuning_update_file(const char *path, int how, const struct cla_tuning_db *db, struct cla_error *error)
 {
     static const char suffix[] = ".lock";
     const size_t length = strlen(path);
@@ -75,7 +83,7 @@ clattn_status cla_tuning_update_file(const char *path, const struct cla_tuning_d
         status = cla_fail(error, CLATTN_FILE_FAILED, "%s: the lock %s cannot be had: %s", path, lock_path,
                           errno == EWOULDBLOCK ? "another process has held it for ten seconds" : strerror(errno));
     } else {
-        status = update_locked(path, db, error);
+        status = update_locked(path, how, db, error);
         cla_os_unlock(lock);
     }
     free(lock_path);

@@ -2,10 +2,11 @@
  *
  * What tuning asks of the planner. */
 #include "device/report.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device/tuning.h"
 #include "plan/candidates.h"
 #include "plan/problem.h"
+#include "plan/reserved.h"
 #include <stdio.h>
 
 const char *cla_kernels_hash(const char *skeleton, char hex[40])
@@ -31,7 +32,8 @@ static clattn_status resolve(const struct clattn_capabilities *capabilities, con
                         "capabilities is NULL: it must point to a struct clattn_capabilities");
     if (!out)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is NULL: it must point to what is filled", name);
-    return cla_problem_resolve(problem, resolved, error);
+    const clattn_status status = cla_check_reserved(&cla_struct_capabilities, "capabilities", capabilities, error);
+    return status ? status : cla_problem_resolve(problem, resolved, error);
 }
 
 static clattn_status describe(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -40,7 +42,9 @@ static clattn_status describe(const struct clattn_capabilities *capabilities, co
 {
     struct clattn_problem resolved;
     struct clattn_tuning_record made;
-    const clattn_status status = resolve(capabilities, problem, record, "record", &resolved, error);
+    clattn_status status = resolve(capabilities, problem, record, "record", &resolved, error);
+    if (!status)
+        status = cla_check_reserved(&cla_struct_plan_info, "info", info, error);
     if (status)
         return status;
     if (!info || !cla_skeleton_find(info->skeleton))

@@ -170,9 +170,7 @@ static const struct cla_knob knobs[] = {
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};
 
-static const char *const files[] = {"common/types.clh",         "common/view.clh",   "common/lanes.clh",
-                                    "common/score.clh",         "common/philox.clh", "common/cpu_tiles.clh",
-                                    "common/cpu_gradients.clh", "backward_cpu.cl",   NULL};
+static const char *const files[] = {"backward_cpu.cl", NULL};
 
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
@@ -182,6 +180,7 @@ const struct cla_skeleton cla_backward_cpu = {
     .files = files,
     .entries = entries,
     .tile_element_bytes = sizeof(float),
+    .for_cpus = true,
     .prefers = cla_cpu_prefers,
     .choose = choose,
     .knobs = knobs,

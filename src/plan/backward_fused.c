@@ -294,19 +294,13 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
 }
 
-#define FILES(header, fused_header)                                                                                    \
-    {                                                                                                                  \
-        "common/types.clh", "common/view.clh", "common/score.clh", "common/philox.clh", header, fused_header,          \
-            "common/matrix_tiles.clh", "common/matrix_dropout.clh", "common/matrix_softcap.clh",                       \
-            "common/matrix_modified.clh", "common/fused_tiles.clh", "common/fused_weights.clh",                        \
-            "common/fused_own.clh", "common/fused_shared.clh", "backward_fused.cl", NULL                               \
-    }
-static const char *const files[] = FILES("matrix/nvidia_mma.clh", "matrix/nvidia_fused.clh");
-static const char *const emulated_files[] = FILES("matrix/emulated.clh", "matrix/emulated_fused.clh");
+static const char *const files[] = {"matrix/nvidia_fused.clh", "backward_fused.cl", NULL};
+static const char *const emulated_files[] = {"matrix/emulated_fused.clh", "backward_fused.cl", NULL};
 
 #define FORMS(files, ending_files, lanes)                                                                              \
     {                                                                                                                  \
-        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false}, [CLA_DK_DV] = {files, 0, false},                    \
+        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false},                                                     \
+        [CLA_DK_DV] = {files, 0, false},                                                                               \
         [CLA_D_BIAS] = {ending_files, ENDING_GROUPS * (lanes), false},                                                 \
         [CLA_DK_DV_AGAIN] = {ending_files, AGAIN_GROUPS * (lanes), false},                                             \
     }

@@ -265,29 +265,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_HOPPER, text);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/view.clh",
-                                    "common/score.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh",
-                                    "common/matrix_modified.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh",
-                                    "common/hopper_backward_tiles.clh",
-                                    "common/hopper_backward_walk.clh",
-                                    "common/hopper_backward_work.clh",
-                                    "common/hopper_backward_products.clh",
-                                    "common/hopper_own_keys.clh",
-                                    "common/hopper_shared_keys.clh",
-                                    "backward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"backward_hopper.cl", NULL};
 
-static const char *const order_files[] = {"common/types.clh", "common/view.clh", "common/hopper_backward_tiles.clh",
-                                          "backward_order.cl", NULL};
+static const char *const order_files[] = {"backward_order.cl", NULL};
 
 static const struct cla_kernel_form forms[] = {
     [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},

@@ -12,6 +12,7 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
+enum { STATISTICS = 16 };               /* bytes that a stage keeps of a moving row */
 enum { SHORT = 64, SHORT_MOST_D = 64 }; /* blocks; columns */
 enum {
     DRAWN_KEYS = 128,
@@ -44,7 +45,7 @@ static uint64_t side_local_bytes(const struct clattn_problem *problem, const str
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
     return (uint64_t)(fixed_rows(config, side) * row +
-                      stages * moving * (row + 12 + drawn_row_bytes(problem, config, side)) + 16);
+                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) + 16);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -292,9 +293,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
      {0, 1},                                                                                                            \
      2},                                                                                                                \
         {name "_moving", offsetof(struct cla_config, backward_matrix.side[index].moving), CLA_PIECE, 256, {32, 64}, 2}, \
-    {                                                                                                                   \
-        name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2      \
-    }
+        {name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2}
 
 static const struct cla_knob knobs[] = {
     SIDE_KNOBS("dk_dv", DK_DV),
@@ -402,32 +401,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_NOT_SUMMED, text);
 }
 
-const char *const cla_backward_matrix_files[] = {"common/types.clh",
-                                                 "common/view.clh",
-                                                 "common/score.clh",
-                                                 "common/philox.clh",
-                                                 "matrix/nvidia_mma.clh",
-                                                 "common/matrix_tiles.clh",
-                                                 "common/matrix_dropout.clh",
-                                                 "common/matrix_softcap.clh",
-                                                 "common/matrix_modified.clh",
-                                                 "common/matrix_gradients.clh",
-                                                 "common/matrix_gradient_walk.clh",
-                                                 "backward_matrix.cl",
-                                                 NULL};
-const char *const cla_backward_matrix_emulated_files[] = {"common/types.clh",
-                                                          "common/view.clh",
-                                                          "common/score.clh",
-                                                          "common/philox.clh",
-                                                          "matrix/emulated.clh",
-                                                          "common/matrix_tiles.clh",
-                                                          "common/matrix_dropout.clh",
-                                                          "common/matrix_softcap.clh",
-                                                          "common/matrix_modified.clh",
-                                                          "common/matrix_gradients.clh",
-                                                          "common/matrix_gradient_walk.clh",
-                                                          "backward_matrix.cl",
-                                                          NULL};
+const char *const cla_backward_matrix_files[] = {"matrix/nvidia_mma.clh", "backward_matrix.cl", NULL};
+const char *const cla_backward_matrix_emulated_files[] = {"matrix/emulated.clh", "backward_matrix.cl", NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
 const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",

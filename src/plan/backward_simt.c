@@ -94,15 +94,16 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 }
 
 /* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
- * modified scores and what dropout took. */
-static int private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+ * modified scores and what dropout took. What a tile adds to an output is summed in the place of P and dP; where there
+ * is more of it, outputs go to memory meanwhile, once for a tile, which costs less than smaller tiles. */
+static int64_t private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
-    const int pairs = part.rows * part.columns;
-    const int operands = 2 * (part.rows + (int)largest(part.columns, 4 * part.widest));
+    const int64_t pairs = (int64_t)part.rows * part.columns;
+    const int64_t operands = 2 * (part.rows + largest(part.columns, 4 * part.widest));
     const bool slopes = (problem->features & CLATTN_SOFTCAP) || problem->score_mod;
-    const int dropped = problem->features & CLATTN_DROPOUT ? ceil_div(pairs, 32) : 0;
-    return (slopes ? 3 : 2) * pairs + 4 * part.rows * part.vectors +
+    const int64_t dropped = problem->features & CLATTN_DROPOUT ? cla_ceil_div(pairs, 32) : 0;
+    return (slopes ? 3 : 2) * pairs + 4 * (int64_t)part.rows * part.vectors +
            2 * (kernel == CLA_DK_DV ? part.columns : part.rows) + dropped +
            clattn_dtype_size(problem->dtype) * carried(problem, config, kernel) + operands + 40;
 }
@@ -344,9 +345,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {
-    "common/types.clh",      "common/view.clh",         "common/score.clh", "common/philox.clh",
-    "common/simt_tiles.clh", "common/simt_dropout.clh", "backward_simt.cl", NULL};
+static const char *const files[] = {"backward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 

@@ -97,7 +97,7 @@ static void collect_grid(struct collection *all, const struct clattn_problem *pr
     for (; *rows; rows++) {
         struct clattn_problem forced = *problem;
         forced.b_r = *rows;
-        if (!problem->b_r && problem->expected_n_q && *rows >= 2 * problem->expected_n_q && rows > first_rows)
+        if (!problem->b_r && problem->expected_n_q && *rows / 2 >= problem->expected_n_q && rows > first_rows)
             continue;
         for (const int *keys = all_keys; *keys; keys++) {
             forced.b_c = *keys;

@@ -147,9 +147,7 @@ static const struct cla_knob knobs[] = {
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};
 
-static const char *const files[] = {"common/types.clh",     "common/view.clh",   "common/lanes.clh",
-                                    "common/score.clh",     "common/splits.clh", "common/philox.clh",
-                                    "common/cpu_tiles.clh", "forward_cpu.cl",    NULL};
+static const char *const files[] = {"forward_cpu.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 
@@ -158,6 +156,7 @@ const struct cla_skeleton cla_forward_cpu = {
     .files = files,
     .entries = entries,
     .tile_element_bytes = sizeof(float),
+    .for_cpus = true,
     .prefers = cla_cpu_prefers,
     .choose = choose,
     .knobs = knobs,

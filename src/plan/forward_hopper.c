@@ -357,31 +357,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
-static const char *const files[] = {"common/types.clh",
-                                    "common/view.clh",
-                                    "common/score.clh",
-                                    "common/splits.clh",
-                                    "common/philox.clh",
-                                    "matrix/nvidia_mma.clh",
-                                    "matrix/nvidia_wgmma.clh",
-                                    "common/matrix_tiles.clh",
-                                    "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh",
-                                    "common/hopper_tiles.clh",
-                                    "common/hopper_boxes.clh",
-                                    "common/matrix_ramp.clh",
-                                    "common/hopper_ramp.clh",
-                                    "common/matrix_bend.clh",
-                                    "common/matrix_scores.clh",
-                                    "common/matrix_weights.clh",
-                                    "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",
-                                    "common/hopper_forward_walk.clh",
-                                    "common/hopper_forward_work.clh",
-                                    "common/hopper_forward_results.clh",
-                                    "common/matrix_tile_weights.clh",
-                                    "forward_hopper.cl",
-                                    NULL};
+static const char *const files[] = {"forward_hopper.cl", NULL};
 static const char *const entries[] = {"clattn_forward", NULL};
 
 const struct cla_skeleton cla_forward_hopper = {

@@ -365,16 +365,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles, config->matrix.steady);
 }
 
-#define FILES(unit)                                                                                                    \
-    {                                                                                                                  \
-        "common/types.clh", "common/view.clh", "common/score.clh", "common/splits.clh", "common/philox.clh", unit,     \
-            "common/matrix_tiles.clh", "common/matrix_ramp.clh", "common/matrix_dropout.clh",                          \
-            "common/matrix_softcap.clh", "common/matrix_bend.clh", "common/matrix_scores.clh",                         \
-            "common/matrix_weights.clh", "common/matrix_rows.clh", "common/matrix_repair.clh",                         \
-            "common/matrix_tile_weights.clh", "forward_matrix.cl", NULL                                                \
-    }
-static const char *const nvidia_files[] = FILES("matrix/nvidia_mma.clh");
-static const char *const emulated_files[] = FILES("matrix/emulated.clh");
+static const char *const nvidia_files[] = {"matrix/nvidia_mma.clh", "forward_matrix.cl", NULL};
+static const char *const emulated_files[] = {"matrix/emulated.clh", "forward_matrix.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

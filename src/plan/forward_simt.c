@@ -71,12 +71,13 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
 }
 
 /* 32-bit words that an item keeps: scores, outputs, the rows' bound, maximum and sum, what it carries, operands,
- * addresses. */
-static int private_words(const struct clattn_problem *problem, const struct cla_config *config)
+ * addresses. What a tile adds to the outputs is summed in the scores' place; where there is more of it, outputs go to
+ * memory meanwhile, once for a tile, which costs less than smaller tiles. */
+static int64_t private_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const int operands = 2 * (share.rows + largest(share.columns, 4 * share.values));
-    return share.rows * share.columns + 4 * share.rows * share.values + 3 * share.rows +
+    const int64_t rows = share.rows, operands = 2 * (rows + largest(share.columns, 4 * share.values));
+    return rows * share.columns + 4 * rows * share.values + 3 * rows +
            clattn_dtype_size(problem->dtype) * carried(problem, config) + operands + 36;
 }
 
@@ -114,7 +115,7 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
         .arithmetic = arithmetic(problem, config),
         .loads = d * (rows / width_of(rows) + columns / width_of(columns)) + b_c * (rows / width_of(rows) + values),
         .words = d * (rows + columns) + b_c * (rows + 4 * values),
-        .pairs = rows * columns,
+        .pairs = (double)rows * columns,
         .written = 2.0 * rows * columns,
         .copies = copied / items,
         .other = 9,
@@ -142,7 +143,7 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
-    if ((int64_t)tx * ty > search->limits->items || b_r % ty || b_c % tx || b_r / ty * (b_c / tx) > 256)
+    if ((int64_t)tx * ty > search->limits->items || b_r % ty || b_c % tx || (int64_t)(b_r / ty) * (b_c / tx) > 256)
         return;
     if (problem->work_group_size && problem->work_group_size != tx * ty)
         return;
@@ -231,11 +232,11 @@ static void explain(const struct cla_simt_limits *limits, const struct clattn_pr
     info->estimate = cost(limits, problem, config);
     const struct share share = share_of(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "%d x %d items each own %d x %d scores and %d x %d outputs: %d of %d registers, so that each value "
+                  "%d x %d items each own %d x %d scores and %d x %d outputs: %lld of %d registers, so that each value "
                   "loaded is used %d and %d times",
                   config->simt.tx, share.ty, share.rows, share.columns, share.rows, share.values * 4,
-                  private_words(problem, config), cla_simt_words_of(limits, config->work_group_size), share.rows,
-                  share.columns);
+                  (long long)private_words(problem, config), cla_simt_words_of(limits, config->work_group_size),
+                  share.rows, share.columns);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q %s, K in slices of %d columns, V of %d rows, %d buffer%s: %llu of %llu bytes",
                   config->simt.resident ? "stays" : "is read again with each slice", config->simt.d_slice,
@@ -310,9 +311,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_simt_define(config, text);
 }
 
-static const char *const files[] = {"common/types.clh",        "common/view.clh",   "common/score.clh",
-                                    "common/splits.clh",       "common/philox.clh", "common/simt_tiles.clh",
-                                    "common/simt_dropout.clh", "forward_simt.cl",   NULL};
+static const char *const files[] = {"forward_simt.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -38,23 +38,55 @@ static bool is_narrow(const struct clattn_problem *problem)
     return problem->d <= NARROW && problem->d_v <= NARROW;
 }
 
+/* What each modification of scores or weights takes of the registers that a consumer has beside its tiles, in steps of
+ * about 16: a bias has addresses of its own for each row. What hides pairs only by their places takes none to speak of.
+ */
+static const struct wanted {
+    unsigned feature;
+    int steps;
+} wanted[] = {{CLATTN_SOFTCAP, 1}, {CLATTN_ALIBI, 1}, {CLATTN_BIAS, 2}, {CLATTN_MASK, 1}, {CLATTN_DROPOUT, 1}};
+
+static bool has_functions(const struct clattn_problem *problem)
+{
+    return problem->score_mod || problem->mask_mod;
+}
+
+struct wants {
+    int count, steps;
+};
+
+static struct wants wanted_of(const struct clattn_problem *problem)
+{
+    struct wants all = {has_functions(problem), has_functions(problem)};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (problem->features & wanted[i].feature) {
+            all.count++;
+            all.steps += wanted[i].steps;
+        }
+    return all;
+}
+
+/* Whether so many consumers have registers for what the problem modifies; else their items keep hundreds of bytes in
+ * memory. The assembler has been seen to make wrong code of products under way for four of them (ptxas 13.0: a block
+ * mask with all else that there is). Any one modification is fast with three and with four. */
+static bool has_registers(const struct clattn_problem *problem, int consumers)
+{
+    return consumers < 3 || wanted_of(problem).count <= 1 || wanted_of(problem).steps <= (consumers == 3 ? 2 : 1);
+}
+
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
  * places, and a third one of K and V leaves ALiBi's ramp none. */
 static bool is_crowded(const struct clattn_problem *problem)
 {
     if (problem->d_v > NARROW)
         return problem->features & (CLATTN_ALIBI | CLATTN_DROPOUT);
-    return problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI;
+    return (problem->causal != CLATTN_FULL && problem->features & CLATTN_ALIBI) || !has_registers(problem, 3);
 }
 
 /* Whether what was timed of scores that only such features modify holds: sinks are met at a block's end alone. */
 static bool has_at_most(const struct clattn_problem *problem, unsigned features)
 {
     return !(problem->features & ~(CLATTN_SINKS | features)) && problem->d <= (problem->d_v <= NARROW ? NARROW : 128);
-}
-static bool has_functions(const struct clattn_problem *problem)
-{
-    return problem->score_mod || problem->mask_mod;
 }
 static bool is_plain(const struct clattn_problem *problem)
 {
@@ -151,11 +183,12 @@ static bool has_window_alone(const struct clattn_problem *problem)
 /* Teams of so many consumers each, as many as have registers. */
 static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
 {
+    const bool four = is_narrow(problem) && has_registers(problem, 4);
     config->b_r = each * CLA_WARP_GROUP_ROWS;
     config->b_c = CLA_WARP_GROUP_ROWS;
-    config->hopper.teams = (is_narrow(problem) ? 4 : 2) / each;
+    config->hopper.teams = (four ? 4 : 2) / each;
     config->hopper.stages = each == 1 ? 2 : 4;
-    config->hopper.q_stages = each == 1 && is_narrow(problem) ? 1 : 2;
+    config->hopper.q_stages = each == 1 && four ? 1 : 2;
     config->hopper.turns = each > 1;
 }
 
@@ -169,7 +202,7 @@ static void suit_block_mask(const struct clattn_problem *problem, struct cla_con
         take_teams(problem, 1, config);
         return;
     }
-    if (is_narrow(problem) && !has_small_blocks(problem)) {
+    if (is_narrow(problem) && !has_small_blocks(problem) && has_registers(problem, 4)) {
         take_teams(problem, problem->block_q % (4 * CLA_WARP_GROUP_ROWS) ? 2 : 4, config);
         return;
     }

@@ -2,6 +2,7 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/layout.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/softcap.h"
@@ -24,16 +25,19 @@ struct cla_forward_params {
 
 _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernels expect this size");
 
+/* Floats that a backward pass keeps of each row in its workspace (cl/common/types.clh). */
+enum { CLA_STATISTICS = 4 };
+
 /* That of the backward kernels. */
 struct cla_backward_params {
-    struct cla_layout q, k, v, d_o, d_q, d_k, d_v, lse, delta;
+    struct cla_layout q, k, v, d_o, d_q, d_k, d_v, statistics;
     int64_t sums, counters, flags, tickets, maps, order;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t heads_together;
 };
 
-_Static_assert(sizeof(struct cla_backward_params) == 9 * 40 + 6 * 8 + 32, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_backward_params) == 8 * 40 + 6 * 8 + 32, "the kernels expect this size");
 
 /* That of the score modifications: cl/common/view.clh. */
 struct cla_score_params {

@@ -24,6 +24,19 @@ uint32_t cla_dropout_threshold(float p)
     return rounded < NUMBERS - 1 ? rounded : NUMBERS - 1;
 }
 
+clattn_status cla_dropout_check(const char *name, float p, struct cla_error *error)
+{
+    if (!(p >= 0 && p < 1))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is %g: the share that is dropped is at least 0 and below 1",
+                        name, (double)p);
+    if (p > 0 && !cla_dropout_threshold(p))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s is %g, and shares are rounded to multiples of 1/%d: this one to 0. The smallest is 1/%d "
+                        "(%.3g); 0 drops nothing",
+                        name, (double)p, NUMBERS, NUMBERS, 1.0 / NUMBERS);
+    return CLATTN_SUCCESS;
+}
+
 static bool digit_of(uint32_t threshold, int digit)
 {
     return threshold >> (CLA_DROPOUT_DIGITS - 1 - digit) & 1;

@@ -2,6 +2,7 @@
 #ifndef CLA_PHILOX_H
 #define CLA_PHILOX_H
 
+#include "plan/error.h"
 #include <stdint.h>
 
 /* Dropout's random numbers on the host; to the bit those of cl/common/philox.clh. */
@@ -21,6 +22,10 @@ void cla_dropped_words(const uint32_t call[4], int block, uint32_t threshold, ui
 uint32_t cla_dropout_threshold(float p);
 void cla_dropout_digits(uint32_t threshold, uint32_t digits[CLA_DROPOUT_DIGITS]);
 float cla_dropout_scale(uint32_t threshold);
+
+/* Whether p is in [0, 1), and not so small that it is rounded to 0: who asks for dropout must not get none. `name` is
+ * for the message. */
+clattn_status cla_dropout_check(const char *name, float p, struct cla_error *error);
 
 /* mask[c] = 1 where row i keeps key first_key + c, else 0. head_number is b * heads + h. */
 void cla_dropout_row(uint32_t threshold, uint64_t seed, uint32_t offset, uint32_t head_number, uint32_t i,

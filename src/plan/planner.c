@@ -228,5 +228,9 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         const struct cla_define threshold = {"DROPOUT_THRESHOLD", (int)cla_dropout_threshold(problem->dropout_p)};
         cla_text_define(text, &threshold, 1);
     }
+    if (problem->o_type == CLATTN_AS_FP32) {
+        const struct cla_define output = {"O_FP32", 1};
+        cla_text_define(text, &output, 1);
+    }
     choice->skeleton->define(problem, &choice->config, text);
 }

@@ -3,6 +3,7 @@
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
 #include "plan/user_text.h"
+#include "plan/reserved.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +30,12 @@ const char *clattn_dtype_name(enum clattn_dtype dtype)
 
 struct clattn_layout cla_layout_given(const struct cla_layout *layout)
 {
-    return (struct clattn_layout){layout->offset, layout->batch, layout->head, layout->row, layout->column, 1};
+    return (struct clattn_layout){.offset = layout->offset,
+                                  .batch = layout->batch,
+                                  .head = layout->head,
+                                  .row = layout->row,
+                                  .column = layout->column,
+                                  .strided = 1};
 }
 
 /* What 64 bits do not hold is their largest number, which no call accepts as a stride. */
@@ -91,14 +97,18 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
 {
     const struct {
         const char *name, *what;
-        int64_t value;
-    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q},
-                 {"expected_n_kv", "length", problem->expected_n_kv},
-                 {"expected_heads", "number of heads", problem->expected_heads}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        int64_t value, limit;
+    } sizes[] = {{"expected_n_q", "length", problem->expected_n_q, CLA_MAX_LENGTH},
+                 {"expected_n_kv", "length", problem->expected_n_kv, CLA_MAX_LENGTH},
+                 {"expected_heads", "number of heads", problem->expected_heads, INT32_MAX}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,
                             (long long)sizes[i].value, sizes[i].what);
+        if (sizes[i].value > sizes[i].limit)
+            return cla_fail(error, CLATTN_TOO_LARGE, "problem.%s is %lld: no call has more than %lld", sizes[i].name,
+                            (long long)sizes[i].value, (long long)sizes[i].limit);
+    }
     if (!(problem->expected_density >= 0 && problem->expected_density <= 1))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.expected_density is %g: it is 0 (unknown) or the share of a block mask's blocks that "
@@ -109,6 +119,11 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
                         "problem.expected_density is %g, and problem.features has no CLATTN_BLOCK_MASK",
                         (double)problem->expected_density);
     return CLATTN_SUCCESS;
+}
+
+int cla_problem_o_size(const struct clattn_problem *problem)
+{
+    return problem->o_type == CLATTN_AS_FP32 ? 4 : clattn_dtype_size(problem->dtype);
 }
 
 unsigned cla_problem_features(const struct clattn_problem *problem)
@@ -152,17 +167,15 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
     if (cla_problem_is_backward(problem) && problem->score_mod && !problem->score_mod_grad)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
-    if (!(problem->dropout_p >= 0 && problem->dropout_p < 1))
-        return cla_fail(
-            error, CLATTN_INVALID_ARGUMENT,
-            "problem.dropout_p is %g: it is 0 (each call's own) or the share that every call drops, below 1",
-            (double)problem->dropout_p);
+    clattn_status status = cla_dropout_check("problem.dropout_p", problem->dropout_p, error);
+    if (status)
+        return status;
     if (problem->dropout_p > 0 && !(problem->features & CLATTN_DROPOUT))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.dropout_p is %g, and problem.features has no CLATTN_DROPOUT",
                         (double)problem->dropout_p);
     const bool blocks = problem->features & CLATTN_BLOCK_MASK;
-    const clattn_status status = check_block("block_q", problem->block_q, blocks, error);
+    status = check_block("block_q", problem->block_q, blocks, error);
     return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
 }
 
@@ -171,6 +184,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 {
     if (!problem)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
+    clattn_status status = cla_check_reserved(&cla_struct_problem, "problem", problem, error);
+    if (status)
+        return status;
     if (!clattn_dtype_size(problem->dtype))
         return cla_fail(error, CLATTN_INVALID_TYPE,
                         "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
@@ -182,6 +198,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_SHAPE,
                         "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
                         CLATTN_MAX_D);
+    if (problem->o_type != CLATTN_AS_DTYPE && problem->o_type != CLATTN_AS_FP32)
+        return cla_fail(error, CLATTN_INVALID_TYPE,
+                        "problem.o_type is %d: it is CLATTN_AS_DTYPE (0) or CLATTN_AS_FP32 (1)", (int)problem->o_type);
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
@@ -192,7 +211,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
             "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
-    clattn_status status = check_expected(problem, error);
+    status = check_expected(problem, error);
     if (!status)
         status = check_features(problem, error);
     if (!status)
@@ -205,6 +224,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
     *resolved = *problem;
     if (!resolved->d_v)
         resolved->d_v = resolved->d;
+    if (resolved->dtype == CLATTN_FP32)
+        resolved->o_type = CLATTN_AS_DTYPE; /* the same, and the same kernels */
     if (resolved->scale == 0)
         resolved->scale = 1.0f / sqrtf((float)resolved->d);
     return CLATTN_SUCCESS;
@@ -213,6 +234,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error)
 {
+    const clattn_status status = cla_check_reserved(&cla_struct_shape, "shape", shape, error);
+    if (status)
+        return status;
     const struct {
         const char *name;
         int64_t value, limit;
@@ -308,7 +332,10 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
 {
     struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
     struct dimension dimensions[4];
-    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    const bool fits_dense = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
+    if (!fits_dense)
+        result = (struct cla_layout){.offset = layout->offset};
+    bool fits = fits_dense;
     if (layout->strided != 0 && layout->strided != 1)
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "
@@ -362,11 +389,4 @@ bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes
             return false;
     }
     return true;
-}
-
-bool cla_problem_may_spoil(const struct clattn_problem *problem)
-{
-    return problem->causal != CLATTN_FULL ||
-           (cla_problem_features(problem) & (CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_BIAS |
-                                             CLATTN_DROPOUT | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD)) != 0;
 }

@@ -3,6 +3,7 @@
 #define CLA_PROBLEM_H
 
 #include "plan/error.h"
+#include "plan/layout.h"
 #include <clattn/problem.h>
 #include <stdbool.h>
 
@@ -15,16 +16,15 @@
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
+/* The size of an element of O in bytes. */
+int cla_problem_o_size(const struct clattn_problem *problem);
+
 /* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
 /* Whether the blocks of the mask are mostly seen, as far as is known: then tiles as large as without one, which meet
  * several short blocks, are faster than smaller ones, which pass over the few that are hidden. */
 bool cla_problem_is_mostly_seen(const struct clattn_problem *problem);
-
-/* Whether a NaN of a pair that weighs nothing can spoil a result that it has nothing to do with (0 * NaN): where pairs
- * can be hidden, or weights become 0. CLATTN_HIDES and CLATTN_ZEROES of cl/common/view.clh. */
-bool cla_problem_may_spoil(const struct clattn_problem *problem);
 
 /* The passes that compute gradients, and those that take keys chunk by chunk. */
 static inline bool cla_problem_is_backward(const struct clattn_problem *problem)
@@ -40,17 +40,6 @@ static inline bool cla_problem_accumulates(const struct clattn_problem *problem)
 /* As cla_problem_resolve, for the sizes of a call: kv_heads is then never 0 unless heads is. */
 clattn_status cla_shape_resolve(const struct clattn_shape *shape, struct clattn_shape *resolved,
                                 struct cla_error *error);
-
-/* A tensor's logical sizes, outermost first. */
-struct cla_sizes {
-    int64_t batch, heads, rows, columns;
-};
-
-/* A layout whose defaults are in place: five numbers that hold as they stand, as the kernels get them. (The caller's
- * struct clattn_layout has more beside them.) */
-struct cla_layout {
-    int64_t offset, batch, head, row, column;
-};
 
 /* The layout of dense [batch, heads, rows, columns]. Strides that 64 bits do not hold are INT64_MAX. */
 struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns);

@@ -54,7 +54,7 @@ static const struct {
 static int64_t residents(const struct cla_simt_limits *limits, const struct cla_config *config,
                          const struct cla_simt_work *work)
 {
-    const int64_t held = (int64_t)(work->private_words > MOST_WORDS ? 256 : round_up(work->private_words, 8)) *
+    const int64_t held = (int64_t)(work->private_words > MOST_WORDS ? 256 : round_up((int)work->private_words, 8)) *
                          round_up(config->work_group_size, 32);
     const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + 1040));
     const int64_t by_registers = limits->registers / held, by_items = 2048 / config->work_group_size;
@@ -93,8 +93,8 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
     slots += work->bytes * 4 / weight.traffic;
 
     /* What does not stay in registers goes through device memory: never worth it while anything else fits. */
-    const int excess = work->private_words - cla_simt_words_of(limits, items);
-    return excess > 0 ? slots * (10 + excess) : slots;
+    const int64_t excess = work->private_words - cla_simt_words_of(limits, items);
+    return excess > 0 ? slots * (10 + (double)excess) : slots;
 }
 
 static const struct {

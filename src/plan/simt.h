@@ -41,7 +41,7 @@ struct cla_simt_work {
     int exchanges;
     int block_slices; /* slices of the block that are read again */
     double bytes;     /* of device memory, that the work-group reads */
-    int private_words;
+    int64_t private_words;
     uint64_t local_bytes;
 };
 

@@ -86,6 +86,7 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
+    bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
 
     /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
      * holds for any program's. */
@@ -152,18 +153,25 @@ struct cla_skeleton {
     void (*define)(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
 };
 
-extern const struct cla_skeleton cla_forward_simt;
-extern const struct cla_skeleton cla_forward_cpu;
-extern const struct cla_skeleton cla_backward_cpu;
-extern const struct cla_skeleton cla_forward_hopper;
-extern const struct cla_skeleton cla_forward_matrix;
-extern const struct cla_skeleton cla_forward_matrix_emulated;
-extern const struct cla_skeleton cla_backward_hopper;
-extern const struct cla_skeleton cla_backward_fused;
-extern const struct cla_skeleton cla_backward_fused_emulated;
-extern const struct cla_skeleton cla_backward_simt;
-extern const struct cla_skeleton cla_backward_matrix;
-extern const struct cla_skeleton cla_backward_matrix_emulated;
+/* Every skeleton that the library has, in order of preference: the planner takes the first that prefers the device. A
+ * new one is a row here; tests, tools, their help and completion go through this table (clattn_skeleton_get_info, and
+ * tests/meson.build, which reads these lines). */
+#define CLA_EACH_SKELETON(ROW)                                                                                         \
+    ROW(forward_hopper)                                                                                                \
+    ROW(forward_matrix)                                                                                                \
+    ROW(forward_cpu)                                                                                                   \
+    ROW(forward_simt)                                                                                                  \
+    ROW(forward_matrix_emulated)                                                                                       \
+    ROW(backward_hopper)                                                                                               \
+    ROW(backward_fused)                                                                                                \
+    ROW(backward_matrix)                                                                                               \
+    ROW(backward_cpu)                                                                                                  \
+    ROW(backward_simt)                                                                                                 \
+    ROW(backward_matrix_emulated)                                                                                      \
+    ROW(backward_fused_emulated)
+
+#define CLA_DECLARE_SKELETON(name) extern const struct cla_skeleton cla_##name;
+CLA_EACH_SKELETON(CLA_DECLARE_SKELETON)
 
 /* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
 enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
@@ -184,9 +192,12 @@ bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass p
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number);
 
-/* Every skeleton, in order of preference, ended by NULL. */
+/* Every skeleton, in that order, ended by NULL. */
 extern const struct cla_skeleton *const cla_skeletons[];
 
 const struct cla_skeleton *cla_skeleton_find(const char *name); /* NULL where there is none of that name */
+
+/* What clattn_skeleton_get_info() says of it. */
+struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *skeleton);
 
 #endif

@@ -143,6 +143,7 @@ int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q,
         return rule->splits;
     if (heads <= 0 || n_q <= 0 || n_kv <= 0)
         return 1;
+    heads = heads < INT32_MAX ? heads : INT32_MAX; /* no call has more, and products stay within 64 bits */
     const int64_t tiles = cla_ceil_div((int64_t)longest_row(rule, n_q, n_kv), rule->b_c) / LEAST_TILES;
     const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
     const double enough = fmin(WAVES * (double)rule->slots / groups, CLATTN_MAX_SPLITS);

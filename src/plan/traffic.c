@@ -3,6 +3,7 @@
  * The bytes of include/clattn/traffic.h. Numbers are doubles throughout: lengths may be any, and four digits are
  * plenty. */
 #include "plan/traffic.h"
+#include "plan/kernel_params.h"
 #include "plan/problem.h"
 #include <math.h>
 
@@ -104,9 +105,9 @@ static double stays(const struct passing *passing, const struct clattn_plan_stre
 
 /* Sizes of a call, all heads together. */
 struct sizes {
-    double rows, keys; /* of Q and O, of K and V */
-    double heads;      /* of Q, through the batch */
-    double element, d, d_v;
+    double rows, keys;              /* of Q and O, of K and V */
+    double heads;                   /* of Q, through the batch */
+    double element, output, d, d_v; /* bytes of an element; of O */
 };
 
 static struct sizes sizes_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
@@ -116,6 +117,7 @@ static struct sizes sizes_of(const struct clattn_problem *problem, const struct 
                           .keys = (double)shape->batch * (double)shape->kv_heads * (double)shape->n_kv,
                           .heads = heads,
                           .element = clattn_dtype_size(problem->dtype),
+                          .output = cla_problem_o_size(problem),
                           .d = problem->d,
                           .d_v = problem->d_v};
 }
@@ -130,8 +132,8 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     const struct clattn_plan_stream *stream = &info->streams[0];
     const struct passing keys = pass(problem, params, stream, false);
     const struct sizes s = sizes_of(problem, &params->shape);
-    const double results = problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0)
-                                                              : s.rows * (s.element * s.d_v + FLOAT);
+    const double results =
+        problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : s.rows * (s.output * s.d_v + FLOAT);
     /* Of splits: Q for each, where it is read once, and the states, written and read. */
     const double splits = info->splits > 1 ? info->splits : 1.0;
     const double states = splits > 1.0 ? splits * s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : 0.0;
@@ -142,19 +144,19 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     traffic->least = results + s.element * (s.rows * s.d + s.keys * (s.d + s.d_v));
 }
 
-/* delta from O and dO; dQ while K and V pass; dK and dV while Q and dO pass, with LSE and delta. Or, where dQ is summed
- * up meanwhile: for each tile of rows that passes fp32 sums, read (but by the first to come) and written, and read at
- * last. */
+/* Statistics of rows, delta among them, from O and dO, m and l; dQ while K and V pass; dK and dV while Q and dO pass,
+ * with the statistics. Or, where dQ is summed up meanwhile: for each tile of rows that passes fp32 sums, read (but by
+ * the first to come) and written, and read at last. */
 static void backward(const struct clattn_problem *problem, const struct clattn_plan_info *info,
                      const struct clattn_traffic_params *params, struct clattn_traffic *traffic)
 {
     const struct clattn_plan_stream *dq = &info->streams[0], *dk_dv = &info->streams[1];
     const struct passing keys = pass(problem, params, dq, false), rows = pass(problem, params, dk_dv, true);
     const struct sizes s = sizes_of(problem, &params->shape);
-    const double both = s.d + s.d_v, statistics = 2.0 * FLOAT;
+    const double both = s.d + s.d_v, statistics = (double)CLA_STATISTICS * FLOAT, vectors = 2.0 * FLOAT;
     /* An element of dQ; with keys in pieces it is an fp32 sum, read and written. */
     const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.element;
-    const double delta = s.rows * (2.0 * s.element * s.d_v + FLOAT);
+    const double delta = s.rows * ((s.element + s.output) * s.d_v + vectors + statistics);
     const double added = s.heads * rows.rows * s.d * FLOAT;
     const double to_dq = info->sums ? 2.0 * added + s.rows * s.element * s.d
                                     : s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
@@ -168,7 +170,8 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const double fixed = kept * s.element * both;
     traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
     traffic->keys += fixed;
-    traffic->least = s.element * (s.rows * (both + s.d_v) + s.keys * 2.0 * both) + s.rows * (gradient * s.d + FLOAT);
+    traffic->least =
+        s.element * (s.rows * both + s.keys * 2.0 * both) + s.rows * (s.output * s.d_v + gradient * s.d + vectors);
 }
 
 /* fp32 matrices of n_q x n_kv, as often as they are written or read. Forward: S written and read, P written and read.

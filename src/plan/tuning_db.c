@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/tuning_db.h"
+#include "plan/reserved.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ enum { CLASSES = sizeof length_classes / sizeof *length_classes, MOST_SIZE = 655
 void cla_tuning_free(struct cla_tuning_db *db)
 {
     free(db->records);
+    cla_tuning_index_free(&db->index);
     *db = (struct cla_tuning_db){0};
 }
 
@@ -86,7 +88,9 @@ static clattn_status check_numbers(const struct clattn_tuning_record *record, st
 
 clattn_status cla_tuning_check(const struct clattn_tuning_record *record, struct cla_error *error)
 {
-    clattn_status status = check_texts(record, error);
+    clattn_status status = cla_check_reserved(&cla_struct_tuning_record, "record", record, error);
+    if (!status)
+        status = check_texts(record, error);
     if (!status)
         status = check_numbers(record, error);
     if (status)
@@ -104,24 +108,6 @@ clattn_status cla_tuning_check(const struct clattn_tuning_record *record, struct
     return CLATTN_SUCCESS;
 }
 
-static bool same_class(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
-{
-    return strcmp(a->device, b->device) == 0 && a->pass == b->pass && a->dtype == b->dtype && a->d == b->d &&
-           a->d_v == b->d_v && a->causal == b->causal && a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to;
-}
-
-static bool same_key(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
-{
-    return same_class(a, b) && strcmp(a->driver, b->driver) == 0;
-}
-
-static bool same_candidate(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
-{
-    return same_key(a, b) && strcmp(a->kernels, b->kernels) == 0 && strcmp(a->skeleton, b->skeleton) == 0 &&
-           a->b_r == b->b_r && a->b_c == b->b_c && a->work_group_size == b->work_group_size &&
-           strcmp(a->knobs, b->knobs) == 0;
-}
-
 static bool grow(struct cla_tuning_db *db)
 {
     if (db->count < db->capacity)
@@ -136,22 +122,31 @@ static bool grow(struct cla_tuning_db *db)
     return true;
 }
 
+static clattn_status short_of_memory(const struct cla_tuning_db *db, struct cla_error *error)
+{
+    return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for another of %d tuning records", db->count);
+}
+
 clattn_status cla_tuning_add(struct cla_tuning_db *db, const struct clattn_tuning_record *record,
                              struct cla_error *error)
 {
     clattn_status status = cla_tuning_check(record, error);
     if (status)
         return status;
-    int index = 0;
-    while (index < db->count && !same_candidate(&db->records[index], record))
-        index++;
-    if (index == db->count && !grow(db))
-        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for another of %d tuning records", db->count);
-    for (int i = 0; i < db->count && record->best; i++)
-        if (same_key(&db->records[i], record))
-            db->records[i].best = false;
-    db->count += index == db->count;
-    db->records[index] = *record;
+    if (!cla_tuning_index_reserve(&db->index, db->records, db->count, db->count + 1))
+        return short_of_memory(db, error);
+    int *const place = cla_tuning_index_candidate(&db->index, db->records, record);
+    if (!*place && !grow(db))
+        return short_of_memory(db, error);
+    if (!*place)
+        *place = ++db->count;
+    if (record->best) {
+        int *const best = cla_tuning_index_best(&db->index, db->records, record);
+        if (*best)
+            db->records[*best - 1].best = false;
+        *best = *place;
+    }
+    db->records[*place - 1] = *record;
     return CLATTN_SUCCESS;
 }
 
@@ -177,7 +172,7 @@ const struct clattn_tuning_record *cla_tuning_find(const struct clattn_tuning_re
     for (int i = 0; i < count; i++) {
         const struct clattn_tuning_record *record = &records[i];
         char hex[40];
-        if (record->state != CLATTN_TUNING_OK || !same_class(record, key))
+        if (record->state != CLATTN_TUNING_OK || !cla_tuning_same_class(record, key))
             continue;
         const int driver = fit(record->driver, key->driver);
         const char *present = driver ? kernels(record->skeleton, hex) : NULL;

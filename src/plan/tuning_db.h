@@ -4,6 +4,7 @@
 
 #include "plan/error.h"
 #include "plan/text.h"
+#include "plan/tuning_index.h"
 #include <clattn/tuning.h>
 
 /* Tuning records in memory, and as text. Pure: files are src/device/tuning_file.c's. */
@@ -12,6 +13,7 @@
 struct cla_tuning_db {
     struct clattn_tuning_record *records;
     int count, capacity;
+    struct cla_tuning_index index;
 };
 
 void cla_tuning_free(struct cla_tuning_db *db);

@@ -15,6 +15,7 @@ const char *cla_skip_byte_order_mark(const char *source)
 struct reader {
     const char *at;
     int line;
+    int open_comment; /* the line where one begins that does not end */
 };
 
 static char peek(struct reader *reader)
@@ -47,11 +48,13 @@ static void skip_line_comment(struct reader *reader)
 
 static void skip_block_comment(struct reader *reader)
 {
+    const int line = reader->line;
     char last = 0;
     take(reader);
     while (peek(reader) && !(last == '*' && peek(reader) == '/'))
         last = take(reader);
-    take(reader);
+    if (!take(reader))
+        reader->open_comment = line;
 }
 
 /* To the closing quote, or to the end of the line where there is none. */
@@ -86,7 +89,7 @@ static char next_character(struct reader *reader, int *line)
 
 char *cla_code_of(const char *source)
 {
-    struct reader reader = {cla_skip_byte_order_mark(source), 1};
+    struct reader reader = {cla_skip_byte_order_mark(source), 1, 0};
     char *code = malloc(strlen(source) + 1), *at = code;
     int line;
     if (!code)
@@ -98,11 +101,19 @@ char *cla_code_of(const char *source)
 
 int cla_code_line(const char *source, size_t number)
 {
-    struct reader reader = {cla_skip_byte_order_mark(source), 1};
+    struct reader reader = {cla_skip_byte_order_mark(source), 1, 0};
     int line = 1;
     for (size_t i = 0; i <= number && next_character(&reader, &line); i++)
         ;
     return line;
+}
+
+int cla_open_comment(const char *source)
+{
+    struct reader reader = {cla_skip_byte_order_mark(source), 1, 0};
+    for (int line; next_character(&reader, &line);)
+        ;
+    return reader.open_comment;
 }
 
 struct cla_word cla_next_word(const char **code)

@@ -11,6 +11,9 @@
  * strings and characters emptied. malloc'ed; NULL where memory is short. */
 char *cla_code_of(const char *source);
 
+/* The line where a comment begins that does not end, and would go on in whatever text follows; 0: there is none. */
+int cla_open_comment(const char *source);
+
 /* The line of the text, from 1 on, that the code's character of this number comes from. */
 int cla_code_line(const char *source, size_t number);
 

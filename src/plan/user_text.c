@@ -82,6 +82,17 @@ void cla_user_texts(const struct clattn_problem *problem, struct cla_text *text)
     }
 }
 
+static clattn_status check_comments(const struct user_text *user, struct cla_error *error)
+{
+    const int line = cla_open_comment(user->source);
+    if (!line)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%s:%d: the comment that begins here is not closed, and would go on in the library's text: end it "
+                    "with */",
+                    user->name, line);
+}
+
 static clattn_status check_names(const struct user_text *user, struct cla_error *error)
 {
     char *const code = cla_code_of(user->source);
@@ -107,7 +118,9 @@ clattn_status cla_user_texts_check(const struct clattn_problem *problem, struct 
     clattn_status status = CLATTN_SUCCESS;
     list(problem, texts);
     for (int i = 0; i < TEXTS && !status; i++)
-        if (texts[i].source)
-            status = check_names(&texts[i], error);
+        if (texts[i].source) {
+            status = check_comments(&texts[i], error);
+            status = status ? status : check_names(&texts[i], error);
+        }
     return status;
 }

@@ -12,8 +12,8 @@
  * sees to it). A function of another type than the kernels call is an error on its own line. */
 void cla_user_texts(const struct clattn_problem *problem, struct cla_text *text);
 
-/* Whether no text has a name that begins as the library's do, outside comments and strings. Such a text could change
- * what the kernels compute without a word. */
+/* Whether no text has a name that begins as the library's do, outside comments and strings, nor a comment that does not
+ * end. Such texts could change what the kernels compute without a word. */
 clattn_status cla_user_texts_check(const struct clattn_problem *problem, struct cla_error *error);
 
 #endif

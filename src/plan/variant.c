@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/skeleton.h"
+#include <stdio.h>
 #include <string.h>
 
-/* Every kernel structure the library has. The planner takes the first that prefers the device; tests run all of them.
- */
-const struct cla_skeleton *const cla_skeletons[] = {&cla_forward_hopper,
-                                                    &cla_forward_matrix,
-                                                    &cla_forward_cpu,
-                                                    &cla_forward_simt,
-                                                    &cla_forward_matrix_emulated,
-                                                    &cla_backward_hopper,
-                                                    &cla_backward_fused,
-                                                    &cla_backward_matrix,
-                                                    &cla_backward_cpu,
-                                                    &cla_backward_simt,
-                                                    &cla_backward_matrix_emulated,
-                                                    &cla_backward_fused_emulated,
-                                                    NULL};
+#define ADDRESS(name) &cla_##name,
+const struct cla_skeleton *const cla_skeletons[] = {CLA_EACH_SKELETON(ADDRESS) NULL};
 
 const struct cla_skeleton *cla_skeleton_find(const char *name)
 {
@@ -41,4 +29,15 @@ struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, co
     if (!form.work_group_size)
         form.work_group_size = config->work_group_size;
     return form;
+}
+
+struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *skeleton)
+{
+    struct clattn_skeleton_info info = {.backward = skeleton->backward,
+                                        .for_cpus = skeleton->for_cpus,
+                                        .emulated = skeleton->emulated,
+                                        .declines = skeleton->declines,
+                                        .any_order = skeleton->any_order};
+    snprintf(info.name, sizeof info.name, "%s", skeleton->name);
+    return info;
 }

@@ -13,9 +13,19 @@ import sys
 
 
 def defined(library, *options):
+    """The names that a library defines; those of a shared one carry their version: name@@CLATTN_1.0."""
     output = subprocess.run(['nm', '--defined-only', '--extern-only', *options, library], check=True,
                             stdout=subprocess.PIPE, text=True).stdout
-    return {line.split()[-1] for line in output.splitlines() if len(line.split()) >= 3}
+    names = {line.split()[-1] for line in output.splitlines() if len(line.split()) >= 3}
+    # A version is a symbol, too, of an absolute value.
+    return {name for name in names if not name.startswith('CLATTN_')}
+
+
+def mapped(text):
+    """name@@NODE of all names in a symbol map."""
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
+    return {f'{name}@@{node}' for node, body in re.findall(r'(\w[\w.]*)\s*{(.*?)}', text, flags=re.S)
+            for name in re.findall(r'^\s+(\w+);', body, flags=re.M)}
 
 
 def declared(include):
@@ -44,11 +54,13 @@ def main():
     parser.add_argument('static', nargs='*')
     arguments = parser.parse_args()
     with open(arguments.list, encoding='utf-8') as file:
-        wanted = set(file.read().split())
+        versioned = set(file.read().split())
     with open(arguments.map, encoding='utf-8') as file:
-        mapped = set(re.findall(r'^\s+(\w+);', file.read(), flags=re.M))
-    failures = [differ('the library', defined(arguments.shared, '--dynamic'), wanted),
-                differ('the symbol map', mapped, wanted), differ('the headers', declared(arguments.include), wanted)]
+        in_map = mapped(file.read())
+    wanted = {name.split('@@')[0] for name in versioned}
+    failures = [differ('the library', defined(arguments.shared, '--dynamic'), versioned),
+                differ('the symbol map', in_map, versioned),
+                differ('the headers', declared(arguments.include), wanted)]
     for library in arguments.static:
         stray = {name for name in defined(library) if not name.startswith(('clattn_', 'cla_'))}
         # Sanitizers put names of their own into every object.

@@ -4,11 +4,14 @@
 import json
 import math
 import os
+import signal
 import stat
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CommandTest, FILE, USAGE, attention, bf16_value, read_npy, run_tests, transpose, write_npy
+from command import CLATTN, CommandTest, FILE, USAGE, attention, bf16_value, read_npy, run_tests, transpose, write_npy
 
 
 class Run(CommandTest):
@@ -90,12 +93,67 @@ class Run(CommandTest):
         self.assertEqual((summary["n_q"], summary["n_kv"], summary["d"], summary["dtype"]), (5, 7, 8, "fp32"))
         self.assertGreater(summary["device_bytes"], 0)
 
-    def test_an_input_may_be_replaced(self):
-        q, k, v = self.inputs("<f4", ((5, 8), (5, 8), (5, 8)))
-        words = self.names()
-        words[-1] = self.path("q.npy")
-        self.run_it("run", *words)
-        self.assert_close(read_npy(self.path("q.npy"))[2], attention(q, k, v, (1, 1, 1, 5, 5), 8, 8)[0], 2e-6)
+    def test_each_output_has_a_file_of_its_own(self):
+        """In whatever spelling: by another path, a link or a hard link, whether the file is there or not."""
+        self.inputs("<f4", ((5, 8), (5, 8), (5, 8)))
+        os.mkdir(self.path("folder"))
+        os.symlink(self.path("q.npy"), self.path("link.npy"))
+        os.link(self.path("k.npy"), self.path("hard.npy"))
+        with open(self.path("old.npy"), "w"), open(self.path("older.npy"), "w"):
+            os.symlink("old.npy", self.path("old-link.npy"))
+            os.link(self.path("old.npy"), self.path("old-hard.npy"))
+        words = self.names()[:-1]
+        for out, says in (("q.npy", "--q"), ("folder/../v.npy", "--v"), ("link.npy", "--q"), ("hard.npy", "--k")):
+            self.refused_run(USAGE, *words, self.path(out), says=["--out", says + ")", "input"])
+        for out, lse in (("new.npy", "./new.npy"), ("new.npy", "folder/../new.npy"), ("old.npy", "old-link.npy"),
+                         ("old.npy", "old-hard.npy"), ("old-link.npy", "old-hard.npy")):
+            self.refused_run(USAGE, *words, self.path(out), "--lse", self.path(lse), says=["--out", "--lse", "two outputs"])
+        self.run_it("run", *words, self.path("old.npy"), "--lse", self.path("older.npy"), "--m", "/dev/null", "--l", "/dev/null")
+
+    def started(self):
+        """A run that has its temporary file, and some seconds of work before it."""
+        self.inputs("<f4", ((4000, 64), (4000, 64), (4000, 64)))
+        uncached = {**os.environ, "CLATTN_CACHE_DIR": "", "POCL_CACHE_DIR": self.path("pocl")}
+        command = subprocess.Popen([CLATTN, "run", *self.names()], env=uncached, stderr=subprocess.PIPE)
+        self.addCleanup(command.stderr.close)
+        while command.poll() is None and not self.pieces():
+            time.sleep(0.01)
+        self.assertIsNone(command.poll())
+        return command
+
+    def pieces(self):
+        return [name for name in os.listdir(self.folder.name) if name.endswith(".part")]
+
+    def test_signals_leave_no_pieces(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            command = self.started()
+            command.send_signal(number)
+            self.assertEqual(command.wait(), -number)
+            self.assertEqual(self.pieces(), [])
+            self.assertFalse(os.path.exists(self.path("o.npy")))
+
+    def test_pieces_of_a_killed_run_are_cleared(self):
+        command = self.started()
+        piece, = self.pieces()
+        self.inputs("<f4", ((5, 8), (5, 8), (5, 8)), seed=2)
+        self.run_it("run", *self.names())  # beside the other, whose piece stays
+        self.assertEqual(self.pieces(), [piece])
+        command.kill()
+        command.wait()
+        self.assertEqual(self.pieces(), [piece])
+        self.run_it("run", *self.names())
+        self.assertEqual(self.pieces(), [])
+
+    def test_an_input_that_shrinks_is_an_error(self):
+        """Pages that are gone would be SIGBUS; the end of the last one that is left would be zeros."""
+        for bytes in (128, 400000):
+            command = self.started()
+            os.truncate(self.path("v.npy"), bytes)
+            _, says = command.communicate()
+            self.assertEqual(command.returncode, FILE)
+            self.assertIn("v.npy: was shrunk", says.decode())
+            self.assertEqual(self.pieces(), [])
+            self.assertFalse(os.path.exists(self.path("o.npy")))
 
     def refused_run(self, status, *words, says=(), **options):
         """Nothing may be left behind: no output, no piece of one."""

@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`clattn verify`, and that it finds wrong results."""
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CommandTest, LAYER, MISMATCH, USAGE, run_tests
+from command import CLATTN, CommandTest, FILE, LAYER, MISMATCH, USAGE, run_tests
+from terminal import on_terminal
 
 
 class Verify(CommandTest):
@@ -75,6 +80,84 @@ class Verify(CommandTest):
         beyond = self.run_it(*case, "--skeleton", "forward_matrix_emulated", "--b-c", "24").stdout
         self.assertIn("nothing certified: 0 of 1 cases passed, 1 skipped", beyond)
         self.assertIn("or these sizes the case", beyond)
+
+    def soak(self, *words, cases=2, **more):
+        """A soak of cases that are quickly compiled, in a file that all soaks of a test share."""
+        kernel = "forward_cpu" if self.on_cpu() else "forward_simt"
+        return self.run_it("verify", "--soak", "600", "--seed", "3", "--skeleton", kernel, "--soak-file", self.path("soak"),
+                           "--without", "block_mask,dropout,varlen,bias,score_mod,mask_mod", "--jobs", "1",
+                           "--per-program", "2", "--cases", cases, *words, **more)
+
+    def lines(self):
+        with open(self.path("soak"), encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    def kept(self):
+        return [json.loads(line) for line in self.lines()[1:]]
+
+    def test_soak(self):
+        """Two cases; then a wrong one, that a run by its seed finds, too; a process that is killed; and others again."""
+        report = json.loads(self.soak("--json").stdout)
+        self.assertEqual((report["failed"], report["new"], report["seed"]), (0, 2, 3))
+        self.assertEqual((report["all"]["cases"], report["all"]["ok"], report["all"]["programs"]), (2, 2, 1))
+        first = self.kept()
+        self.assertEqual([case["outcome"] for case in first], ["ok", "ok"])
+        self.assertEqual(first[1]["seed"], first[0]["seed"] + 1)
+        lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": "4"}  # q, k, v, o: see test_wrong_results
+        wrong = self.soak(cases=1, environment=lie, status=MISMATCH).stdout
+        self.assertRegex(wrong, r"wrong: .*\n  \w+: .*\n  reproduce: clattn verify --device \d+:\d+ --skeleton \w+ --case-seed \d+\n")
+        self.assertIn("FAILED: 1 of 3 cases failed; 1 of them in this run", wrong)
+        bad = self.kept()[-1]
+        self.assertEqual((bad["outcome"], len(self.kept())), ("wrong", 3))
+        again = re.search(r"reproduce: clattn (.*)", wrong)[1].split()
+        self.assertEqual(again[-1], str(bad["seed"]))
+        self.assertIn("certified: 1 of 1", self.run_it(*again).stdout)
+        found = self.run_it(*again, "--without", "window,sinks", environment=lie, status=MISMATCH).stdout
+        self.assertIn("--case-seed %d --without window,sinks" % bad["seed"], found)
+        self.assertNotRegex(found, "window \\d")
+        self.soak(cases=1, status=MISMATCH)  # the report is of all cases of the file
+        self.assertEqual(len({case["seed"] for case in self.kept()}), 4)
+
+    def test_soak_is_killed(self):
+        """Whenever that is, what it had done is in the file, its process ends with it, and the next one goes on."""
+        self.soak(cases=2)
+        words = ["verify", "--soak", "600", "--skeleton", "forward_cpu" if self.on_cpu() else "forward_simt", "--soak-file",
+                 self.path("soak"), "--per-program", "10", "--jobs", "1", "--quiet"]
+        process = subprocess.Popen([CLATTN, *words], stdout=subprocess.DEVNULL)
+        for _ in range(600):
+            if len(self.lines()) > 3:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with open(self.path("soak"), "a", encoding="utf-8") as file:
+            file.write('{"seed":30000')  # as if it had been amid a line
+        before = len(self.lines()) - 2
+        self.assertGreaterEqual(before, 3)
+        report = json.loads(self.soak("--json").stdout)
+        self.assertEqual((report["new"], report["all"]["cases"] + report["all"]["refused"]), (2, before + 2))
+        self.assertEqual(len({case["seed"] for case in self.kept()}), before + 2)
+
+    def test_soak_on_a_terminal(self):
+        kernel = "forward_cpu" if self.on_cpu() else "forward_simt"
+        status, text = on_terminal([CLATTN, "verify", "--soak", "600", "--seed", "3", "--skeleton", kernel, "--cases", "1", "--without",
+                                    "block_mask,dropout,varlen,bias,score_mod,mask_mod"], "stderr", {})
+        self.assertEqual(status, 0)
+        self.assertRegex(text, r"\d cases, \d of them new, 0 failed, \d+ of 600 s")
+
+    def test_soak_usage(self):
+        for words, says in ((["--soak", "0"], "--soak '0'"), (["--soak", "5", "--full"], "no other selection"),
+                            (["--soak-file", "x"], "go with --soak"), (["--cases", "4"], "go with --soak"),
+                            (["--without", "bias"], "go with --soak"), (["--soak", "5", "--require", "bais"], "--require 'bais'"),
+                            (["--case-seed", "1", "--soak", "5"], "no other selection"), (["--soak", "5", "--b-r", "16"], "sizes"),
+                            (["--soak", "5", "--per-program", "11"], "--per-program '11'"),
+                            (["--soak", "5", "--seed", "90000000001"], "--seed 90000000001"),
+                            (["--soak", "5", "--skeleton", "forward_simt", "--require", "ordered"], "no case was done")):
+            self.refused(USAGE, "verify", *words, says=[says])
+        with open(self.path("soak"), "w", encoding="utf-8") as file:
+            file.write("{}\n")
+        self.refused(FILE, "verify", "--soak", "5", "--soak-file", self.path("soak"), says=["line 1"])
+        self.assertEqual(os.path.getsize(self.path("soak")), 3)
 
     def test_quick(self):
         result = self.run_it("verify", "--quick", "--seed", "2")

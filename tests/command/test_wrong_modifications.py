@@ -22,6 +22,8 @@ class WrongModifications(ModificationsTest):
                 (["--window", "3"], ["--window", "128,0"]), (["--window", "-2,0"], ["--window '-2'", "-1"]),
                 (["--window", "1,2,3"], ["--window", "two"]), (["--softcap", "-1"], ["--softcap '-1'", "greater than 0"]),
                 (["--dropout", "1", "--seed", "1"], ["--dropout '1'", "less than 1"]),
+                (["--dropout", "0.0001", "--seed", "1"], ["--dropout '0.0001'", "1/4096"]),
+                (["--dropout", "1e-60", "--seed", "1"], ["--dropout '1e-60'", "1/4096"]),
                 (["--dropout", "0.5"], ["--dropout", "--seed"]), (["--seed", "5"], ["--seed", "--dropout"]),
                 (["--block-mask", some], ["--block-mask", "--block-size"]), (["--block-size", "16,16"], ["--block-mask"]),
                 (["--block-indptr", some, "--block-size", "16,16"], ["--block-indptr", "--block-indices"]),

@@ -38,7 +38,8 @@ MISTAKE(negative_vector_row, args->lse.layout = ((struct clattn_layout){.batch =
 MISTAKE(far_offset, args->k.layout.offset = INT64_MAX)
 MISTAKE(far_stride, args->v.layout = ((struct clattn_layout){.head = INT64_MAX / 2, .row = 16, .column = 1}))
 MISTAKE(o_rows_in_one_place, args->o.layout = ((struct clattn_layout){.batch = 96, .head = 16, .column = 1}))
-MISTAKE(o_heads_in_one_place, args->o.layout = ((struct clattn_layout){.batch = 384, .head = 8, .row = 96, .column = 1}))
+MISTAKE(o_heads_in_one_place,
+        args->o.layout = ((struct clattn_layout){.batch = 384, .head = 8, .row = 96, .column = 1}))
 MISTAKE(l_heads_in_one_place, args->l.layout = ((struct clattn_layout){.batch = 24, .row = 1}))
 MISTAKE(q_too_small, args->q.layout.offset = FLOATS - HEADS * N_Q * D + 1)
 MISTAKE(k_too_small, args->k.layout.offset = FLOATS)
@@ -206,6 +207,8 @@ static void problem_errors(void **state)
         {{.d = 8, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
         {{.d = 8, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
         {{.d = 8, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "problem.expected_n_q is -1"},
+        {{.d = 8, .expected_n_q = INT64_MAX}, CLATTN_TOO_LARGE, "problem.expected_n_q is 9223372036854775807"},
+        {{.d = 8, .expected_heads = INT64_C(1) << 31}, CLATTN_TOO_LARGE, "problem.expected_heads is 2147483648"},
         {{.d = 8, .expected_density = 0.5f}, CLATTN_INVALID_ARGUMENT, "problem.expected_density is 0.5"},
         {{.d = 8, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16, .expected_density = 2},
          CLATTN_INVALID_ARGUMENT,
@@ -247,6 +250,12 @@ static void plan_errors(void **state)
     assert_failed(clattn_plan_preview(capabilities, &problem, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
     assert_failed(clattn_plan_get_info(NULL, &info), CLATTN_INVALID_ARGUMENT, "plan is NULL");
     assert_failed(clattn_plan_get_info(plan, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
+    const int skeletons = clattn_skeleton_count();
+    struct clattn_skeleton_info skeleton = {.any_order = true};
+    assert_failed(clattn_skeleton_get_info(-1, &skeleton), CLATTN_INVALID_ARGUMENT, "index is -1");
+    assert_failed(clattn_skeleton_get_info(skeletons, &skeleton), CLATTN_INVALID_ARGUMENT, "counted from 0");
+    assert_failed(clattn_skeleton_get_info(0, NULL), CLATTN_INVALID_ARGUMENT, "info is NULL");
+    assert_true(skeleton.any_order && !skeleton.name[0]);
     assert_failed(clattn_plan_workspace_bytes(NULL, &shape, &bytes), CLATTN_INVALID_ARGUMENT, "plan is NULL");
     assert_failed(clattn_plan_workspace_bytes(plan, NULL, &bytes), CLATTN_INVALID_ARGUMENT, "shape is NULL");
     assert_failed(clattn_plan_workspace_bytes(plan, &shape, NULL), CLATTN_INVALID_ARGUMENT, "bytes is NULL");

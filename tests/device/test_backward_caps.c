@@ -131,10 +131,7 @@ static const char defines[] =
     "#define CLATTN_FEATURES 2\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
     "#define CLATTN_B_C 32\n#define CLATTN_KEYS 32\n";
-static const char *const files[] = {"common/types.clh",          "common/view.clh",
-                                    "common/score.clh",          "common/splits.clh",
-                                    "common/philox.clh",         "matrix/emulated.clh",
-                                    "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
+static const char *const files[] = {"matrix/emulated.clh", "common/splits.clh", "common/matrix_dropout.clh",
                                     "common/matrix_softcap.clh", NULL};
 static const char kernel_text[] =
     "__kernel void cap(__global const float *s, float scale, __global int *low, __global float *out "

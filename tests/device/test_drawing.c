@@ -23,10 +23,7 @@ static const char defines[] =
     "#define CLATTN_FEATURES 512\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
     "#define CLATTN_B_C %d\n#define CLATTN_KEYS %d\n#define CLATTN_KEEPS_CALLS %d\n";
-static const char *const files[] = {
-    "common/types.clh",          "common/view.clh",          "common/score.clh",          "common/splits.clh",
-    "common/philox.clh",         "matrix/emulated.clh",      "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
-    "common/matrix_softcap.clh", "common/matrix_scores.clh", "common/matrix_weights.clh", NULL};
+static const char *const files[] = {"matrix/emulated.clh", "common/matrix_weights.clh", NULL};
 
 /* Tiles come in strides, forth or back from amid them, so that calls are left and taken up again. */
 static const char kernel_text[] =

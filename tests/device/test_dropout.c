@@ -245,6 +245,9 @@ static void bad_requests_are_refused(void **state)
     assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 2, 0, -2, mask), CLATTN_INVALID_ARGUMENT);
     assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 2, 0, 2, NULL), CLATTN_INVALID_ARGUMENT);
     assert_int_equal(clattn_dropout_mask(0.5f, 0, 0, 1, 0, 0, 0, 0, 0, 2, mask), CLATTN_SUCCESS);
+    assert_int_equal(clattn_dropout_mask(0x1.fffffep-14f, 0, 0, 1, 0, 0, 0, 1, 0, 2, mask), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_error_message(), "1/4096"));
+    assert_int_equal(clattn_dropout_mask(0x1p-13f, 0, 0, 1, 0, 0, 0, 1, 0, 2, mask), CLATTN_SUCCESS);
 }
 
 /* A problem that says p, and calls with another. */
@@ -259,6 +262,7 @@ static void p_is_the_problems(void **state)
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1.0f}, "problem.dropout_p is 1"},
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = -1.0f}, "problem.dropout_p is -1"},
         {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = NAN}, "problem.dropout_p is"},
+        {{.d = 16, .features = CLATTN_DROPOUT, .dropout_p = 1e-4f}, "problem.dropout_p is 0.0001, and shares are rounded"},
     };
     clattn_plan *plan = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

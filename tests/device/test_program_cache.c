@@ -5,10 +5,11 @@
 #include "device/context.h"
 #include "device/launch.h"
 #include "device/os.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "device_fixture.h"
 #include "plan/binary_format.h"
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { THREADS = 8, ITEMS = 64 };
@@ -301,6 +302,28 @@ static void a_cache_that_cannot_be_written_is_no_error(void **state)
     }
 }
 
+/* Another user's binary is not run: nothing of such a directory is, and a warning says so. */
+static void a_directory_that_others_may_write_to_is_not_used(void **state)
+{
+    (void)state;
+    char shared[300];
+    snprintf(shared, sizeof shared, "%s/shared", fixture_directory);
+    assert_true(cla_os_make_directory(shared));
+    clattn_context *context = create(shared);
+    assert_gets_working_program(context);
+    clattn_context_destroy(&context);
+    assert_int_equal(chmod(shared, 01777), 0);
+    struct clattn_context_params params = fixture_params();
+    params.cache_directory = shared;
+    forget_what_was_said();
+    assert_int_equal(clattn_context_create(&context, &params), CLATTN_SUCCESS);
+    assert_int_equal(times_said("is not used, compiled programs are not kept: other users may write to it"), 1);
+    assert_gets_working_program(context);
+    assert_int_equal(times_said("kernel answer: loaded"), 0);
+    assert_int_equal(times_said("kernel answer: built"), 1);
+    clattn_context_destroy(&context);
+}
+
 static unsigned char *read_entry(const char *path, size_t *size)
 {
     unsigned char *file = cla_os_read_file(path, 64 << 20, size);
@@ -416,6 +439,7 @@ int main(void)
         TEST(a_program_outlives_the_cache),
         TEST(a_warm_start_takes_the_binary),
         TEST(a_cache_that_cannot_be_written_is_no_error),
+        TEST(a_directory_that_others_may_write_to_is_not_used),
         TEST(damaged_entries_are_rebuilt_and_replaced),
         TEST(an_entry_that_the_driver_refuses_is_rebuilt),
         TEST(memory_holds_a_limited_number),

@@ -27,13 +27,7 @@ static const char split_defines[] =
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
     "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 1\n";
-static const char *const files[] = {"common/types.clh",          "common/view.clh",
-                                    "common/score.clh",          "common/splits.clh",
-                                    "common/philox.clh",         "matrix/emulated.clh",
-                                    "common/matrix_tiles.clh",   "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh", "common/matrix_scores.clh",
-                                    "common/matrix_weights.clh", "common/matrix_rows.clh",
-                                    "common/matrix_repair.clh",  NULL};
+static const char *const files[] = {"matrix/emulated.clh", "common/matrix_repair.clh", NULL};
 
 /* As forward_hopper does, with tiles of 16 keys. */
 static const char kernel_text[] =

@@ -64,6 +64,7 @@ MISTAKE(nan_softcap, score->softcap = NAN)
 MISTAKE(all_dropped, score->dropout_p = 1)
 MISTAKE(negative_p, score->dropout_p = -0.5f)
 MISTAKE(nan_p, score->dropout_p = NAN)
+MISTAKE(vanishing_p, score->dropout_p = 0.0001f)
 MISTAKE(no_alibi, score->alibi.buffer = NULL)
 MISTAKE(no_bias, score->bias.buffer = NULL)
 MISTAKE(no_mask, score->mask.buffer = NULL)
@@ -79,8 +80,8 @@ MISTAKE(far_mask, score->mask.layout.offset = 4 * FLOATS - 2 * 2 * N_Q * N_KV + 
 MISTAKE(far_sinks, score->sinks.layout.offset = FLOATS - 1)
 MISTAKE(o_is_bias, score->bias.buffer = args->o.buffer)
 MISTAKE(o_is_data, score->data = args->o.buffer)
-MISTAKE(lse_is_mask,
-        (score->mask.buffer = args->lse.buffer, score->mask.layout = (struct clattn_layout){.offset = 8, .row = 10, .column = 1}))
+MISTAKE(lse_is_mask, (score->mask.buffer = args->lse.buffer,
+                      score->mask.layout = (struct clattn_layout){.offset = 8, .row = 10, .column = 1}))
 MISTAKE(both_block_masks, score->block_offsets.buffer = odds)
 MISTAKE(columns_alone, score->block_columns = odds)
 MISTAKE(count_alone, score->block_count = 3)
@@ -96,7 +97,8 @@ static void csr(struct clattn_forward_args *args)
 }
 MISTAKE(csr_count, (csr(args), score->block_count = -1))
 MISTAKE(csr_columns, (csr(args), score->block_columns = NULL))
-MISTAKE(csr_row, (csr(args), score->block_offsets.layout = (struct clattn_layout){.batch = 4, .head = 2, .row = 2, .column = 1}))
+MISTAKE(csr_row,
+        (csr(args), score->block_offsets.layout = (struct clattn_layout){.batch = 4, .head = 2, .row = 2, .column = 1}))
 MISTAKE(csr_far, (csr(args), score->block_count = FLOATS + 1))
 MISTAKE(csr_no_workspace, (csr(args), args->workspace = NULL))
 MISTAKE(csr_workspace, (csr(args), args->workspace_bytes = 3))
@@ -112,6 +114,7 @@ static const struct mistake mistakes[] = {
     {all_dropped, CLATTN_INVALID_ARGUMENT, "score.dropout_p is 1"},
     {negative_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is -0.5"},
     {nan_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is"},
+    {vanishing_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is 0.0001, and shares are rounded to multiples of 1/4096"},
     {no_alibi, CLATTN_INVALID_ARGUMENT, "score.alibi.buffer is NULL: it must be a cl_mem of at least 16 bytes"},
     {no_bias, CLATTN_INVALID_ARGUMENT, "score.bias.buffer is NULL: it must be a cl_mem of at least 960 bytes"},
     {no_mask, CLATTN_INVALID_ARGUMENT, "score.mask.buffer is NULL: it must be a cl_mem of at least 240 bytes"},
@@ -364,7 +367,7 @@ static struct clattn_backward_args backward_args(void)
                                          .d_q = {buffers[M], {0}},
                                          .d_k = {buffers[L], {0}},
                                          .workspace = buffers[WORKSPACE],
-                                         .workspace_bytes = HEADS * N_Q * sizeof(float)};
+                                         .workspace_bytes = HEADS * N_Q * 4 * sizeof(float)};
 }
 
 static void refuse_backward(const clattn_plan *of, const struct clattn_backward_args *args, clattn_status status,
@@ -381,13 +384,21 @@ static void backward_errors(void **state)
     size_t bytes = 0;
     assert_success(clattn_plan_create(&made, device.clattn, &backward));
     assert_success(clattn_plan_workspace_bytes(made, &shape, &bytes));
-    assert_int_equal(bytes, HEADS * N_Q * sizeof(float));
+    assert_int_equal(bytes, HEADS * N_Q * 4 * sizeof(float));
     struct clattn_backward_args args = backward_args();
     args.workspace_bytes--;
-    refuse_backward(made, &args, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is 95: this shape needs 96");
+    refuse_backward(made, &args, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is 383: this shape needs 384");
     args = backward_args();
     args.lse.buffer = NULL;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "lse.buffer is NULL");
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "lse.buffer is NULL, and so are m and l");
+    args.m.buffer = buffers[LSE];
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "m.buffer is given and l.buffer is NULL");
+    args.lse.buffer = args.l.buffer = buffers[LSE];
+    args.m.buffer = NULL;
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "l.buffer is given and m.buffer is NULL");
+    args.m.buffer = buffers[LSE];
+    args.m.layout = (struct clattn_layout){.offset = 1 << 20, .batch = HEADS * N_Q, .head = N_Q, .row = 1};
+    refuse_backward(made, &args, CLATTN_BUFFER_TOO_SMALL, "m.buffer has");
     args = backward_args();
     args.d_o.buffer = NULL;
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_o.buffer is NULL");
@@ -396,7 +407,7 @@ static void backward_errors(void **state)
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_k (bytes 0 to 1279 of its buffer) overlaps q");
     args = backward_args();
     args.d_q.buffer = args.workspace;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "workspace (bytes 0 to 95 of its buffer) overlaps d_q");
+    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "workspace (bytes 0 to 383 of its buffer) overlaps d_q");
     args = backward_args();
     args.d_bias.buffer = odds;
     refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_bias.buffer is given, and the problem has no CLATTN_BIAS");

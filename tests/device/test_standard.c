@@ -113,7 +113,8 @@ static void packed_tensors(void **state)
             .problem = {.dtype = (enum clattn_dtype)dtype, .d = (int)d}, .shape = {2, heads, 0, n, n}, .packed = true};
         struct clattn_layout *const inputs[] = {&forward.q, &forward.k, &forward.v};
         for (int i = 0; i < 3; i++)
-            *inputs[i] = (struct clattn_layout){.offset = i * heads * d, .batch = n * row, .head = d, .row = row, .column = 1};
+            *inputs[i] =
+                (struct clattn_layout){.offset = i * heads * d, .batch = n * row, .head = d, .row = row, .column = 1};
         check(forward);
     }
 }

@@ -77,10 +77,14 @@ static void strided_columns_and_gaps(void **state)
 {
     (void)state;
     struct forward_case forward = basic();
-    forward.q = (struct clattn_layout){.offset = 5, .batch = 4 * N_Q * 3 * D + 7, .head = N_Q * 3 * D, .row = 3 * D, .column = 3};
-    forward.k = (struct clattn_layout){.offset = 1, .batch = 4 * (N_KV * 2 * D + 3), .head = N_KV * 2 * D + 3, .row = 2 * D, .column = 2};
-    forward.v = (struct clattn_layout){.offset = 3, .batch = 4 * N_KV * (D + 1), .head = N_KV * (D + 1), .row = D + 1, .column = 1};
-    forward.o = (struct clattn_layout){.offset = 9, .batch = 4 * N_Q * (2 * D + 1), .head = N_Q * (2 * D + 1), .row = 2 * D + 1, .column = 2};
+    forward.q = (struct clattn_layout){
+        .offset = 5, .batch = 4 * N_Q * 3 * D + 7, .head = N_Q * 3 * D, .row = 3 * D, .column = 3};
+    forward.k = (struct clattn_layout){
+        .offset = 1, .batch = 4 * (N_KV * 2 * D + 3), .head = N_KV * 2 * D + 3, .row = 2 * D, .column = 2};
+    forward.v = (struct clattn_layout){
+        .offset = 3, .batch = 4 * N_KV * (D + 1), .head = N_KV * (D + 1), .row = D + 1, .column = 1};
+    forward.o = (struct clattn_layout){
+        .offset = 9, .batch = 4 * N_Q * (2 * D + 1), .head = N_Q * (2 * D + 1), .row = 2 * D + 1, .column = 2};
     forward.rows = (struct clattn_layout){.offset = 2, .batch = 4 * (3 * N_Q + 1), .head = 3 * N_Q + 1, .row = 3};
     assert_int_equal(failures_of_types(forward), 0);
 }

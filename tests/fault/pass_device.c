@@ -41,6 +41,7 @@ clattn_status pass_run_backward(struct scene *scene)
     const struct clattn_layout dense = {0};
     const struct score_arrays *score = &pass->arrays.forward.score;
     size_t at[GRADIENTS];
+    cl_event first = NULL;
     pass_place_gradients(pass, at);
     struct clattn_backward_args args = {.shape = pass_case.shape,
                                         .q = input(pass, Q),
@@ -56,11 +57,15 @@ clattn_status pass_run_backward(struct scene *scene)
                                         .d_sinks = output(pass, at[D_SINKS], dense),
                                         .score = score_of(pass),
                                         .workspace = pass->workspace,
-                                        .workspace_bytes = BYTES};
+                                        .workspace_bytes = BYTES,
+                                        .first_event = &first};
     const clattn_status status =
         clattn_backward_enqueue(scene->plan, scene->device->queue, &args, 0, NULL, &scene->event);
     scene->done = !status;
-    return status;
+    if (!first)
+        return status ? status : 1; /* a call that succeeds gives both events, */
+    clReleaseEvent(first);
+    return status ? 1 : CLATTN_SUCCESS; /* one that fails none */
 }
 
 /* Each call waits for the one before; the last one's event stays. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What kernel texts for Hopper find in place of cl/matrix/nvidia_mma.clh and nvidia_wgmma.clh: their names, on the machine of a model.
- * Waits, arrivals, ballots, copies and words in local memory are what they say. Products are none: accumulators stay as they are,
- * but for those that read dS, which yield the word that hopper_store has left for its tile.
+ * What kernel texts for Hopper find in place of cl/matrix/nvidia_mma.clh and nvidia_wgmma.clh: their names, on the
+ * machine of a model. Waits, arrivals, ballots, copies and words in local memory are what they say. Products are none:
+ * accumulators stay as they are, but for those that read dS, which yield the word that hopper_store has left for its
+ * tile.
  *
  * The model says what comes of some of them:
  *     model_put, model_get      four words have been written to local memory, or are read, from an item
@@ -11,15 +12,17 @@
 #ifndef MODEL_HOPPER_MACHINE_H
 #define MODEL_HOPPER_MACHINE_H
 
+#include "model/opencl_c.h"
+
 #define MATRIX_LARGEST_OF_THREE 1
-#define MATRIX_LANES    32
-#define MATRIX_SLOTS    2
-#define MATRIX_ELEMENTS 8
+#define MATRIX_LANES            32
+#define MATRIX_SLOTS            2
+#define MATRIX_ELEMENTS         8
 #define MATRIX_UNROLL
-#define MATRIX_SLOT(e)  ((e) / 2 % 2)
+#define MATRIX_SLOT(e)               ((e) / 2 % 2)
 #define MATRIX_SLOT_ELEMENT(slot, n) (2 * (slot) + (n) % 2 + (n) / 2 * 4)
-#define MATRIX_SELDOM   (void)0
-#define MATRIX_SHARERS  4
+#define MATRIX_SELDOM                (void)0
+#define MATRIX_SHARERS               4
 typedef struct {
     float x[MATRIX_ELEMENTS];
 } matrix_accumulator;
@@ -78,24 +81,24 @@ CLATTN_INLINE void matrix_put(matrix_address to, ushort x)
 {
     memcpy(machine_local(to), &x, sizeof x);
 }
-#define matrix_late(x)                    (x)
-#define matrix_copy16(to, from, bytes)    ((void)(to), (void)(from), (void)(bytes))
-#define matrix_copy_wait()                (void)0
-#define matrix_load_a(a, from, pitch)     ((void)(from), memset(a, 0, sizeof *(a)))
-#define matrix_round(to, from)            ((void)(from), memset(to, 0, sizeof *(to)))
-#define matrix_store_by_rows(to, a)       (void)0
-#define matrix_exp2(x)                    ((void)(x), 1.0f)
-#define matrix_log2(x)                    ((void)(x), 0.0f)
-#define matrix_reciprocal(x)              (1.0f / (x))
-#define matrix_ballot(condition)          machine_ballot(condition)
-#define matrix_any(condition)             (machine_ballot(condition) != 0)
-#define matrix_first_of(lanes)            ((lanes) ? __builtin_ctz(lanes) : MATRIX_LANES)
-#define matrix_first(condition)           matrix_first_of(machine_ballot(condition))
+#define matrix_late(x)                 (x)
+#define matrix_copy16(to, from, bytes) ((void)(to), (void)(from), (void)(bytes))
+#define matrix_copy_wait()             (void)0
+#define matrix_load_a(a, from, pitch)  ((void)(from), memset(a, 0, sizeof *(a)))
+#define matrix_round(to, from)         ((void)(from), memset(to, 0, sizeof *(to)))
+#define matrix_store_by_rows(to, a)    (void)0
+#define matrix_exp2(x)                 ((void)(x), 1.0f)
+#define matrix_log2(x)                 ((void)(x), 0.0f)
+#define matrix_reciprocal(x)           (1.0f / (x))
+#define matrix_ballot(condition)       machine_ballot(condition)
+#define matrix_any(condition)          (machine_ballot(condition) != 0)
+#define matrix_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : MATRIX_LANES)
+#define matrix_first(condition)        matrix_first_of(machine_ballot(condition))
 
 /* nvidia_wgmma.clh */
-#define HOPPER_ITEMS 128
-#define HOPPER_PANEL 64
-#define HOPPER_USED(c, a, b) ((void)(c), (void)(a), (void)(b))
+#define HOPPER_ITEMS                                  128
+#define HOPPER_PANEL                                  64
+#define HOPPER_USED(c, a, b)                          ((void)(c), (void)(a), (void)(b))
 #define HOPPER_FIRST_PRODUCT(n, c, a, b)              HOPPER_USED(c, a, b)
 #define HOPPER_PRODUCT(n, c, a, b)                    HOPPER_USED(c, a, b)
 #define HOPPER_FIRST_PRODUCT_OF(n, c, a, b)           HOPPER_USED(c, &(a), b)
@@ -195,19 +198,20 @@ CLATTN_INLINE void hopper_map_create(uint *map, hopper_tensor tensor, int box_ro
     map[0] = (uint)box_rows;
 }
 #define hopper_map_acquire(map) (void)(map)
-CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int column, int row, int head, int batch, matrix_address at)
+CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int column, int row, int head, int batch,
+                                    matrix_address at)
 {
     (void)column, (void)row, (void)head, (void)batch;
     (void)machine_local(to);
     machine_copy(at, (int)map[0] * 128, NULL, 0, 0);
 }
 
-#define hopper_device_fence()   (void)0
+#define hopper_device_fence()    (void)0
 #define hopper_device_put(to, x) (*(to) = (x))
-CLATTN_INLINE void hopper_device_await(const uint *from, uint x, const bool or_more)
+CLATTN_INLINE bool hopper_device_await(const uint *from, uint x, const bool or_more, uint *given_up)
 {
     machine_maybe_pause();
-    machine_device_await(from, x, or_more);
+    return machine_device_await(from, x, or_more, given_up);
 }
 CLATTN_INLINE uint hopper_device_swap(uint *at, uint x, uint y)
 {

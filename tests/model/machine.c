@@ -7,8 +7,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* Stacks are changed by a few instructions, which keep what a call has to keep; where there are none for the processor, or a sanitizer
- * wants to know of it, by calls of the system, which take a hundred times as long. */
+/* Stacks are changed by a few instructions, which keep what a call has to keep; where there are none for the processor,
+ * or a sanitizer wants to know of it, by calls of the system, which take a hundred times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !(defined(__x86_64__) || defined(__aarch64__))
 #define SLOW_SWITCH 1
 #else
@@ -42,9 +42,9 @@ enum {
 };
 
 enum wait { READY, AWAIT, SYNC, MEET, BALLOT, PAUSE, DEVICE, COPIES, OVER };
-static const char *const wait_names[] = {"ready",        "a barrier's phase", "a named barrier", "the group",
-                                         "its warp",     "nothing",           "a word of device memory",
-                                         "its copies", "over"};
+static const char *const wait_names[] = {"ready",    "a barrier's phase", "a named barrier",         "the group",
+                                         "its warp", "nothing",           "a word of device memory", "its copies",
+                                         "over"};
 
 struct context {
 #if SLOW_SWITCH
@@ -63,6 +63,7 @@ struct lane {
     uint32_t at, parity;
     uint64_t generation;
     const volatile uint32_t *word;
+    volatile uint32_t *given_up;
     bool or_more, read_alone;
     int copies, unread; /* under way */
     unsigned meetings;  /* with the lanes of its warp */
@@ -97,7 +98,7 @@ struct named {
 
 struct copy {
     struct group *group;
-    int id; /* the group's: another may have its place by now */
+    int id;            /* the group's: another may have its place by now */
     struct lane *lane; /* of machine_send */
     uint32_t at, to, word;
     int bytes;
@@ -242,8 +243,8 @@ unsigned char *machine_local(uint32_t address)
 
 static void fail(const char *format, va_list list)
 {
-    const int length = machine.now ? snprintf(machine.said, sizeof machine.said, "group %d, item %d: ",
-                                              machine.now->group->id, machine.now->lid)
+    const int length = machine.now ? snprintf(machine.said, sizeof machine.said,
+                                              "group %d, item %d: ", machine.now->group->id, machine.now->lid)
                                    : 0;
     vsnprintf(machine.said + length, sizeof machine.said - (size_t)length, format, list);
     machine.failed = true;
@@ -429,8 +430,8 @@ void machine_copy(uint32_t at, int bytes, void (*done)(unsigned char *, uint32_t
     copy->word = word;
 }
 
-void machine_send(uint32_t from, void *to, uint32_t (*take)(const unsigned char *), void (*give)(void *, uint32_t, bool),
-                  bool adds)
+void machine_send(uint32_t from, void *to, uint32_t (*take)(const unsigned char *),
+                  void (*give)(void *, uint32_t, bool), bool adds)
 {
     struct copy *const copy = new_copy();
     copy->to = from;
@@ -487,14 +488,30 @@ static bool word_is(const struct lane *lane)
     return lane->or_more ? *lane->word >= lane->parity : *lane->word == lane->parity;
 }
 
-void machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more)
+bool machine_device_await(const volatile uint32_t *word, uint32_t x, bool or_more, volatile uint32_t *given_up)
 {
     struct lane *const lane = machine.now;
     lane->word = word;
+    lane->given_up = given_up;
     lane->parity = x;
     lane->or_more = or_more;
     if (!word_is(lane))
         wait_as(DEVICE);
+    return word_is(lane);
+}
+
+/* One of those who wait gives up; false: none does. */
+static bool give_up(void)
+{
+    for (int g = 0; g < machine.run->resident && machine.run->gives_up; g++)
+        for (int n = 0; machine.groups[g].runs && n < machine.groups[g].lane_count; n++) {
+            const struct lane *const lane = &machine.groups[g].lanes[n];
+            if (lane->wait == DEVICE && !*lane->given_up) {
+                *lane->given_up = 1;
+                return true;
+            }
+        }
+    return false;
 }
 
 /* The schedule. */
@@ -511,7 +528,7 @@ static bool is_met(const struct lane *lane)
     case MEET:
         return lane->group->meeting != lane->generation;
     case DEVICE:
-        return word_is(lane);
+        return word_is(lane) || *lane->given_up;
     case COPIES:
         return copies_are_done(lane);
     default:
@@ -565,7 +582,8 @@ static void start_group(struct group *group)
     memset(group->named, 0, sizeof group->named);
     for (int w = 0; w < run->warp_count; w++) {
         struct warp *const warp = &group->warps[w];
-        *warp = (struct warp){.lanes = next, .kind = &run->warps[w], .group = group, .rank = draw(1u << 30), .number = w};
+        *warp =
+            (struct warp){.lanes = next, .kind = &run->warps[w], .group = group, .rank = draw(1u << 30), .number = w};
         for (int n = 0; n < run->warps[w].lanes; n++, next++) {
             if (next == group->lanes + MOST_LANES)
                 abort();
@@ -663,7 +681,7 @@ enum machine_end machine_run(const struct machine_run *run)
             run_warp(warp);
         } else if (machine.copy_count > 0) {
             step_copy();
-        } else {
+        } else if (!give_up()) {
             tell_who_waits();
             return MACHINE_STUCK;
         }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define CLATTN_INLINE static inline __attribute__((unused))
-#define __kernel static
+#define __kernel      static
 #define __global
 #define __local static /* what a kernel declares so is not used: local memory is the machine's */
 typedef unsigned uint;
@@ -43,10 +43,10 @@ typedef struct {
 #define make_int4(...)       VECTOR_OF(int4, __VA_ARGS__)
 #define make_uint4(...)      VECTOR_OF(uint4, __VA_ARGS__)
 
-#define min(a, b)          ((a) < (b) ? (a) : (b))
-#define max(a, b)          ((a) > (b) ? (a) : (b))
-#define clamp(x, low, end) min(max(x, low), end)
-#define convert_float(x)   ((float)(x))
+#define min(a, b)           ((a) < (b) ? (a) : (b))
+#define max(a, b)           ((a) > (b) ? (a) : (b))
+#define clamp(x, low, end)  min(max(x, low), end)
+#define convert_float(x)    ((float)(x))
 #define native_divide(x, y) ((x) / (y))
 
 static inline __attribute__((unused)) float as_float(uint x)
@@ -72,13 +72,13 @@ static inline __attribute__((unused)) void vstore4(float4 x, size_t n, float *to
     memcpy(to + 4 * n, &x, sizeof x);
 }
 
-#define CLK_LOCAL_MEM_FENCE        0
-#define CLK_GLOBAL_MEM_FENCE       0
-#define barrier(fence)             machine_meet()
-#define get_local_id(dimension)    ((size_t)machine_lid())
-#define get_group_id(dimension)    ((size_t)machine_group())
-#define get_num_groups(dimension)  ((size_t)machine_groups())
+#define CLK_LOCAL_MEM_FENCE           0
+#define CLK_GLOBAL_MEM_FENCE          0
+#define barrier(fence)                machine_meet()
+#define get_local_id(dimension)       ((size_t)machine_lid())
+#define get_group_id(dimension)       ((size_t)machine_group())
+#define get_num_groups(dimension)     ((size_t)machine_groups())
 #define reqd_work_group_size(x, y, z) unused
-#define atomic_inc(at)             (machine_maybe_pause(), (*(at))++)
+#define atomic_inc(at)                (machine_maybe_pause(), (*(at))++)
 
 #endif

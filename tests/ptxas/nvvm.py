@@ -78,6 +78,7 @@ def to_dialect(ir):
     ir = re.sub(r"\b(byval|sret)\(%[\w.]+\)", r"\1", ir)
     ir = re.sub(rf"= (phi|select) {FAST}+", r"= \1 ", ir)
     ir = re.sub(rf"= fneg ({FAST}*)(float|<\d+ x float>) (%[\w.]+)", r"= fsub \1\2 -0.000000e+00, \3", ir)
+    ir = re.sub(r"\bpoison\b", "undef", ir)
     ir = ir.replace("dso_local ", "").replace("spir_kernel", "ptx_kernel").replace("spir_func ", "")
     ir = ir.replace("define available_externally", "define internal")
     ir = re.sub(r"^source_filename.*$", "", ir, flags=re.M)

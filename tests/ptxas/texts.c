@@ -7,7 +7,7 @@
  * planned for.
  *
  *     kernel_texts DIRECTORY */
-#include "device/source.h"
+#include "plan/source.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/retarget.h"
@@ -68,7 +68,7 @@ static int write_entry(const char *directory, const char *device, const struct c
                      : write_program(directory, name, text.data);
     if (!failed)
         printf("%s %s %d %d %llu\n", name, device, form.work_group_size, cla_retarget_wanted(text.data),
-               form.files == choice->skeleton->files
+               form.files == choice->skeleton->files && strcmp(choice->skeleton->name, "backward_simt") != 0
                    ? (unsigned long long)choice->skeleton->local_bytes(problem, &choice->config)
                    : 0);
     cla_text_free(&text);
@@ -84,6 +84,12 @@ static bool is_written(const struct clattn_problem *problem, const struct cla_sk
     return problem->features || problem->mask_mod ? number == CLA_DK_DV : number != CLA_D_BIAS;
 }
 
+/* The kernels that matrix units have no part in are written for fp32. */
+static bool is_simt(const char *skeleton)
+{
+    return skeleton && strstr(skeleton, "_simt");
+}
+
 static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
 {
     const struct clattn_capabilities capabilities =
@@ -92,7 +98,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     struct clattn_plan_info info;
     struct cla_choice choice;
     struct cla_error error;
-    problem.dtype = problem.dtype ? problem.dtype : CLATTN_FP16;
+    problem.dtype = problem.dtype || is_simt(problem.skeleton) ? problem.dtype : CLATTN_FP16;
     problem.dropout_p = problem.features & CLATTN_DROPOUT ? 0.1f : 0.0f;
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
         return complain(devices[n].name, &error);
@@ -207,6 +213,18 @@ static int write_fused(const char *directory, size_t n, struct clattn_problem pr
            (capability == 800 || capability == 900 ? write_few_keys(directory, n, problem) : 0);
 }
 
+/* fp32, forward and backward. */
+static int write_simt(const char *directory, size_t n, int d)
+{
+    struct clattn_problem problem = {.d = d, .skeleton = "forward_simt"};
+    int failed = write_problem(directory, n, problem);
+    problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+    failed += write_problem(directory, n, problem);
+    problem.pass = CLATTN_BACKWARD;
+    problem.skeleton = "backward_simt";
+    return failed + write_problem(directory, n, problem);
+}
+
 int main(int argc, char **argv)
 {
     static const unsigned features[] = {CLATTN_SOFTCAP, CLATTN_ALIBI, CLATTN_BIAS, CLATTN_DROPOUT};
@@ -218,6 +236,7 @@ int main(int argc, char **argv)
     for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
         for (int d = 64; d <= 256; d *= 2) {
             const bool hopper = devices[n].compute_capability == 900;
+            failed += hopper || devices[n].compute_capability == 800 ? write_simt(argv[1], n, d) : 0;
             struct clattn_problem forward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT};
             struct clattn_problem backward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .pass = CLATTN_BACKWARD};
             if (d == 256 && !hopper)

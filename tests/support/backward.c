@@ -58,14 +58,19 @@ bool backward_arrays_refresh(const struct forward_case *forward, struct backward
     struct forward_arrays *in = &arrays->forward;
     const struct reference_problem problem = forward_reference_of(forward, in);
     const size_t outputs = reference_o_count(&problem), rows = reference_row_count(&problem);
-    double *o = calloc(outputs + 1, sizeof *o), *lse = calloc(rows + 1, sizeof *lse);
-    const bool made = o && lse && reference_attention(&problem, in->q, in->k, in->v, o, lse, NULL, NULL);
+    double *o = calloc(outputs + 1, sizeof *o), *vectors = calloc(3 * rows + 1, sizeof *vectors);
+    double *const lse = vectors, *const m = vectors + rows, *const l = m + rows;
+    const bool made = o && vectors && reference_attention(&problem, in->q, in->k, in->v, o, lse, m, l);
+    const enum clattn_dtype o_type = forward->problem.o_type == CLATTN_AS_FP32 ? CLATTN_FP32 : problem.dtype;
     for (size_t i = 0; i < outputs && made; i++)
-        in->o[i] = reference_round(problem.dtype, (float)o[i]);
-    for (size_t i = 0; i < rows && made; i++)
+        in->o[i] = reference_round(o_type, (float)o[i]);
+    for (size_t i = 0; i < rows && made; i++) {
         in->lse[i] = (float)lse[i];
+        in->m[i] = (float)m[i];
+        in->l[i] = (float)l[i];
+    }
     free(o);
-    free(lse);
+    free(vectors);
     return made;
 }
 
@@ -76,13 +81,14 @@ static bool in_chunks(const struct forward_case *forward)
     return forward->kv_chunk && forward->path == PATH_DEVICE;
 }
 
-enum tensor { Q, K, V, O, D_O, LSE, FIRST_GRADIENT };
+enum tensor { Q, K, V, O, D_O, LSE, M, L, FIRST_GRADIENT };
 
 struct run {
     struct stage stage;
     struct score_stage score;
     int at[GRADIENTS]; /* numbers of the gradients in the stage; -1: not wanted */
     float *zeros;      /* what sums begin with */
+    bool lse_alone;
 };
 
 static void add_gradients(const struct forward_case *forward, const struct gradients *gradients, unsigned wanted,
@@ -111,15 +117,16 @@ static void lay_out(const struct forward_case *forward, unsigned wanted, struct 
                     struct run *run)
 {
     struct forward_arrays *in = &arrays->forward;
-    static const char *const inputs[] = {"q", "k", "v", "o", "d_o", "lse"};
-    const struct clattn_layout *const layouts[] = {&forward->q, &forward->k, &forward->v,
-                                                   &forward->o, &forward->o, &forward->rows};
-    const enum forward_tensor kinds[] = {FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_O, FORWARD_ROWS};
-    const float *const values[] = {in->q, in->k, in->v, in->o, arrays->d_o, in->lse};
+    static const char *const inputs[] = {"q", "k", "v", "o", "d_o", "lse", "m", "l"};
+    const struct clattn_layout *const layouts[] = {&forward->q, &forward->k,    &forward->v,    &forward->o,
+                                                   &forward->o, &forward->rows, &forward->rows, &forward->rows};
+    const enum forward_tensor kinds[] = {FORWARD_Q,   FORWARD_K,    FORWARD_V,    FORWARD_O,
+                                         FORWARD_D_O, FORWARD_ROWS, FORWARD_ROWS, FORWARD_ROWS};
+    const float *const values[] = {in->q, in->k, in->v, in->o, arrays->d_o, in->lse, in->m, in->l};
     const struct gradients gradients = backward_gradients(forward, arrays);
     const size_t most =
         gradients.counts[D_Q] > gradients.counts[D_BIAS] ? gradients.counts[D_Q] : gradients.counts[D_BIAS];
-    *run = (struct run){.zeros = calloc(most + 1, sizeof(float))};
+    *run = (struct run){.zeros = calloc(most + 1, sizeof(float)), .lse_alone = arrays->lse_alone};
     for (int i = Q; i < FIRST_GRADIENT; i++) {
         const struct guard_view view = forward_view(forward, in, kinds[i], layouts[i]);
         stage_add(&run->stage, inputs[i], &view, values[i], NULL);
@@ -188,12 +195,17 @@ static bool enqueue(const struct test_device *device, const clattn_plan *plan, c
                                         .v = stage_at(stage, V),
                                         .o = stage_at(stage, O),
                                         .d_o = stage_at(stage, D_O),
-                                        .lse = stage_at(stage, LSE),
                                         .d_q = gradient_at(run, D_Q),
                                         .d_k = gradient_at(run, D_K),
                                         .d_v = gradient_at(run, D_V),
                                         .d_bias = gradient_at(run, D_BIAS),
                                         .d_sinks = gradient_at(run, D_SINKS)};
+    if (run->lse_alone) {
+        args.lse = stage_at(stage, LSE);
+    } else {
+        args.m = stage_at(stage, M);
+        args.l = stage_at(stage, L);
+    }
     args.score = score_args(&forward->problem, &forward->score, &in->score, &run->score);
     const bool ran =
         test_succeeded(clattn_plan_workspace_bytes(plan, &args.shape, &args.workspace_bytes),
@@ -223,6 +235,11 @@ static void *array_of(const struct run *run, int which)
     return run->at[which] < 0 ? NULL : stage_array(&run->stage, run->at[which]);
 }
 
+static const float *vector_of(const struct stage *stage, int which)
+{
+    return (const float *)stage_array(stage, which) + GUARD_BYTES / sizeof(float);
+}
+
 static bool run_host(const struct test_device *device, const struct forward_case *forward,
                      const struct forward_arrays *in, const struct run *run)
 {
@@ -232,30 +249,32 @@ static bool run_host(const struct test_device *device, const struct forward_case
     float *sinks = array_of(run, D_SINKS);
     problem.pass = CLATTN_BACKWARD;
     const struct clattn_host_params params = {.context = device->clattn};
-    const struct clattn_host_backward_args args = {
-        .shape = forward->shape,
-        .q = stage_array(stage, Q),
-        .k = stage_array(stage, K),
-        .v = stage_array(stage, V),
-        .o = stage_array(stage, O),
-        .d_o = stage_array(stage, D_O),
-        .lse = (float *)stage_array(stage, LSE) + GUARD_BYTES / sizeof(float),
-        .d_q = array_of(run, D_Q),
-        .d_k = array_of(run, D_K),
-        .d_v = array_of(run, D_V),
-        .d_bias = array_of(run, D_BIAS),
-        .d_sinks = sinks ? sinks + GUARD_BYTES / sizeof(float) : NULL,
-        .q_layout = stage_at(stage, Q).layout,
-        .k_layout = stage_at(stage, K).layout,
-        .v_layout = stage_at(stage, V).layout,
-        .o_layout = stage_at(stage, O).layout,
-        .d_o_layout = stage_at(stage, D_O).layout,
-        .d_q_layout = gradient_at(run, D_Q).layout,
-        .d_k_layout = gradient_at(run, D_K).layout,
-        .d_v_layout = gradient_at(run, D_V).layout,
-        .d_bias_layout = gradient_at(run, D_BIAS).layout,
-        .score = score_host_args(&problem, &forward->score, &in->score, &bias),
-        .kv_chunk = forward->kv_chunk};
+    const struct clattn_host_backward_args args = {.shape = forward->shape,
+                                                   .q = stage_array(stage, Q),
+                                                   .k = stage_array(stage, K),
+                                                   .v = stage_array(stage, V),
+                                                   .o = stage_array(stage, O),
+                                                   .d_o = stage_array(stage, D_O),
+                                                   .lse = run->lse_alone ? vector_of(stage, LSE) : NULL,
+                                                   .m = run->lse_alone ? NULL : vector_of(stage, M),
+                                                   .l = run->lse_alone ? NULL : vector_of(stage, L),
+                                                   .d_q = array_of(run, D_Q),
+                                                   .d_k = array_of(run, D_K),
+                                                   .d_v = array_of(run, D_V),
+                                                   .d_bias = array_of(run, D_BIAS),
+                                                   .d_sinks = sinks ? sinks + GUARD_BYTES / sizeof(float) : NULL,
+                                                   .q_layout = stage_at(stage, Q).layout,
+                                                   .k_layout = stage_at(stage, K).layout,
+                                                   .v_layout = stage_at(stage, V).layout,
+                                                   .o_layout = stage_at(stage, O).layout,
+                                                   .d_o_layout = stage_at(stage, D_O).layout,
+                                                   .d_q_layout = gradient_at(run, D_Q).layout,
+                                                   .d_k_layout = gradient_at(run, D_K).layout,
+                                                   .d_v_layout = gradient_at(run, D_V).layout,
+                                                   .d_bias_layout = gradient_at(run, D_BIAS).layout,
+                                                   .score =
+                                                       score_host_args(&problem, &forward->score, &in->score, &bias),
+                                                   .kv_chunk = forward->kv_chunk};
     clattn_host *host = NULL;
     const bool ran = test_succeeded(clattn_host_create(&host, &params), "clattn_host_create") &&
                      test_succeeded(clattn_host_backward(host, &problem, &args), "clattn_host_backward");

@@ -14,18 +14,20 @@ enum {
     BACKWARD_ALL = 31
 };
 
-/* What a backward pass gets beside the inputs of its forward pass (whose o and lse it reads), and what it gives. */
+/* What a backward pass gets beside the inputs of its forward pass (whose o, m and l it reads), and what it gives. */
 struct backward_arrays {
     struct forward_arrays forward;
+    bool lse_alone; /* lse in the place of m and l */
     float *d_o, *d_q, *d_k, *d_v, *d_bias, *d_sinks;
 };
 
-/* Generates the inputs; o and lse are the reference's, o rounded to the case's type. The case's path is not looked at.
+/* Generates the inputs; o, lse, m and l are the reference's, o rounded to its type. The case's path is not
+ * looked at.
  */
 bool backward_arrays_make(const struct forward_case *forward, struct backward_arrays *arrays);
 void backward_arrays_free(struct backward_arrays *arrays);
 
-/* Sets o and lse to the reference's answer for inputs that were changed. */
+/* Sets o, lse, m and l to the reference's answer for inputs that were changed. */
 bool backward_arrays_refresh(const struct forward_case *forward, struct backward_arrays *arrays);
 
 /* Runs the case on what lies in `arrays`, checks the guards, and puts those gradients there that `wanted` names.

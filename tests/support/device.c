@@ -80,7 +80,7 @@ void test_device_open(struct test_device *device)
 
 bool test_is_for(const struct cla_skeleton *skeleton)
 {
-    return is_cpu || (!skeleton->emulated && skeleton != &cla_forward_cpu && skeleton != &cla_backward_cpu);
+    return is_cpu || (!skeleton->emulated && !skeleton->for_cpus);
 }
 
 const struct cla_skeleton *test_device_open_for(struct test_device *device, int argc, char **argv)

@@ -86,7 +86,8 @@ struct guard_view forward_view(const struct forward_case *forward, const struct 
     const bool keys = which == FORWARD_K || which == FORWARD_V, packed = (problem->features & CLATTN_VARLEN) != 0;
     const int64_t total = keys ? arrays->score.total_kv : arrays->score.total_q;
     const int d_v = problem->d_v ? problem->d_v : problem->d;
-    return (struct guard_view){.dtype = which == FORWARD_ROWS ? CLATTN_FP32 : problem->dtype,
+    const bool in_fp32 = which == FORWARD_ROWS || (which == FORWARD_O && problem->o_type == CLATTN_AS_FP32);
+    return (struct guard_view){.dtype = in_fp32 ? CLATTN_FP32 : problem->dtype,
                                .sizes = {packed ? 1 : shape->batch,
                                          keys && shape->kv_heads ? shape->kv_heads : shape->heads,
                                          packed ? total

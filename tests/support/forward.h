@@ -40,7 +40,7 @@ struct reference_problem forward_reference_of(const struct forward_case *forward
 
 /* How the case's tensors lie: sizes are batch, heads, n and d. With variable lengths the batch is 1, and n the total.
  */
-enum forward_tensor { FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_ROWS };
+enum forward_tensor { FORWARD_Q, FORWARD_K, FORWARD_V, FORWARD_O, FORWARD_ROWS, FORWARD_D_O };
 struct guard_view forward_view(const struct forward_case *forward, const struct forward_arrays *arrays,
                                enum forward_tensor which, const struct clattn_layout *layout);
 

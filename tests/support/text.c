@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/text.h"
-#include "device/source.h"
+#include "plan/source.h"
 #include "support/unit.h"
 #include <string.h>
 

@@ -107,6 +107,27 @@ static void the_directory_is_made_when_needed(void **state)
     free(loaded);
 }
 
+/* A file that is whole in every way, but that another user can have put there. */
+static void what_others_can_write_is_not_loaded(void **state)
+{
+    (void)state;
+    char path[256];
+    path_of(identity, path);
+    assert_true(cla_binary_cache_store(directory, identity, payload, sizeof payload));
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_does_not_load(identity);
+    assert_true(cla_binary_cache_store(directory, identity, payload, sizeof payload)); /* replaced */
+    assert_loads(identity, payload, sizeof payload);
+    assert_int_equal(chmod(directory, 01777), 0);
+    assert_does_not_load(identity);
+    assert_false(cla_binary_cache_store(directory, identity, payload, sizeof payload));
+    assert_int_equal(chmod(directory, 0755), 0);
+    assert_loads(identity, payload, sizeof payload);
+    if (chown(path, 65534, (gid_t)-1) != 0)
+        skip(); /* only root can give files away */
+    assert_does_not_load(identity);
+}
+
 static void no_directory_keeps_nothing(void **state)
 {
     (void)state;
@@ -369,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_stored_is_loaded),
         TEST(the_directory_is_made_when_needed),
+        TEST(what_others_can_write_is_not_loaded),
         TEST(no_directory_keeps_nothing),
         TEST(an_unwritable_directory_is_quiet),
         TEST(a_file_cut_at_any_length_is_refused_and_replaced),

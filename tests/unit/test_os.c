@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -250,14 +251,81 @@ static void trimming_touches_no_foreign_file(void **state)
     assert_int_equal(count_entries(directory), count + 2);
 }
 
-static void old_leftovers_of_writes_go_and_fresh_ones_stay(void **state)
+/* Who writes a file holds its lock, and a process that is killed holds none. */
+static void leftovers_of_killed_writers_go_and_files_being_written_stay(void **state)
 {
     (void)state;
-    put(below(0, NAME_A ".new-abc123"), "x", 1, 2 * 3600);
-    put(below(1, NAME_B ".new-abc123"), "x", 1, 60);
+    put(below(0, NAME_A ".new-abc123"), "x", 1, 1);
+    put(below(1, NAME_B ".new-abc123"), "x", 1, 7200);
+    const int writer = open(paths[1], O_RDWR);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
     assert_int_equal(cla_os_trim_directory(directory, SUFFIX, 100), 1);
     assert_false(exists(paths[0]));
     assert_true(exists(paths[1]));
+    assert_int_equal(close(writer), 0);
+    assert_int_equal(cla_os_trim_directory(directory, SUFFIX, 100), 1);
+    assert_int_equal(count_entries(directory), 0);
+}
+
+static void replacing_a_kept_file_clears_what_killed_writers_left(void **state)
+{
+    (void)state;
+    put(below(0, "tuning.json.new-abc123"), "x", 1, 0);
+    put(below(1, "tuning.json.new-abc124"), "x", 1, 0);
+    put(below(2, "other.json.new-abc123"), "x", 1, 0);
+    put(below(3, "tuning.json.new-abc12"), "x", 1, 0);
+    const int writer = open(paths[1], O_RDWR);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
+    char target[256];
+    snprintf(target, sizeof target, "%s/tuning.json", directory);
+    assert_true(cla_os_replace_kept_file(target, "{}", 2));
+    assert_false(exists(paths[0]));
+    assert_true(exists(paths[1]) && exists(paths[2]) && exists(paths[3]));
+    assert_int_equal(count_entries(directory), 4);
+    assert_int_equal(close(writer), 0);
+}
+
+/* Whether the file at `path` is read as the user's own, and else why not. */
+static void assert_own(const char *path, const char *wanted)
+{
+    const char *distrust = "?";
+    size_t size = 0;
+    char *data = cla_os_read_own_file(path, 100, &size, &distrust);
+    assert_true(!data == (wanted != NULL) && (size == 4) == !wanted);
+    if (wanted && (!distrust || !strstr(distrust, wanted)))
+        fail_msg("%s for %s", distrust ? distrust : "nothing", path);
+    assert_true(wanted || !distrust);
+    free(data);
+}
+
+static void files_that_others_may_have_written_are_not_the_users(void **state)
+{
+    (void)state;
+    put(below(0, "file"), "mine", 4, 0);
+    assert_own(paths[0], NULL);
+    static const mode_t dirty[] = {0664, 0646, 0666}, dirty_directory[] = {0770, 0707, 01777};
+    EACH (i, dirty) {
+        assert_int_equal(chmod(paths[0], dirty[i]), 0);
+        assert_own(paths[0], "may write");
+    }
+    assert_int_equal(chmod(paths[0], 0444), 0);
+    assert_own(paths[0], NULL);
+    assert_null(cla_os_distrusts_directory(directory));
+    EACH (i, dirty_directory) {
+        assert_int_equal(chmod(directory, dirty_directory[i]), 0);
+        assert_own(paths[0], "its directory");
+        assert_non_null(cla_os_distrusts_directory(directory));
+    }
+    assert_int_equal(chmod(directory, 0755), 0);
+    assert_own(paths[0], NULL);
+    assert_null(cla_os_distrusts_directory(below(1, "absent")));
+    if (chown(paths[0], 65534, (gid_t)-1) != 0)
+        skip(); /* only root can give files away */
+    assert_own(paths[0], "another user");
+    assert_int_equal(chown(paths[0], 0, (gid_t)-1), 0);
+    assert_int_equal(chown(directory, 65534, (gid_t)-1), 0);
+    assert_own(paths[0], "its directory");
+    assert_string_equal(cla_os_distrusts_directory(directory), "it belongs to another user");
 }
 
 static void a_directory_that_is_not_there_is_empty(void **state)
@@ -283,10 +351,13 @@ int main(void)
         TEST(trimming_to_nothing_takes_empty_files_too),
         TEST(trimming_many_files_works),
         TEST(trimming_touches_no_foreign_file),
-        TEST(old_leftovers_of_writes_go_and_fresh_ones_stay),
+        TEST(leftovers_of_killed_writers_go_and_files_being_written_stay),
+        TEST(replacing_a_kept_file_clears_what_killed_writers_left),
+        TEST(files_that_others_may_have_written_are_not_the_users),
         TEST(a_directory_that_is_not_there_is_empty),
         cmocka_unit_test(the_environment_names_the_cache_directory),
         cmocka_unit_test(a_cache_directory_that_does_not_fit_is_refused),
     };
+    umask(022);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

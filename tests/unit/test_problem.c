@@ -135,6 +135,8 @@ static void the_default_layout_is_dense(void **state)
     assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, false, &resolved, &end, &error), 0);
     assert_true(cla_layout_is_dense(&resolved, &sizes));
     assert_int_equal(bnhd.row, 21);
+    assert_int_equal(cla_layout_resolve("q", &bnhd, &sizes, true, &resolved, &end, &error), 0);
+    assert_true(cla_layout_is_dense(&resolved, &sizes));
 }
 
 static void strides_of_zero_are_taken_at_their_word_where_the_layout_says_so(void **state)
@@ -204,6 +206,12 @@ static void negative_and_overflowing_strides_are_refused(void **state)
     assert_int_equal(resolve((struct clattn_layout){.batch = INT64_MAX / 2, .head = INT64_MAX / 2, .column = 1}, false),
                      CLATTN_INVALID_LAYOUT);
     assert_int_equal(resolve((struct clattn_layout){.offset = INT64_MAX, .column = 1}, false), CLATTN_INVALID_LAYOUT);
+    const struct cla_sizes huge = {.batch = 1 << 30, .heads = 1 << 30, .rows = 1 << 30, .columns = 512};
+    struct cla_layout resolved;
+    int64_t end;
+    assert_int_equal(cla_layout_resolve("q", &(struct clattn_layout){0}, &huge, false, &resolved, &end, &error),
+                     CLATTN_INVALID_LAYOUT);
+    assert_message("q.layout", "overflows"); /* not a stride that it made itself */
 }
 
 static void an_empty_tensor_touches_nothing(void **state)

@@ -91,8 +91,8 @@ static void tiles_are_those_with_pairs(void **state)
         const double passed = 12.0 * (double)count_passing(&problem, &params, &plan.streams[1], true);
         traffic = traffic_of(&problem, &plan, &params);
         assert_float_equal(traffic.keys, keys * 2 * 64 + kv_rows * 2 * 64, 0.5);
-        const double delta = rows * (2 * 2 * 40 + 4), dq = rows * (2 * 64 + 8 + 2 * 24);
-        assert_float_equal(traffic.flash, traffic.keys + delta + dq + passed * (2 * 2 * 64 + 8) + kv_rows * 2 * 64,
+        const double delta = rows * (2 * 2 * 40 + 8 + 16), dq = rows * (2 * 64 + 16 + 2 * 24);
+        assert_float_equal(traffic.flash, traffic.keys + delta + dq + passed * (2 * 2 * 64 + 16) + kv_rows * 2 * 64,
                            0.5);
     }
 }
@@ -156,8 +156,8 @@ static void sums_of_dq_move_with_each_block_of_keys(void **state)
     info.sums = 1;
     const struct clattn_traffic traffic = traffic_of(&problem, &info, &params);
     const double elements = 960 * 64, blocks = 960 / 40, kept = elements * 2 * 2;
-    const double delta = 2 * elements * 2 + 960 * 4,
-                 passed = blocks * (2 * 2 * elements * 2 + 960 * 8); /* twice each */
+    const double delta = 2 * elements * 2 + 960 * (8 + 16),
+                 passed = blocks * (2 * 2 * elements * 2 + 960 * 16); /* twice each */
     assert_float_equal(traffic.keys, kept, 0.5);
     assert_float_equal(traffic.flash, delta + blocks * elements * 2 * 4 + elements * 2 + passed + 2 * kept, 0.5);
 }

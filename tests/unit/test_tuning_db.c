@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char hash[] = "0123456789abcdef0123456789abcdef";
 static struct cla_error error;
@@ -399,6 +400,33 @@ static void the_built_in_table_is_whole(void **state)
     cla_tuning_free(&db);
 }
 
+/* In time with their number: it took its square before, minutes for these. */
+static void many_records_are_quick(void **state)
+{
+    (void)state;
+    enum { MANY = 60000, KEYS = 500 };
+    struct cla_tuning_db db = {0}, again = {0};
+    const clock_t start = clock();
+    for (int turn = 0; turn < 2; turn++) /* the second replaces all */
+        for (int i = 0; i < MANY; i++) {
+            struct clattn_tuning_record made = record(1 + i / KEYS, turn + 1);
+            made.d = made.d_v = 1 + i % KEYS;
+            made.best = true;
+            add(&db, made);
+        }
+    assert_int_equal(cla_tuning_merge(&again, &db, &error), CLATTN_SUCCESS);
+    assert_int_equal(db.count, MANY);
+    assert_int_equal(again.count, MANY);
+    for (int i = 0; i < MANY; i++) {
+        const struct clattn_tuning_record *const found = &again.records[i];
+        assert_true(found->ms == 2 && found->d == 1 + i % KEYS && found->b_r == 1 + i / KEYS);
+        assert_int_equal(found->best, i >= MANY - KEYS); /* the last of its key */
+    }
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 20);
+    cla_tuning_free(&db);
+    cla_tuning_free(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_changed_byte_never_makes_a_bad_record),
         cmocka_unit_test(damage_is_named_with_its_line),
         cmocka_unit_test(the_same_candidate_is_replaced),
+        cmocka_unit_test(many_records_are_quick),
         cmocka_unit_test(bad_records_are_named),
         cmocka_unit_test(the_right_record_answers),
         cmocka_unit_test(names_are_normalised),

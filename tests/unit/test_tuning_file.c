@@ -190,6 +190,36 @@ static void the_default_path_is_documented(void **state)
     assert_string_equal(found, "/h/.config/clattn/tuning.json");
 }
 
+/* What is found by default is the user's own; what is named is the user's choice. */
+static void a_default_file_that_others_can_write_is_refused(void **state)
+{
+    (void)state;
+    static const mode_t dirty[][2] = {{0777, 0644}, {01777, 0644}, {0755, 0664}};
+    char folder[64];
+    clattn_tuning *tuning = NULL;
+    snprintf(folder, sizeof folder, "%s/clattn", directory);
+    snprintf(path, sizeof path, "%s/tuning.json", folder);
+    assert_int_equal(save_one(0, 0), CLATTN_SUCCESS);
+    assert_int_equal(unsetenv("CLATTN_TUNING_FILE"), 0);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", directory, 1), 0);
+    EACH(i, dirty)
+    {
+        assert_int_equal(chmod(folder, dirty[i][0]), 0);
+        assert_int_equal(chmod(path, dirty[i][1]), 0);
+        assert_int_equal(clattn_tuning_load(&tuning, NULL), CLATTN_FILE_FAILED);
+        assert_non_null(strstr(clattn_error_message(), path));
+        assert_non_null(strstr(clattn_error_message(), "other users may write"));
+        assert_int_equal(clattn_tuning_load(&tuning, path), CLATTN_SUCCESS);
+        assert_int_equal(clattn_tuning_save(tuning, NULL), CLATTN_FILE_FAILED);
+        clattn_tuning_destroy(&tuning);
+        assert_int_equal(setenv("CLATTN_TUNING_FILE", path, 1), 0);
+        assert_int_equal(clattn_tuning_load(&tuning, NULL), CLATTN_SUCCESS);
+        assert_int_equal(clattn_tuning_count(tuning), 1);
+        clattn_tuning_destroy(&tuning);
+        assert_int_equal(unsetenv("CLATTN_TUNING_FILE"), 0);
+    }
+}
+
 static void sets_answer_for_themselves(void **state)
 {
     (void)state;
@@ -250,6 +280,7 @@ int main(void)
         TEST(writers_at_once_lose_nothing), TEST(a_damaged_file_stays_as_it_is),  TEST(links_and_permissions_stay),
         TEST(what_is_no_file_is_refused),   TEST(the_default_path_is_documented), TEST(sets_answer_for_themselves),
         TEST(a_held_lock_is_waited_for),
+        TEST(a_default_file_that_others_can_write_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

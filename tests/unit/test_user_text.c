@@ -134,7 +134,11 @@ static void names_of_the_library_are_refused(void **state)
                  {"// of clattn\n/* CLATTN_D */ const char *s = \"clattn\", c = 'c';", NULL},
                  {"Clattn my_clattn_x", NULL},
                  {"'\n#define CLATTN_D 1", "mask_mod:2: \"CLATTN_D\""},
-                 {"\"\\\\\" CLATTN_D", "mask_mod:1: \"CLATTN_D\""}};
+                 {"\"\\\\\" CLATTN_D", "mask_mod:1: \"CLATTN_D\""},
+                 {"\n/* one */ // /*\n x /* two \n // */ y", NULL},
+                 {"\n/* one */\n x /* two \n CLATTN_D * /", "mask_mod:3: the comment"},
+                 {"/", NULL},
+                 {"/\\\n*", "mask_mod:2: the comment"}};
     EACH (i, cases) {
         const struct clattn_problem problem = {.score_mod = "", .mask_mod = cases[i].text};
         const clattn_status status = cla_user_texts_check(&problem, &error);

@@ -3,6 +3,7 @@
 #include "bench_grid.h"
 #include "bench_rows.h"
 #include "commands.h"
+#include "file_uses.h"
 #include "json_out.h"
 #include "progress.h"
 #include "text_file.h"
@@ -70,7 +71,7 @@ static const struct option_spec options[] = {
     INTEGER("n-kv", n_kv, 1, 1 << 30, "length of K and V"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
+    SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
     TEXT("knobs", "NAME=N...", knobs,
          "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
     INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
@@ -265,6 +266,19 @@ static int use_rows(const struct values *values, json_t *rows, json_t *old, stru
     return status;
 }
 
+/* No output is another's file, or one that is read. */
+static int check_names(const struct values *values, struct failure *failure)
+{
+    const struct file_use uses[] = {{"from", values->from, false},
+                                    {"compare", values->compare, false},
+                                    {"score-mod", values->score_mod, false},
+                                    {"score-mod-grad", values->score_mod_grad, false},
+                                    {"mask-mod", values->mask_mod, false},
+                                    {"json", is_stdout(values->json) ? NULL : values->json, true},
+                                    {"csv", is_stdout(values->csv) ? NULL : values->csv, true}};
+    return file_uses_check(uses, sizeof uses / sizeof *uses, failure);
+}
+
 static int check_files(const struct values *values, struct failure *failure)
 {
     if (is_stdout(values->json) && is_stdout(values->csv))
@@ -279,7 +293,8 @@ static int check_files(const struct values *values, struct failure *failure)
                     "--from %s: takes the rows as they were measured, on their device: no shapes, "
                     "grids, devices and texts go with it",
                     values->from);
-    return values->plot ? bench_plot_check(values->plot, failure) : STATUS_OK;
+    const int status = check_names(values, failure);
+    return status || !values->plot ? status : bench_plot_check(values->plot, failure);
 }
 
 int bench_main(int argc, char **argv, struct failure *failure)

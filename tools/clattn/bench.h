@@ -51,7 +51,7 @@ struct bench_row {
     struct statistics enqueue_us; /* how long the host's call took that enqueues it; the driver's part included */
     double first_call_ms;         /* making the plan: planning, compiling or finding the program in a cache */
     uint64_t tensor_bytes;        /* device memory of Q, K, V and O, and of dO and the gradients */
-    uint64_t extra_bytes;         /* beyond these: LSE and workspace */
+    uint64_t extra_bytes;         /* beyond these: LSE (or m and l) and workspace */
     char problem[256];            /* why there is no time: it does not fit the device; "" where there is one */
     struct statistics standard_ms;
     int standard_repetitions;

@@ -69,6 +69,27 @@ static struct clattn_layout layout_of(const struct bench_shape *shape, int64_t h
                                            : clattn_layout_bhnd(heads, n, d);
 }
 
+static uint64_t rows_of(const struct bench_shape *shape)
+{
+    return (uint64_t)(shape->sizes.batch * shape->sizes.heads * shape->sizes.n_q);
+}
+
+static uint64_t keys_of(const struct bench_shape *shape)
+{
+    return (uint64_t)(shape->sizes.batch * shape->sizes.kv_heads * shape->sizes.n_kv);
+}
+
+/* Of the softmax: LSE, or m and l, which a backward pass starts from. */
+static int create_vectors(const struct session *session, const struct bench_shape *shape,
+                          struct clattn_forward_args *args, struct failure *failure)
+{
+    const uint64_t bytes = rows_of(shape) * sizeof(float);
+    if (shape->pass == CLATTN_FORWARD)
+        return create(session, "LSE", bytes, &args->lse.buffer, failure);
+    const int status = create(session, "m", bytes, &args->m.buffer, failure);
+    return status ? status : create(session, "l", bytes, &args->l.buffer, failure);
+}
+
 static int create_forward(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                           struct failure *failure)
 {
@@ -80,6 +101,7 @@ static int create_forward(const struct session *session, const struct bench_shap
     args->o.layout = layout_of(shape, s->heads, s->n_q, shape->d_v);
     args->lse.layout = layout_of(shape, s->heads, s->n_q, 1);
     args->lse.layout.column = 0;
+    args->m.layout = args->l.layout = args->lse.layout;
     int status = create_filled(session, "Q", shape->dtype, buffers->q_elements, 1, &args->q.buffer, failure);
     if (!status)
         status = create_filled(session, "K", shape->dtype, buffers->k_elements, 2, &args->k.buffer, failure);
@@ -89,7 +111,7 @@ static int create_forward(const struct session *session, const struct bench_shap
         status = create(session, "O", buffers->o_elements * (uint64_t)clattn_dtype_size(shape->dtype), &args->o.buffer,
                         failure);
     if (!status)
-        status = create(session, "LSE", buffers->lse_bytes, &args->lse.buffer, failure);
+        status = create_vectors(session, shape, args, failure);
     return status ? status : bench_score_create(session, shape, &args->score, failure);
 }
 
@@ -104,7 +126,8 @@ static int create_backward(const struct session *session, const struct bench_sha
                                           .k = forward->k,
                                           .v = forward->v,
                                           .o = forward->o,
-                                          .lse = forward->lse,
+                                          .m = forward->m,
+                                          .l = forward->l,
                                           .d_o = {.layout = forward->o.layout},
                                           .d_q = {.layout = forward->q.layout},
                                           .d_k = {.layout = forward->k.layout},
@@ -116,16 +139,6 @@ static int create_backward(const struct session *session, const struct bench_sha
     if (!status)
         status = create(session, "dK", buffers->k_elements * size, &args->d_k.buffer, failure);
     return status ? status : create(session, "dV", buffers->v_elements * size, &args->d_v.buffer, failure);
-}
-
-static uint64_t rows_of(const struct bench_shape *shape)
-{
-    return (uint64_t)(shape->sizes.batch * shape->sizes.heads * shape->sizes.n_q);
-}
-
-static uint64_t keys_of(const struct bench_shape *shape)
-{
-    return (uint64_t)(shape->sizes.batch * shape->sizes.kv_heads * shape->sizes.n_kv);
 }
 
 uint64_t bench_tensor_bytes(const struct bench_shape *shape)
@@ -141,9 +154,9 @@ uint64_t bench_largest_tensor(const struct bench_shape *shape)
            (uint64_t)clattn_dtype_size(shape->dtype);
 }
 
-uint64_t bench_lse_bytes(const struct bench_shape *shape)
+uint64_t bench_vector_bytes(const struct bench_shape *shape)
 {
-    return rows_of(shape) * sizeof(float);
+    return rows_of(shape) * sizeof(float) * (shape->pass == CLATTN_FORWARD ? 1 : 2);
 }
 
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
@@ -154,8 +167,7 @@ int bench_buffers_create(const struct session *session, const struct bench_shape
                                       .q_elements = rows * (uint64_t)shape->d,
                                       .k_elements = keys * (uint64_t)shape->d,
                                       .v_elements = keys * (uint64_t)shape->d_v,
-                                      .o_elements = rows * (uint64_t)shape->d_v,
-                                      .lse_bytes = bench_lse_bytes(shape)};
+                                      .o_elements = rows * (uint64_t)shape->d_v};
     int status = create_forward(session, shape, buffers, failure);
     if (!status && shape->pass == CLATTN_BACKWARD)
         status = create_backward(session, shape, buffers, failure);
@@ -168,8 +180,9 @@ void bench_buffers_destroy(struct bench_buffers *buffers)
 {
     const struct clattn_backward_args *backward = &buffers->backward;
     const cl_mem all[] = {buffers->args.q.buffer, buffers->args.k.buffer,   buffers->args.v.buffer,
-                          buffers->args.o.buffer, buffers->args.lse.buffer, backward->d_o.buffer,
-                          backward->d_q.buffer,   backward->d_k.buffer,     backward->d_v.buffer};
+                          buffers->args.o.buffer, buffers->args.lse.buffer, buffers->args.m.buffer,
+                          buffers->args.l.buffer, backward->d_o.buffer,     backward->d_q.buffer,
+                          backward->d_k.buffer,   backward->d_v.buffer};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])
             clReleaseMemObject(all[i]);

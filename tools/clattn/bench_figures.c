@@ -95,22 +95,14 @@ const char *bench_share_problem(const struct bench_row *row)
                : "faster than the peak beside it: the clock or the machine's load changed in between";
 }
 
-/* Which unit a skeleton's products run on: the first row that its name contains. */
-static const struct {
-    const char *part;
-    enum bench_unit unit;
-} skeletons[] = {{"_emulated", UNIT_MATRIX_EMULATED},
-                 {"_matrix", UNIT_MATRIX},
-                 {"_hopper", UNIT_MATRIX},
-                 {"_fused", UNIT_MATRIX},
-                 {"", UNIT_FMA}};
-
+/* Which unit a skeleton's products run on: those that decline what it does not serve have a matrix unit. */
 enum bench_unit bench_unit_of(const char *skeleton)
 {
-    size_t i = 0;
-    while (!strstr(skeleton, skeletons[i].part))
-        i++;
-    return skeletons[i].unit;
+    struct clattn_skeleton_info info;
+    for (int i = 0; i < clattn_skeleton_count() && !clattn_skeleton_get_info(i, &info); i++)
+        if (!strcmp(info.name, skeleton))
+            return info.emulated ? UNIT_MATRIX_EMULATED : info.declines ? UNIT_MATRIX : UNIT_FMA;
+    return UNIT_FMA;
 }
 
 const char *bench_unit_name(enum bench_unit unit)

@@ -1,38 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench_kernel.h"
-#include "device/source.h"
-#include <string.h>
-
-enum { MOST_FILES = 8 };
-
-static const struct cla_embedded_file *find_text(const char *name)
-{
-    for (size_t i = 0; i < cla_embedded_file_count; i++)
-        if (!strcmp(cla_embedded_files[i].name, name))
-            return &cla_embedded_files[i];
-    return NULL;
-}
+#include "plan/source.h"
 
 cl_int bench_kernel_build(const struct session *session, const char *const *files, const char *defines,
                           const char *entry, struct bench_kernel *built)
 {
-    const char *texts[MOST_FILES + 1] = {defines};
-    size_t sizes[MOST_FILES + 1] = {strlen(defines)};
-    cl_uint count = 1;
-    cl_int code;
+    struct cla_text text = {0};
+    struct cla_error error;
     *built = (struct bench_kernel){NULL, NULL};
-    for (; *files; files++) {
-        const struct cla_embedded_file *file = find_text(*files);
-        if (!file || count > MOST_FILES)
-            return CL_INVALID_VALUE;
-        texts[count] = (const char *)file->data;
-        sizes[count++] = file->size;
-    }
-    built->program = clCreateProgramWithSource(session->context, count, texts, sizes, &code);
+    cl_int code = cla_source_assemble(defines, files, &text, &error) ? CL_INVALID_VALUE : CL_SUCCESS;
+    if (!code)
+        built->program =
+            clCreateProgramWithSource(session->context, 1, (const char *[]){text.data}, (size_t[]){text.length}, &code);
     if (!code)
         code = clBuildProgram(built->program, 1, &session->id, "-cl-mad-enable", NULL, NULL);
     if (!code)
         built->kernel = clCreateKernel(built->program, entry, &code);
+    cla_text_free(&text);
     return code;
 }
 

@@ -74,7 +74,7 @@ static clattn_status enqueue_flash(const struct bench *bench, cl_command_queue q
     return clattn_backward_enqueue(bench->plan, queue, &args, 0, NULL, event);
 }
 
-/* A backward pass's workspace, a float for each row, is never nothing. */
+/* A backward pass's workspace, four floats for each row, is never nothing. */
 static clattn_status time_flash(const struct bench *bench, double *ms)
 {
     cl_event first = NULL, last = NULL;
@@ -199,7 +199,7 @@ static int make_buffers(struct bench *bench, struct failure *failure)
     return status ? status : code ? fail_code(failure, "clCreateBuffer (workspace)", code) : STATUS_OK;
 }
 
-/* O and LSE, which a backward pass starts from. */
+/* O, m and l, which a backward pass starts from. */
 static int prepare_backward(struct bench *bench, struct failure *failure)
 {
     struct clattn_problem problem = bench->problem;
@@ -327,7 +327,7 @@ static int measure(struct bench *bench, const struct bench_options *options, str
     if (status)
         return status;
     row->tensor_bytes = bench_tensor_bytes(bench->shape);
-    row->extra_bytes = bench_lse_bytes(bench->shape) + bench->workspace_bytes;
+    row->extra_bytes = bench_vector_bytes(bench->shape) + bench->workspace_bytes;
     const bool standard = plan_standard(bench, options, row);
     if (!fits(bench, row))
         return STATUS_OK;

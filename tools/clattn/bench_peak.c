@@ -35,11 +35,12 @@ static cl_int build_fma(struct bench_peak *peak)
 
 static cl_int build_matrix(struct bench_peak *peak)
 {
-    static const char *const nvidia[] = {"common/types.clh", "matrix/nvidia_mma.clh", "peak_matrix.cl", NULL};
-    static const char *const emulated[] = {"common/types.clh", "matrix/emulated.clh", "peak_matrix.cl", NULL};
+    static const char *const nvidia[] = {"matrix/nvidia_mma.clh", "peak_matrix.cl", NULL};
+    static const char *const emulated[] = {"matrix/emulated.clh", "peak_matrix.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
-             "#define CLATTN_DTYPE %d\n#define CLATTN_COMPUTE_CAPABILITY %d\n#define CLATTN_ACCUMULATORS %d\n#define "
+             "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY %d\n#define "
+             "CLATTN_ACCUMULATORS %d\n#define "
              "CLATTN_WORK_GROUP_SIZE %d\n",
              (int)peak->dtype, cla_matrix_capability(peak->session->capabilities), peak->variant.accumulators,
              peak->variant.work_group_size);

@@ -125,6 +125,17 @@ void child_end(struct child *child)
         finish(child, true);
 }
 
+void child_leave(struct child *child)
+{
+    if (!child->pid)
+        return;
+    kill(-child->pid, SIGKILL);
+    close(child->to);
+    close(child->from);
+    free(child->text);
+    *child = (struct child){.to = -1, .from = -1};
+}
+
 static bool send(const struct child *child, const char *text, size_t size)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;

@@ -62,6 +62,10 @@ enum child_result child_read_all(struct child *child, double deadline_seconds, c
 /* Ends it at once; accepts one that is not there. */
 void child_end(struct child *child);
 
+/* The same without waiting until it is gone, which takes long where it waits for a device. Its entry in the process
+ * table goes with this process. */
+void child_leave(struct child *child);
+
 /* How the last child that died or was ended went: "exit status 3", "signal 11 (Segmentation fault)". */
 const char *child_death(void);
 

@@ -27,7 +27,7 @@ const struct command_spec completion_command = {
 
 static bool takes_words(const struct option_spec *option)
 {
-    return option->kind == OPTION_WORD || option->kind == OPTION_WORDS;
+    return option->kind == OPTION_WORD || option->kind == OPTION_WORDS || option->kind == OPTION_SKELETON;
 }
 
 static bool takes_file(const struct option_spec *option)
@@ -35,10 +35,13 @@ static bool takes_file(const struct option_spec *option)
     return option->kind == OPTION_FILES || (option->kind == OPTION_STRING && strstr(option->argument, "FILE"));
 }
 
-static void print_words(const struct option_word *words, FILE *stream)
+static void print_words(const struct option_spec *option, FILE *stream)
 {
-    for (const struct option_word *word = words; word->word; word++)
-        fprintf(stream, "%s%s", word == words ? "" : " ", word->word);
+    struct clattn_skeleton_info info;
+    for (const struct option_word *word = option->words; word && word->word; word++)
+        fprintf(stream, "%s%s", word == option->words ? "" : " ", word->word);
+    for (int i = 0; option->kind == OPTION_SKELETON && option_skeleton(option, i, &info); i++)
+        fprintf(stream, "%s%s", i ? " " : "", info.name);
 }
 
 static void print_commands(FILE *stream)
@@ -53,7 +56,7 @@ static void bash_values(const struct command_spec *command, const struct option_
     fprintf(stream, "        '%s --%s') ", command->name, option->name);
     if (takes_words(option)) {
         fprintf(stream, "%s='", option->kind == OPTION_WORDS ? "list" : "words");
-        print_words(option->words, stream);
+        print_words(option, stream);
         fputs("'", stream);
     } else {
         fputs(takes_file(option) ? "files=1" : "unknown=1", stream);
@@ -125,13 +128,12 @@ static void zsh_option(const struct option_spec *option, FILE *stream)
         fputs(option->optional ? "::" : ":", stream);
         print_zsh_text(option->argument, stream);
         putc(':', stream);
-        if (option->kind == OPTION_WORD)
-            fputs("(", stream);
-        else if (option->kind == OPTION_WORDS)
-            fputs("_sequence compadd - ", stream);
+        const bool one = takes_words(option) && option->kind != OPTION_WORDS;
         if (takes_words(option))
-            print_words(option->words, stream);
-        fputs(option->kind == OPTION_WORD ? ")" : takes_file(option) ? "_files" : "", stream);
+            fputs(one ? "(" : "_sequence compadd - ", stream);
+        if (takes_words(option))
+            print_words(option, stream);
+        fputs(one ? ")" : takes_file(option) ? "_files" : "", stream);
         if (!takes_words(option) && !takes_file(option))
             putc(' ', stream); /* nothing to offer */
     }

@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_NPY_H
 
 #include "failure.h"
+#include "mapping.h"
 #include "output_file.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -45,12 +46,15 @@ int npy_parse_header(const char *name, const void *file, size_t size, struct npy
 struct npy_file {
     struct npy_header header;
     const void *data; /* aligned to the element type */
-    void *mapping, *copy;
-    size_t mapping_bytes;
+    struct mapping mapping;
+    void *copy;
 };
 
 int npy_open(const char *path, struct npy_file *file, struct failure *failure);
 void npy_close(struct npy_file *file); /* zero-initialised and closed files too */
+
+/* Once the data has been used: STATUS_FILE where the file was shrunk or written to meanwhile. */
+int npy_check(const char *path, const struct npy_file *file, struct failure *failure);
 
 /* Writes the whole array and finishes the file; output_commit() then names it. */
 int npy_write(struct output_file *output, const struct npy_header *header, const void *data, struct failure *failure);

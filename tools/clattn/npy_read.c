@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,11 +18,8 @@ static int map_file(const char *path, int descriptor, struct npy_file *file, str
                     "%s: not a regular file; arrays are mapped, so pipes and directories cannot be read", path);
     if (status.st_size <= 0)
         return fail(failure, STATUS_FILE, "%s: empty; a .npy file is needed", path);
-    void *mapping = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (mapping == MAP_FAILED)
+    if (!mapping_make(descriptor, (size_t)status.st_size, &file->mapping))
         return fail(failure, STATUS_FILE, "%s: cannot be mapped: %s", path, strerror(errno));
-    file->mapping = mapping;
-    file->mapping_bytes = (size_t)status.st_size;
     return STATUS_OK;
 }
 
@@ -48,12 +44,13 @@ int npy_open(const char *path, struct npy_file *file, struct failure *failure)
     if (descriptor < 0)
         return fail(failure, STATUS_FILE, "%s: %s", path, strerror(errno));
     int status = map_file(path, descriptor, file, failure);
-    close(descriptor);
     size_t offset = 0;
-    if (!status)
-        status = npy_parse_header(path, file->mapping, file->mapping_bytes, &file->header, &offset, failure);
+    if (status)
+        close(descriptor);
+    else
+        status = npy_parse_header(path, file->mapping.start, file->mapping.bytes, &file->header, &offset, failure);
     if (!status) {
-        file->data = (const char *)file->mapping + offset;
+        file->data = (const char *)file->mapping.start + offset;
         status = align_data(path, file, failure);
     }
     if (status)
@@ -61,10 +58,16 @@ int npy_open(const char *path, struct npy_file *file, struct failure *failure)
     return status;
 }
 
+int npy_check(const char *path, const struct npy_file *file, struct failure *failure)
+{
+    if (!mapping_changed(&file->mapping))
+        return STATUS_OK;
+    return fail(failure, STATUS_FILE, "%s: was shrunk or written to while it was read", path);
+}
+
 void npy_close(struct npy_file *file)
 {
-    if (file->mapping)
-        munmap(file->mapping, file->mapping_bytes);
+    mapping_end(&file->mapping);
     free(file->copy);
     *file = (struct npy_file){.data = NULL};
 }

@@ -24,6 +24,16 @@ const char *option_word_of(const struct option_word *words, int64_t value)
     return "";
 }
 
+bool option_skeleton(const struct option_spec *option, int index, struct clattn_skeleton_info *info)
+{
+    for (int i = 0; i < clattn_skeleton_count() && !clattn_skeleton_get_info(i, info); i++) {
+        const int passes = info->backward ? OPTION_BACKWARD : OPTION_FORWARD;
+        if ((option->maximum & passes) && !info->emulated && index-- == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Digits alone: no space, no sign but a minus, nothing behind. */
 static bool parse_integer(const char *text, int64_t *value)
 {
@@ -154,6 +164,7 @@ int option_store(const struct option_spec *option, const char *text, void *value
         *(bool *)field = true;
         return STATUS_OK;
     case OPTION_STRING:
+    case OPTION_SKELETON:
         if (!*text)
             return fail(failure, STATUS_USAGE, "--%s '': must not be empty", option->name);
         *(const char **)field = text;

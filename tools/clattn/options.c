@@ -132,6 +132,24 @@ static void print_lines(const char *text, int indent, FILE *stream)
     putc('\n', stream);
 }
 
+/* Below the option's help. */
+static void print_skeletons(const struct option_spec *option, FILE *stream)
+{
+    enum { INDENT = 29, WIDTH = 62 };
+    struct clattn_skeleton_info info;
+    size_t column = 0;
+    for (int i = 0; option_skeleton(option, i, &info); i++) {
+        const size_t length = strlen(info.name) + 2;
+        if (column == 0 || column + length > WIDTH) {
+            fprintf(stream, column ? ",\n%*s" : "%*s", INDENT, "");
+            column = 0;
+        }
+        fprintf(stream, "%s%s", column ? ", " : "", info.name);
+        column += length;
+    }
+    putc('\n', stream);
+}
+
 static void print_option(const struct option_spec *option, FILE *stream)
 {
     char left[64];
@@ -146,6 +164,8 @@ static void print_option(const struct option_spec *option, FILE *stream)
     else
         fprintf(stream, "  %-26s ", left);
     print_lines(option->help, 29, stream);
+    if (option->kind == OPTION_SKELETON)
+        print_skeletons(option, stream);
 }
 
 void options_help(const struct command_spec *command, FILE *stream)

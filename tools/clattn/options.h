@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_OPTIONS_H
 
 #include "failure.h"
+#include <clattn/plan.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,8 @@ enum option_kind {
     OPTION_INTEGERS, /* struct option_list of integers, "64,128" */
     OPTION_WORDS,    /* struct option_list of words' values */
     OPTION_DEVICE,   /* struct option_device, "P:D" */
-    OPTION_FILES     /* struct option_files: the words up to the next option */
+    OPTION_FILES,    /* struct option_files: the words up to the next option */
+    OPTION_SKELETON  /* const char *: help and completion list what the library has, for the passes in `maximum` */
 };
 
 struct option_word {
@@ -97,6 +99,14 @@ struct option_spec {
         .name = name_, .argument = argument_, .kind = OPTION_WORDS, OPTION_FIELD(member_), .words = words_,            \
         .help = help_                                                                                                  \
     }
+/* Which skeletons an option may name, by the passes that they are for. */
+enum { OPTION_FORWARD = 1, OPTION_BACKWARD = 2 };
+
+#define SKELETON(name_, member_, passes_, help_)                                                                       \
+    {                                                                                                                  \
+        .name = name_, .argument = "NAME", .kind = OPTION_SKELETON, OPTION_FIELD(member_), .maximum = passes_,         \
+        .help = help_                                                                                                  \
+    }
 #define FILES(name_, argument_, member_, help_)                                                                        \
     {                                                                                                                  \
         .name = name_, .argument = argument_, .kind = OPTION_FILES, OPTION_FIELD(member_), .help = help_               \
@@ -135,6 +145,10 @@ void options_help(const struct command_spec *command, FILE *stream);
 
 /* The word of `value`; "" where there is none. */
 const char *option_word_of(const struct option_word *words, int64_t value);
+
+/* Which skeleton an OPTION_SKELETON offers as number `index`, from 0 on; false where there are no more. Emulations of
+ * matrix units, which are for tests, are taken but not offered. */
+bool option_skeleton(const struct option_spec *option, int index, struct clattn_skeleton_info *info);
 
 /* The candidate closest to `given`; NULL where none is close. `candidates` ends with NULL. */
 const char *closest_word(const char *given, const char *const *candidates);

@@ -7,10 +7,11 @@
 
 /* A file being written. Its bytes go to a temporary file beside it, which takes its name in output_commit(): readers
  * never see half a file, and what stood there before stays until then. A name that is no regular file (/dev/null) is
- * written to as it is. */
+ * written to as it is. A signal that ends the command removes the temporary file; what a killed one has left beside the
+ * same name is removed here. */
 struct output_file {
     char *path, *temporary; /* temporary NULL: written to directly */
-    int descriptor;
+    int descriptor, lock, cleanup;
 };
 
 /* Makes the temporary file, so that a directory that is missing or not writable is found before the work is done. */

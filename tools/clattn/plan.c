@@ -41,9 +41,7 @@ static const struct option_spec options[] = {
             "whether keys are split"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of each call of a forward pass into so many parts; 1: never"),
-    TEXT("skeleton", "NAME", skeleton,
-         "take this kernel: forward_simt, _cpu, _matrix or _hopper, or those of\n"
-         "gradients, backward_simt, ..."),
+    SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
     INTEGER("b-r", b_r, 1, 65536, "take this many rows in a query block"),
     INTEGER("b-c", b_c, 1, 65536, "take this many keys in a key block"),
     INTEGER("work-group-size", work_group_size, 1, 65536, "take this many work-items in a work-group"),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
+#include "file_uses.h"
 #include "run_job.h"
 #include <stdlib.h>
+#include <string.h>
 
 static int open_inputs(struct run *run, struct failure *failure)
 {
@@ -26,10 +28,51 @@ static int open_inputs(struct run *run, struct failure *failure)
     return status;
 }
 
+/* No output is another's file, or an input's. */
+static int check_files(const struct values *values, struct failure *failure)
+{
+    const struct score_options *score = &values->score;
+    const struct file_use inputs[] = {{"q", values->inputs[0], false},
+                                      {"k", values->inputs[1], false},
+                                      {"v", values->inputs[2], false},
+                                      {"grad-out", values->inputs[3], false},
+                                      {"alibi", score->alibi, false},
+                                      {"bias", score->bias, false},
+                                      {"mask", score->mask, false},
+                                      {"sink", score->sinks, false},
+                                      {"block-mask", score->block_mask, false},
+                                      {"block-indptr", score->block_indptr, false},
+                                      {"block-indices", score->block_indices, false},
+                                      {"key-lengths", score->key_lengths, false},
+                                      {"cu-seqlens-q", score->cu_seqlens_q, false},
+                                      {"cu-seqlens-kv", score->cu_seqlens_kv, false},
+                                      {"data", score->data, false},
+                                      {"score-mod", score->score_mod, false},
+                                      {"score-mod-grad", score->score_mod_grad, false},
+                                      {"mask-mod", score->mask_mod, false}};
+    enum { INPUTS = sizeof inputs / sizeof *inputs };
+    struct file_use uses[INPUTS + RUN_OUTPUTS];
+    memcpy(uses, inputs, sizeof inputs);
+    for (int i = 0; i < RUN_OUTPUTS; i++)
+        uses[INPUTS + i] = (struct file_use){run_output_option((enum run_output)i), values->outputs[i], true};
+    return file_uses_check(uses, sizeof uses / sizeof *uses, failure);
+}
+
+/* Whether the inputs are still what was computed with. */
+static int check_inputs(const struct run *run, struct failure *failure)
+{
+    int status = STATUS_OK;
+    for (int i = 0; i < ARRAYS_MOST && !status; i++)
+        status = npy_check(run->values->inputs[i], &run->inputs[i], failure);
+    return status ? status : score_files_check(&run->values->score, &run->score, failure);
+}
+
 static void describe_outputs(struct run *run)
 {
     const struct npy_header sinks = {.type = NPY_FLOAT32, .dimensions = 1, .shape = {run->arrays.shape.heads}};
     run->headers[RUN_O] = run->arrays.o_header;
+    if (run->values->o_type == CLATTN_AS_FP32)
+        run->headers[RUN_O].type = NPY_FLOAT32;
     for (int i = RUN_LSE; i <= RUN_L; i++)
         run->headers[i] = run->arrays.row_header;
     for (int i = ARRAYS_Q; i <= ARRAYS_V; i++)
@@ -43,7 +86,8 @@ static int create_outputs(struct run *run, struct failure *failure)
 {
     describe_outputs(run);
     for (int i = 0; i < RUN_OUTPUTS; i++) {
-        const bool file = run->values->outputs[i], needed = i == RUN_LSE && run_wants_gradients(run->values);
+        const bool file = run->values->outputs[i],
+                   needed = (i == RUN_M || i == RUN_L) && run_wants_gradients(run->values);
         if (!file && !needed)
             continue;
         const size_t bytes = npy_data_bytes(&run->headers[i]);
@@ -71,7 +115,9 @@ static int write_outputs(struct run *run, struct failure *failure)
 
 static int run_all(struct run *run, struct failure *failure)
 {
-    int status = open_inputs(run, failure);
+    int status = check_files(run->values, failure);
+    if (!status)
+        status = open_inputs(run, failure);
     if (!status)
         status = create_outputs(run, failure);
     if (!status)
@@ -81,8 +127,12 @@ static int run_all(struct run *run, struct failure *failure)
     if (!status)
         status = check_backward_skeleton(run->session.capabilities, "backward-skeleton", run->values->backward_skeleton,
                                          failure);
-    if (!status)
+    if (!status) {
         status = run_compute(run, failure);
+        /* which, where one was not, is the reason of whatever has failed */
+        const int changed = check_inputs(run, failure);
+        status = changed ? changed : status;
+    }
     if (!status)
         status = write_outputs(run, failure);
     if (!status && !run->values->quiet)

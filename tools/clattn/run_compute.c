@@ -12,6 +12,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
     const struct score_options *score = &values->score;
     struct clattn_problem problem = {.pass = pass,
                                      .dtype = arrays->dtype,
+                                     .o_type = (enum clattn_operand_type)values->o_type,
                                      .d = arrays->d,
                                      .d_v = arrays->d_v,
                                      .causal = (enum clattn_causal)values->causal,
@@ -134,7 +135,8 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .v = run->inputs[ARRAYS_V].data,
                                                    .o = run->results[RUN_O],
                                                    .d_o = run->inputs[ARRAYS_D_O].data,
-                                                   .lse = run->results[RUN_LSE],
+                                                   .m = run->results[RUN_M],
+                                                   .l = run->results[RUN_L],
                                                    .d_q = run->results[RUN_D_Q],
                                                    .d_k = run->results[RUN_D_K],
                                                    .d_v = run->results[RUN_D_V],

@@ -6,16 +6,20 @@
 #include <string.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
+static const struct option_word o_types[] = {{"dtype", CLATTN_AS_DTYPE}, {"fp32", CLATTN_AS_FP32}, {NULL, 0}};
 
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array [batch, heads, n, d], [heads, n, d] or [n, d]"),
     TEXT("k", "FILE", inputs[1], "keys; fewer heads than Q mean grouped queries"),
     TEXT("v", "FILE", inputs[2], "values; their d may differ from that of Q and K"),
-    TEXT("out", "FILE", outputs[RUN_O], "where O goes, as .npy, in the type and layout of Q"),
+    TEXT("out", "FILE", outputs[RUN_O], "where O goes, as .npy, in the layout of Q"),
     TEXT("lse", "FILE", outputs[RUN_LSE], "where the log-sum-exp of each row goes, fp32 [batch, heads, n]"),
     TEXT("m", "FILE", outputs[RUN_M], "where each row's maximum goes, likewise"),
     TEXT("l", "FILE", outputs[RUN_L], "where each row's sum of exponentials goes, likewise"),
     WORD("dtype", "TYPE", dtype, option_dtypes, "what the arrays must hold; bf16 is stored as uint16 and must be said"),
+    WORD("o-type", "TYPE", o_type, o_types,
+         "dtype (default): O is of the arrays' type; fp32: of fp32, so that gradients are\n"
+         "exact where a row sees few keys"),
     WORD("layout", "ORDER", layout, layouts, "bhnd (default) or bnhd: [batch, n, heads, d]"),
     CAUSAL("rows see no later keys: bottom-right (default), top-left or off"),
     NUMBER("scale", "X", scale, "factor of the scores (default: 1 / sqrt(d))"),
@@ -75,8 +79,8 @@ static const struct option_spec options[] = {
     TEXT("dbias", "FILE", outputs[RUN_D_BIAS], "by the bias, of its shape"),
     TEXT("dsink", "FILE", outputs[RUN_D_SINKS], "by the sinks"),
     DEVICE("where to run (default: the first GPU, else the first device)"),
-    TEXT("skeleton", "NAME", skeleton, "take this kernel: forward_simt, forward_matrix, forward_hopper, forward_cpu"),
-    TEXT("backward-skeleton", "NAME", backward_skeleton, "the same for gradients: backward_simt, backward_matrix, ..."),
+    SKELETON("skeleton", skeleton, OPTION_FORWARD, "take this kernel, one of"),
+    SKELETON("backward-skeleton", backward_skeleton, OPTION_BACKWARD, "the same for gradients, one of"),
     FLAG("quiet", quiet, "no summary, no progress bar and no warnings"),
     FLAG("json", json, "print the summary as JSON to stdout"),
     END_OF_OPTIONS,
@@ -86,8 +90,9 @@ const struct command_spec run_command = {
     .name = "run",
     .summary = "Compute attention, and its gradients, on .npy arrays",
     .synopsis = "clattn run --q Q.npy --k K.npy --v V.npy --out O.npy [--lse LSE.npy] [--m M.npy] [--l L.npy]\n"
-                "           [--dtype TYPE] [--layout ORDER] [--causal[=CORNER]] [--scale X] [--device P:D]\n"
-                "           [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE] [--mask FILE] [--sink FILE]\n"
+                "           [--dtype TYPE] [--o-type TYPE] [--layout ORDER] [--causal[=CORNER]] [--scale X]\n"
+                "           [--device P:D] [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE]\n"
+                "           [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
                 "           [--cu-seqlens-q FILE --cu-seqlens-kv FILE] [--score-mod FILE] [--mask-mod FILE]\n"
@@ -190,6 +195,11 @@ static int check_numbers(const struct score_options *score, struct failure *fail
                     score->window.count, score->window.count == 1 ? "" : "s");
     if (score->softcap < 0.0)
         return fail(failure, STATUS_USAGE, "--softcap '%g': must be greater than 0, such as 30", score->softcap);
+    if (score->dropout > 0.0 && score->dropout * 8192 < 1)
+        return fail(failure, STATUS_USAGE,
+                    "--dropout '%g': shares are rounded to multiples of 1/4096, and this one to 0: the smallest is "
+                    "1/4096 (0.000244); 0 drops nothing",
+                    score->dropout);
     if (score->block_size.count && score->block_size.count != 2)
         return fail(failure, STATUS_USAGE, "--block-size: %d number%s where two are needed: BQ,BKV, such as 64,64",
                     score->block_size.count, score->block_size.count == 1 ? "" : "s");

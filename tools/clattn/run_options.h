@@ -33,7 +33,7 @@ struct score_options {
 struct values {
     const char *inputs[4]; /* Q, K, V, dO: enum ARRAYS_Q ... */
     const char *outputs[RUN_OUTPUTS];
-    int dtype, causal, layout;
+    int dtype, o_type, causal, layout; /* o_type: enum clattn_operand_type */
     double scale;
     struct score_options score;
     int64_t kv_chunk; /* 0: all keys at once */

@@ -131,23 +131,30 @@ static int match(const struct score_entry *entry, const struct score_options *op
     return STATUS_OK;
 }
 
-static int open_arrays(const struct score_options *options, struct arrays *arrays, struct score_files *score,
-                       struct failure *failure)
+/* What the options name, by enum score_file. */
+static const char *path_of(const struct score_options *options, int which)
 {
     const char *const paths[SCORE_FILES] = {options->cu_seqlens_q, options->cu_seqlens_kv, options->key_lengths,
                                             options->alibi,        options->bias,          options->mask,
                                             options->block_mask,   options->block_indices, options->block_indptr,
                                             options->sinks,        options->data};
+    return paths[which];
+}
+
+static int open_arrays(const struct score_options *options, struct arrays *arrays, struct score_files *score,
+                       struct failure *failure)
+{
     for (int i = 0; i < SCORE_FILES; i++) {
-        if (!paths[i])
+        const char *const path = path_of(options, i);
+        if (!path)
             continue;
         const struct score_entry entry = {.score = score,
                                           .arrays = arrays,
                                           .which = (enum score_file)i,
-                                          .path = paths[i],
+                                          .path = path,
                                           .header = &score->files[i].header,
                                           .failure = failure};
-        int status = npy_open(paths[i], &score->files[i], failure);
+        int status = npy_open(path, &score->files[i], failure);
         if (!status)
             status = match(&entry, options, &arrays->shape);
         if (status)
@@ -168,6 +175,14 @@ int score_files_open(const struct score_options *options, struct arrays *arrays,
     if (!status)
         status = text_file_read("score-mod-grad", options->score_mod_grad, &score->score_mod_grad, failure);
     return status ? status : text_file_read("mask-mod", options->mask_mod, &score->mask_mod, failure);
+}
+
+int score_files_check(const struct score_options *options, const struct score_files *score, struct failure *failure)
+{
+    int status = STATUS_OK;
+    for (int i = 0; i < SCORE_FILES && !status; i++)
+        status = npy_check(path_of(options, i), &score->files[i], failure);
+    return status;
 }
 
 void score_files_close(struct score_files *score)

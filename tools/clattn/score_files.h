@@ -39,6 +39,9 @@ int score_files_open(const struct score_options *options, struct arrays *arrays,
                      struct failure *failure);
 void score_files_close(struct score_files *score);
 
+/* npy_check() of all of them. */
+int score_files_check(const struct score_options *options, const struct score_files *score, struct failure *failure);
+
 /* The bits of enum clattn_feature that the options make. */
 unsigned score_features(const struct score_options *options);
 

@@ -22,7 +22,9 @@ struct values {
 
 static const struct option_spec options[] = {
     FLAG("quick", quick, "a selection that takes seconds (the default)"),
-    FLAG("full", full, "every head dimension, type, mask, score modification, length and layout: minutes"),
+    FLAG("full", full,
+         "every head dimension, type, mask, score modification, length and layout, and random\n"
+         "combinations of them: minutes"),
     INTEGER("seed", seed, 0, INT64_MAX, "of the random inputs and combinations (default: the time)"),
     INTEGER("only", only, 0, INT32_MAX, "check the case of this number alone, as a failure's last line says"),
     TEXT("part", "K/N", part, "the Kth of N parts that share no kernel: for processes that divide the cases"),
@@ -44,8 +46,9 @@ static const struct option_spec options[] = {
     INTEGER("cases", soak.cases, 1, INT32_MAX, "end a soak after so many cases, if its time is not over before"),
     INTEGER("per-program", soak.per_program, 1, VERIFY_PER_PROGRAM, "cases of each program of a soak (default: 4)"),
     INTEGER("jobs", soak.jobs, 1, SOAK_MOST_JOBS, "processes of a soak at once (default: as many as CPUs, up to 16)"),
-    INTEGER("deadline", soak.deadline, 1, 86400,
-            "seconds that a case may be compiled, or run (default: 60, on a CPU 300)"),
+    INTEGER(
+        "deadline", soak.deadline, 1, 86400,
+        "seconds that a case of a soak may run (default: 30, on a CPU 300); \ncompiling may take four times as long"),
     INTEGER("case-seed", case_seed, 0, INT64_MAX, "this one case of a soak, in this process"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     FLAG("json", json, "print the outcome as JSON"),
@@ -96,31 +99,34 @@ static uint64_t case_seed(const struct values *values, int index)
     return random_next(&random);
 }
 
-/* Which case: of a soak by its seed, else of a list. */
-static void case_options(const struct values *values, int index, char *text, size_t size)
+/* Which case: of a list, whose options come first, by its number, or of a soak by its seed. */
+static void case_options(const struct values *values, int index, char list[64], char which[320])
 {
     char without[256];
     soak_words(&values->soak.without, without, sizeof without);
-    if (values->case_seed >= 0)
-        snprintf(text, size, "--case-seed %" PRId64 "%s%s", values->case_seed, without[0] ? " --without " : "",
+    if (values->case_seed >= 0) {
+        list[0] = '\0';
+        snprintf(which, 320, "--case-seed %" PRId64 "%s%s", values->case_seed, without[0] ? " --without " : "",
                  without);
-    else
-        snprintf(text, size, "--%s --seed %" PRId64 " --only %d", values->full ? "full" : "quick", values->seed, index);
+    } else {
+        snprintf(list, 64, " --%s --seed %" PRId64, values->full ? "full" : "quick", values->seed);
+        snprintf(which, 320, "--only %d", index);
+    }
 }
 
 static void reproducer(const struct tally *tally, int index, char *text, size_t size)
 {
     const struct values *values = tally->values;
     const char *skeleton = values->skeleton, *knobs = values->knobs;
-    char rows[32] = "", keys[32] = "", items[48] = "", which[320];
-    case_options(values, index, which, sizeof which);
+    char rows[32] = "", keys[32] = "", items[48] = "", list[64], which[320];
+    case_options(values, index, list, which);
     if (values->b_r)
         snprintf(rows, sizeof rows, " --b-r %" PRId64, values->b_r);
     if (values->b_c)
         snprintf(keys, sizeof keys, " --b-c %" PRId64, values->b_c);
     if (values->work_group_size)
         snprintf(items, sizeof items, " --work-group-size %" PRId64, values->work_group_size);
-    snprintf(text, size, "clattn verify --device %d:%d%s%s%s%s%s%s%s%s%s %s", tally->session->platform,
+    snprintf(text, size, "clattn verify%s --device %d:%d%s%s%s%s%s%s%s%s%s %s", list, tally->session->platform,
              tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "",
              knobs ? " --knobs '" : "", knobs ? knobs : "", knobs ? "'" : "", rows, keys, items,
              values->unordered ? " --unordered" : "", which);

@@ -44,7 +44,8 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
                                         .v = stage_tensor(stage, STAGE_V),
                                         .o = stage_tensor(stage, STAGE_O),
                                         .d_o = stage_tensor(stage, STAGE_D_O),
-                                        .lse = stage_tensor(stage, STAGE_LSE),
+                                        .m = stage_tensor(stage, STAGE_M),
+                                        .l = stage_tensor(stage, STAGE_L),
                                         .d_q = stage_tensor(stage, STAGE_D_Q),
                                         .d_k = stage_tensor(stage, STAGE_D_K),
                                         .d_v = stage_tensor(stage, STAGE_D_V),
@@ -57,6 +58,10 @@ static bool launch(const struct session *session, const clattn_plan *plan, const
     const char *text = code ? clattn_error_message() : "";
     if (!code)
         code = clFinish(session->queue);
+    if (!code && item->kind == VERIFY_BACKWARD) {
+        code = clattn_backward_check(plan, session->queue, &args, 0, NULL);
+        text = code ? clattn_error_message() : "";
+    }
     if (args.workspace)
         clReleaseMemObject(args.workspace);
     return code ? verify_error(result, "backward: %s %s", clattn_status_name(code), text) : true;

@@ -8,6 +8,7 @@
 
 enum {
     FEWEST_FEATURES = 3,
+    SHORT = 64,
     MOST_PAIRS = 3000 * 1000,         /* of all heads together, */
     MOST_PRODUCTS = 250 * 1000 * 1000 /* and times d + d_v: what the float64 reference has to do */
 };
@@ -160,35 +161,43 @@ static int64_t draw_length(struct random *random)
     return chance < 63 ? 300 + random_below(random, 500) : 1000 + random_below(random, 3000);
 }
 
-/* Smaller, until the reference can afford it. */
-static void make_affordable(struct reference_problem *problem)
+static void shorten(struct clattn_shape *shape)
+{
+    int64_t *const longer = shape->n_kv > shape->n_q ? &shape->n_kv : &shape->n_q;
+    *longer = *longer * 3 / 4;
+}
+
+/* Smaller, until the reference can afford it; a crowd of short heads stays one. */
+static void make_affordable(struct reference_problem *problem, bool crowd)
 {
     struct clattn_shape *shape = &problem->shape;
-    int64_t *const lengths[] = {&shape->n_q, &shape->n_kv};
-    for (int turn = 0;; turn++) {
+    for (;;) {
         const double pairs = (double)shape->batch * (double)shape->heads * (double)shape->n_q * (double)shape->n_kv;
         if (pairs <= MOST_PAIRS && pairs * (problem->d + problem->d_v) <= MOST_PRODUCTS)
             return;
-        if (shape->batch > 1)
+        if (crowd && shape->n_q * shape->n_kv > SHORT * SHORT)
+            shorten(shape);
+        else if (shape->batch > 1)
             shape->batch--;
         else if (shape->heads > 2)
             shape->heads = shape->kv_heads = shape->heads > shape->kv_heads ? shape->kv_heads : shape->heads / 2;
         else
-            *lengths[shape->n_kv > shape->n_q] = *lengths[shape->n_kv > shape->n_q] * 3 / 4;
+            shorten(shape);
     }
 }
 
+/* Few heads; or so many that kernels whose work-groups stay have more blocks than work-groups. */
 static void draw_shape(struct random *random, struct reference_problem *problem)
 {
     static const int64_t heads[][2] = {{1, 1}, {2, 2}, {4, 2}, {6, 1}, {8, 2}, {3, 3}, {5, 1}, {6, 3}};
     const int64_t *h = heads[random_below(random, COUNT(heads))];
     struct clattn_shape *shape = &problem->shape;
-    const bool packed = problem->score.features & CLATTN_VARLEN;
+    const bool packed = problem->score.features & CLATTN_VARLEN, crowd = one_in(random, 10);
     *shape = (struct clattn_shape){.batch = 1 + random_below(random, 4), .heads = h[0], .kv_heads = h[1]};
-    shape->batch += packed ? 2 : 0;
+    shape->batch += (packed ? 2 : 0) + (crowd ? 16 + random_below(random, 32) : 0);
     shape->n_q = draw_length(random);
     shape->n_kv = one_in(random, 4) ? shape->n_q : draw_length(random);
-    make_affordable(problem);
+    make_affordable(problem, crowd);
     verify_enlarge(problem);
 }
 

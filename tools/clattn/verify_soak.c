@@ -15,8 +15,10 @@
 #define OPEN_SECONDS 180.0
 
 enum {
+    BUILDS = 4,                /* times the deadline is what building may take: a plan has several programs */
     PROGRAMS_PER_PROCESS = 64, /* a driver's memory grows with each */
-    MOST_PROGRAMS = 10000000   /* of one seed */
+    MOST_PROGRAMS = 10000000,  /* of one seed */
+    MOST_MISSES = 300000       /* programs in a row that are not asked for: the rarest wish is granted much earlier */
 };
 
 enum job_stage { IDLE, OPENING, BUILDING, RUNNING };
@@ -61,8 +63,8 @@ static void draw(const struct soak *soak, uint64_t seed, const char *skeleton, s
     item->unordered = item->unordered || (soak->unordered && verify_is_backward(item));
 }
 
-/* Whether the program has cases to do, from job->next on. */
-static bool has_case(const struct run *run, struct job *job)
+/* Whether the program has cases to do, from job->next on; one that is not asked for is counted in *missed. */
+static bool has_case(const struct run *run, struct job *job, int *missed)
 {
     const struct soak *soak = run->soak;
     for (; job->next < soak->per_program; job->next++) {
@@ -72,6 +74,7 @@ static bool has_case(const struct run *run, struct job *job)
         const unsigned traits = verify_traits_of(&item);
         if ((traits & soak->require) != soak->require || traits & soak->without) {
             job->next = soak->per_program; /* so it is with all of the program */
+            (*missed)++;
             return false;
         }
         if (!soak_log_has(&run->log, seed, job->number, traits))
@@ -83,8 +86,9 @@ static bool has_case(const struct run *run, struct job *job)
 /* The job's next case; false where there is none any more. */
 static bool find_case(struct run *run, struct job *job)
 {
-    while (!has_case(run, job)) {
-        if (run->program == MOST_PROGRAMS)
+    int missed = 0;
+    while (!has_case(run, job, &missed)) {
+        if (run->program == MOST_PROGRAMS || missed == MOST_MISSES)
             return false;
         job->skeleton = run->soak->skeletons[run->program % run->soak->skeleton_count];
         job->number = soak_log_skeleton(&run->log, job->skeleton);
@@ -195,7 +199,7 @@ static void end_case(struct run *run, struct job *job, enum soak_outcome outcome
         stop_with(run, status);
     /* What a process is like after that is not known; and its memory grows. */
     if (fails || (job->programs >= PROGRAMS_PER_PROCESS && job->next == run->soak->per_program))
-        child_end(&job->child);
+        child_leave(&job->child);
 }
 
 /* No case is to blame where the device cannot be opened; that it can was seen before, so a few tries are left. */
@@ -224,7 +228,7 @@ static void deadline_passed(struct run *run, struct job *job)
     char text[160];
     snprintf(text, sizeof text, "it was still being %s after %.0f s", job->stage == BUILDING ? "built" : "run",
              child_clock() - job->since);
-    child_end(&job->child);
+    child_leave(&job->child);
     if (job->stage == OPENING)
         opening_failed(run, job, "it took too long");
     else
@@ -280,7 +284,8 @@ static enum child_result listen(struct run *run, struct job *job)
 
 static void attend(struct run *run, struct job *job)
 {
-    const double allowed = job->stage == OPENING ? OPEN_SECONDS : run->soak->deadline;
+    const double deadline = run->soak->deadline;
+    const double allowed = job->stage == OPENING ? OPEN_SECONDS : job->stage == BUILDING ? BUILDS * deadline : deadline;
     const bool ended = job->child.pid && child_has_ended(&job->child); /* seen before its last words are heard */
     const enum child_result result = listen(run, job);
     if (job->stage == IDLE)

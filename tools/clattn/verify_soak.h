@@ -25,7 +25,7 @@ struct soak {
     int64_t cases;             /* nor when there are so many, those of the file not counted; 0: no limit */
     int jobs;                  /* processes at once */
     int per_program;           /* cases of one compiled program */
-    double deadline;           /* seconds, for building a case and for running it, each */
+    double deadline;           /* seconds that a case may run; building it, four times as many */
     const char *file;          /* NULL: the cases are kept in memory alone */
     bool quiet, json;
     const volatile sig_atomic_t *stop; /* set by Ctrl-C */

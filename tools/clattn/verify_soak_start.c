@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { PER_PROGRAM = 4, GPU_SECONDS = 60, CPU_SECONDS = 300 };
+enum { PER_PROGRAM = 4, GPU_SECONDS = 30, CPU_SECONDS = 300 };
 #define LARGEST_SEED INT64_C(90000000000) /* cases are numbered behind it */
 
 static volatile sig_atomic_t interrupted;

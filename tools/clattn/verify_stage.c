@@ -119,8 +119,10 @@ static void describe_backward(struct stage *stage, const struct verify_data *dat
     struct guarded *t = stage->tensors;
     t[STAGE_O] = tensor(stage, "o", STAGE_O, false, problem->d_v);
     t[STAGE_O].input = data->o;
-    t[STAGE_LSE] = vector(stage, "lse", NULL);
-    t[STAGE_LSE].input = data->lse;
+    t[STAGE_M] = vector(stage, "m", NULL);
+    t[STAGE_M].input = data->m;
+    t[STAGE_L] = vector(stage, "l", NULL);
+    t[STAGE_L].input = data->l;
     t[STAGE_D_O] = tensor(stage, "d_o", STAGE_D_O, false, problem->d_v);
     t[STAGE_D_O].input = data->d_o;
     t[STAGE_D_Q] = tensor(stage, "d_q", STAGE_D_Q, false, problem->d);

@@ -45,7 +45,8 @@ struct stage {
 };
 
 /* Describes the tensors of a pass that takes `data` (a forward pass and the streaming state: O, LSE, m and l are
- * outputs; backward: O and LSE are inputs, the gradients outputs) and uploads them. stage_close() also after a failure.
+ * outputs; backward: O, m and l are inputs, the gradients outputs) and uploads them. stage_close() also after a
+ * failure.
  */
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result);

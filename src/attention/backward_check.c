@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/backward.h"
+#include "attention/forward.h"
+#include "attention/sums.h"
+#include "device/clcall.h"
+#include "device/report.h"
+
+/* The word that a kernel says it in, once all that came before is done. */
+static clattn_status read_word(cl_command_queue queue, cl_mem workspace, int64_t at, cl_uint wait_count,
+                               const cl_event *wait_list, uint32_t *word, struct cla_error *error)
+{
+    cl_event here = NULL;
+    clattn_status status = cla_cl_enqueue_read(queue, workspace, (size_t)at * sizeof *word, sizeof *word, word,
+                                               wait_count, wait_list, &here, error);
+    if (status)
+        return status;
+    status = cla_cl_wait(1, &here, error);
+    if (status) { /* the read may yet come, and `word` is the caller's */
+        struct cla_error ignored;
+        cla_cl_finish(queue, &ignored);
+    }
+    cla_cl_release_event(here);
+    return status;
+}
+
+clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queue queue,
+                                 const struct clattn_backward_args *args, cl_uint wait_count, const cl_event *wait_list,
+                                 struct cla_error *error)
+{
+    struct cla_call call;
+    struct cla_sums sums;
+    uint32_t given_up = 0;
+    clattn_status status =
+        cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &call, error);
+    if (!status)
+        status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
+    if (!status)
+        status = cla_sums_locate(plan, &call.shape, call.sums_byte, &sums, error);
+    if (!status && plan->sum_floats)
+        status = read_word(queue, args->workspace, sums.given_up, wait_count, wait_list, &given_up, error);
+    if (status || !given_up)
+        return status;
+    return cla_fail(error, CLATTN_KERNEL_STUCK,
+                    "%s: a work-group has waited for another until it gave up, and the gradients are wrong: please "
+                    "report the problem and its sizes; problem.skeleton = \"backward_matrix\" waits for none",
+                    plan->info.skeleton);
+}
+
+clattn_status clattn_backward_check(const clattn_plan *plan, cl_command_queue queue,
+                                    const struct clattn_backward_args *args, cl_uint wait_count,
+                                    const cl_event *wait_list)
+{
+    struct cla_error error;
+    const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
+    clattn_status status = cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD,
+                                               "clattn_backward_check", &error);
+    if (!status)
+        status = cla_backward_check(plan, queue, args, wait_count, wait_list, &error);
+    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/reserved.h"
+#include <clattn/clattn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A struct, or an array of them, inside another. */
+struct member {
+    const char *name;
+    const struct cla_struct *type;
+    size_t offset, count;
+};
+
+struct cla_struct {
+    const char *name;
+    size_t size;
+    size_t reserved, words; /* where the uint64_t begin, and how many there are */
+    const struct member *members;
+    size_t member_count;
+};
+
+#define WORDS(type) (sizeof((struct clattn_##type *)0)->reserved / sizeof(uint64_t))
+
+/* Nothing, not even padding, lies behind the reserved room: it ends the struct. */
+#define STRUCT(type, members, member_count)                                                                            \
+    _Static_assert(offsetof(struct clattn_##type, reserved) + 8 * WORDS(type) == sizeof(struct clattn_##type),         \
+                   "reserved room ends its struct");                                                                   \
+    const struct cla_struct cla_struct_##type = {"struct clattn_" #type,                                               \
+                                                 sizeof(struct clattn_##type),                                         \
+                                                 offsetof(struct clattn_##type, reserved),                             \
+                                                 WORDS(type),                                                          \
+                                                 members,                                                              \
+                                                 member_count}
+#define PLAIN(type)  STRUCT(type, NULL, 0)
+#define HOLDER(type) STRUCT(type, type##_members, sizeof type##_members / sizeof *type##_members)
+
+#define ONE(holder, member, type)                                                                                      \
+    {                                                                                                                  \
+#member, &cla_struct_##type, offsetof(struct clattn_##holder, member), 1                                       \
+    }
+#define MANY(holder, member, type)                                                                                     \
+    {                                                                                                                  \
+#member, &cla_struct_##type, offsetof(struct clattn_##holder, member),                                         \
+            sizeof((struct clattn_##holder *)0)->member / sizeof(struct clattn_##type)                                 \
+    }
+
+PLAIN(problem);
+PLAIN(shape);
+PLAIN(layout);
+PLAIN(capabilities);
+PLAIN(log);
+PLAIN(plan_step);
+PLAIN(plan_stream);
+PLAIN(tuning_record);
+PLAIN(host_params);
+
+static const struct member context_params_members[] = {ONE(context_params, log, log)};
+HOLDER(context_params);
+
+static const struct member traffic_params_members[] = {ONE(traffic_params, shape, shape)};
+HOLDER(traffic_params);
+
+static const struct member plan_info_members[] = {MANY(plan_info, streams, plan_stream),
+                                                  MANY(plan_info, steps, plan_step)};
+HOLDER(plan_info);
+
+static const struct member tensor_members[] = {ONE(tensor, layout, layout)};
+HOLDER(tensor);
+
+static const struct member score_args_members[] = {
+    ONE(score_args, alibi, tensor),        ONE(score_args, bias, tensor),          ONE(score_args, mask, tensor),
+    ONE(score_args, block_mask, tensor),   ONE(score_args, block_offsets, tensor), ONE(score_args, key_lengths, tensor),
+    ONE(score_args, cu_seqlens_q, tensor), ONE(score_args, cu_seqlens_kv, tensor), ONE(score_args, sinks, tensor)};
+HOLDER(score_args);
+
+static const struct member forward_args_members[] = {
+    ONE(forward_args, shape, shape), ONE(forward_args, q, tensor), ONE(forward_args, k, tensor),
+    ONE(forward_args, v, tensor),    ONE(forward_args, o, tensor), ONE(forward_args, lse, tensor),
+    ONE(forward_args, m, tensor),    ONE(forward_args, l, tensor), ONE(forward_args, score, score_args)};
+HOLDER(forward_args);
+
+static const struct member backward_args_members[] = {
+    ONE(backward_args, shape, shape),     ONE(backward_args, q, tensor),      ONE(backward_args, k, tensor),
+    ONE(backward_args, v, tensor),        ONE(backward_args, o, tensor),      ONE(backward_args, d_o, tensor),
+    ONE(backward_args, lse, tensor),      ONE(backward_args, d_q, tensor),    ONE(backward_args, d_k, tensor),
+    ONE(backward_args, d_v, tensor),      ONE(backward_args, d_bias, tensor), ONE(backward_args, d_sinks, tensor),
+    ONE(backward_args, score, score_args)};
+HOLDER(backward_args);
+
+static const struct member accumulate_args_members[] = {
+    ONE(accumulate_args, shape, shape), ONE(accumulate_args, q, tensor), ONE(accumulate_args, k, tensor),
+    ONE(accumulate_args, v, tensor), ONE(accumulate_args, score, score_args)};
+HOLDER(accumulate_args);
+
+static const struct member finish_args_members[] = {
+    ONE(finish_args, shape, shape), ONE(finish_args, o, tensor), ONE(finish_args, lse, tensor),
+    ONE(finish_args, m, tensor),    ONE(finish_args, l, tensor), ONE(finish_args, score, score_args)};
+HOLDER(finish_args);
+
+static const struct member host_score_args_members[] = {
+    ONE(host_score_args, alibi_layout, layout), ONE(host_score_args, bias_layout, layout),
+    ONE(host_score_args, mask_layout, layout), ONE(host_score_args, block_mask_layout, layout),
+    ONE(host_score_args, block_offsets_layout, layout)};
+HOLDER(host_score_args);
+
+static const struct member host_forward_args_members[] = {
+    ONE(host_forward_args, shape, shape),     ONE(host_forward_args, q_layout, layout),
+    ONE(host_forward_args, k_layout, layout), ONE(host_forward_args, v_layout, layout),
+    ONE(host_forward_args, o_layout, layout), ONE(host_forward_args, score, host_score_args)};
+HOLDER(host_forward_args);
+
+static const struct member host_backward_args_members[] = {
+    ONE(host_backward_args, shape, shape),          ONE(host_backward_args, q_layout, layout),
+    ONE(host_backward_args, k_layout, layout),      ONE(host_backward_args, v_layout, layout),
+    ONE(host_backward_args, o_layout, layout),      ONE(host_backward_args, d_o_layout, layout),
+    ONE(host_backward_args, d_q_layout, layout),    ONE(host_backward_args, d_k_layout, layout),
+    ONE(host_backward_args, d_v_layout, layout),    ONE(host_backward_args, d_bias_layout, layout),
+    ONE(host_backward_args, score, host_score_args)};
+HOLDER(host_backward_args);
+
+/* A word that is not 0: which one, of what, and by which names it was reached, the innermost first. */
+struct found {
+    const struct cla_struct *type;
+    size_t word;
+    uint64_t value;
+    const char *names[4];
+    size_t indices[4];
+    int depth;
+};
+
+static bool is_zero(const struct cla_struct *type, const char *given, struct found *found)
+{
+    for (size_t i = 0; i < type->words; i++) {
+        uint64_t value;
+        memcpy(&value, given + type->reserved + 8 * i, sizeof value);
+        if (value) {
+            *found = (struct found){.type = type, .word = i, .value = value};
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_zero(const struct cla_struct *type, const char *given, struct found *found)
+{
+    if (!is_zero(type, given, found))
+        return false;
+    for (const struct member *member = type->members; member < type->members + type->member_count; member++) {
+        for (size_t i = 0; i < member->count; i++) {
+            if (all_zero(member->type, given + member->offset + i * member->type->size, found))
+                continue;
+            found->names[found->depth] = member->name;
+            found->indices[found->depth++] = member->count > 1 ? i + 1 : 0;
+            return false;
+        }
+    }
+    return true;
+}
+
+static clattn_status fail(const struct found *found, const char *name, struct cla_error *error)
+{
+    char path[160];
+    size_t used = (size_t)snprintf(path, sizeof path, "%s", name);
+    for (int i = found->depth - 1; i >= 0 && used < sizeof path; i--) {
+        used += (size_t)snprintf(path + used, sizeof path - used, ".%s", found->names[i]);
+        if (found->indices[i] && used < sizeof path)
+            used += (size_t)snprintf(path + used, sizeof path - used, "[%zu]", found->indices[i] - 1);
+    }
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%s.reserved[%zu] is 0x%llx: reserved room of %s must be 0. Either the program was built against "
+                    "newer headers and sets a field that this library (%s) does not know, or the struct was not "
+                    "initialised: begin with `= {0}`",
+                    path, found->word, (unsigned long long)found->value, found->type->name, clattn_version());
+}
+
+clattn_status cla_check_reserved(const struct cla_struct *type, const char *name, const void *given,
+                                 struct cla_error *error)
+{
+    struct found found;
+    if (!given || all_zero(type, given, &found))
+        return CLATTN_SUCCESS;
+    return fail(&found, name, error);
+}

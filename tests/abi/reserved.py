@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Writes the C table of all reserved room, by struct, from the public headers: what test_reserved.c goes through, so that
+a struct or a member that the library's own table (src/plan/reserved.c) lacks is found.
+
+usage: reserved.py INCLUDE_DIRECTORY OUTPUT
+"""
+import sys
+
+import declarations
+
+
+def main():
+    include, output = sys.argv[1:]
+    found = declarations.read(include)
+    lines = ['#include <clattn/clattn.h>', '#include <stddef.h>', '',
+             'struct reserved_place {', '    const char *path;', '    size_t offset, words;', '};', '']
+    for name, members in sorted(found.structs.items()):
+        if not members or members[-1].name != 'reserved' or members[-1].type != 'uint64_t':
+            sys.exit(f'struct {name} does not end in `uint64_t reserved[N]`')
+        lines.append(f'static const struct reserved_place reserved_of_{name[len("clattn_"):]}[] = {{')
+        for path in declarations.reserved_paths(found, name):
+            lines.append(f'    {{"{path}", offsetof(struct {name}, {path}), '
+                         f'sizeof(((struct {name} *)0)->{path}) / sizeof(uint64_t)}},')
+        lines += ['    {NULL, 0, 0},', '};', '']
+    lines += ['/* Every struct of the headers: NAME(struct clattn_NAME). */', '#define EACH_PUBLIC_STRUCT(DO) \\']
+    lines += [f'    DO({name[len("clattn_"):]}) \\' for name in sorted(found.structs)] + ['', '']
+    with open(output, 'w', encoding='utf-8') as file:
+        file.write('\n'.join(lines))
+
+
+main()

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Gradients where the scores of a row share a large offset, or one of its keys has all of the weight: what the backward
+ * pass computes again from the scores is then to be as exact as what PyTorch's math path keeps of them. By
+ * FlashAttention's rule for gradients alone: 3 times the error of the plain formula in the type, and the rounding of
+ * the result. The forward pass is the library's, as a caller has it. */
+#include "support/backward.h"
+#include "support/cases.h"
+#include "support/unit.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_Q = 24, N_KV = 70, D = 24, PADDING = 3 };
+
+static struct test_device device;
+
+/* A gradients' skeleton, and the forward one whose scores it computes again. */
+static const struct family {
+    const char *backward, *forward;
+    bool fp32;
+} families[] = {
+    {"backward_simt", "forward_simt", true},
+    {"backward_cpu", "forward_cpu", true},
+    {"backward_matrix", "forward_matrix", false},
+    {"backward_hopper", "forward_hopper", false},
+    {"backward_fused", "forward_matrix", false},
+    {"backward_matrix_emulated", "forward_matrix_emulated", false},
+    {"backward_fused_emulated", "forward_matrix_emulated", false},
+};
+
+static const char *forward_of(const char *backward)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (!strcmp(families[i].backward, backward))
+            return families[i].forward;
+    return NULL;
+}
+
+static double unit_of(enum clattn_dtype dtype)
+{
+    return dtype == CLATTN_FP32 ? 0x1p-24 : dtype == CLATTN_FP16 ? 0x1p-11 : 0x1p-8;
+}
+
+static bool judge_one(const char *name, const float *out, const double *exact, const float *naive, size_t count,
+                      double unit)
+{
+    bool finite = true;
+    double largest = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(exact[i]));
+        finite = finite && isfinite(naive[i]);
+    }
+    /* Where the plain formula overflows, as fp16's scores may, it says nothing of what is allowed. */
+    const struct reference_verdict verdict = reference_judge_gradient(
+        out, exact, finite ? naive : NULL, count, (finite ? 4.0 : 8.0) * unit * largest + (double)FLT_MIN);
+    if (!verdict.pass)
+        fprintf(stderr, "%s[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", name, verdict.at,
+                (double)out[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
+    return verdict.pass;
+}
+
+/* By the rule alone: nothing is allowed for a large LSE. */
+static bool judge(const struct forward_case *forward, const struct backward_arrays *arrays)
+{
+    const struct forward_arrays *in = &arrays->forward;
+    const struct reference_problem problem = forward_reference_of(forward, in);
+    const size_t q = reference_q_count(&problem), k = reference_k_count(&problem), v = reference_v_count(&problem),
+                 bias = arrays->d_bias ? reference_d_bias_count(&problem) : 0,
+                 sinks = problem.score.features & CLATTN_SINKS ? (size_t)problem.shape.heads : 0,
+                 all = q + k + v + bias + sinks;
+    double *exact = calloc(all + 1, sizeof *exact);
+    float *naive = calloc(all + 1, sizeof *naive);
+    const struct reference_gradients gradients = {exact, exact + q, exact + q + k, exact + q + k + v,
+                                                  exact + all - sinks};
+    const struct reference_naive_gradients naive_ones = {naive, naive + q, naive + q + k, naive + q + k + v,
+                                                         naive + all - sinks};
+    const double unit = unit_of(problem.dtype);
+    bool right = exact && naive && reference_backward(&problem, in->q, in->k, in->v, arrays->d_o, &gradients, NULL) &&
+                 reference_naive_backward(&problem, in->q, in->k, in->v, arrays->d_o, &naive_ones);
+    right = right && judge_one("d_q", arrays->d_q, exact, naive, q, unit);
+    right = right && judge_one("d_k", arrays->d_k, exact + q, naive + q, k, unit);
+    right = right && judge_one("d_v", arrays->d_v, exact + q + k, naive + q + k, v, unit);
+    if (right && bias)
+        right = judge_one("d_bias", arrays->d_bias, exact + q + k + v, naive + q + k + v, bias, unit);
+    if (right && sinks)
+        right = judge_one("d_sinks", arrays->d_sinks, exact + all - sinks, naive + all - sinks, sinks, 0x1p-24);
+    free(exact);
+    free(naive);
+    return right;
+}
+
+/* What the forward pass makes of them, by its rule. */
+static bool judge_output(const struct forward_case *forward, const struct forward_arrays *arrays)
+{
+    const struct reference_problem problem = forward_reference_of(forward, arrays);
+    const size_t count = reference_o_count(&problem);
+    double *exact = calloc(count + 1, sizeof *exact), largest = 0.0;
+    float *naive = calloc(count + 1, sizeof *naive);
+    bool right = exact && naive &&
+                 reference_attention(&problem, arrays->q, arrays->k, arrays->v, exact, NULL, NULL, NULL) &&
+                 reference_naive(&problem, arrays->q, arrays->k, arrays->v, naive);
+    bool finite = true;
+    for (size_t i = 0; i < count && right; i++) {
+        largest = fmax(largest, fabs(exact[i]));
+        finite = finite && isfinite(naive[i]);
+    }
+    if (right) {
+        const struct reference_verdict verdict =
+            reference_judge(arrays->o, exact, finite ? naive : NULL, count, 4.0 * unit_of(problem.dtype) * largest);
+        right = verdict.pass;
+        if (!right)
+            fprintf(stderr, "o[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", verdict.at,
+                    (double)arrays->o[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
+    }
+    free(exact);
+    free(naive);
+    return right;
+}
+
+static struct forward_case case_of(const struct cla_skeleton *skeleton, enum clattn_dtype dtype, unsigned features)
+{
+    struct forward_case forward = {.problem = {.d = D, .dtype = dtype, .scale = 0.25f},
+                                   .shape = {.batch = 1, .heads = 2, .kv_heads = 1, .n_q = N_Q, .n_kv = N_KV},
+                                   .score = score_typical(),
+                                   .seed = 5};
+    case_set_features(&forward, features);
+    forward.problem.skeleton = skeleton->name;
+    forward.problem.unordered = skeleton->any_order;
+    return forward;
+}
+
+static bool serves(const struct forward_case *forward)
+{
+    struct clattn_problem problem = forward->problem;
+    problem.pass = CLATTN_BACKWARD;
+    return test_serves(&device, &problem);
+}
+
+/* Both passes, with m and l between them; o is what the forward pass gave, and is to be right, also without these. */
+static bool run(const struct forward_case *forward, struct backward_arrays *arrays)
+{
+    struct forward_case first = *forward;
+    first.problem.skeleton = forward_of(forward->problem.skeleton);
+    first.problem.unordered = 0;
+    first.kv_chunk = 0;
+    first.path = PATH_DEVICE;
+    arrays->forward.without_m = true;
+    bool right = forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    arrays->forward.without_m = false;
+    right = right && forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    return right && backward_run(&device, NULL, forward, BACKWARD_ALL, arrays);
+}
+
+static bool passes(const struct forward_case *forward, struct backward_arrays *arrays, const char *what, double value)
+{
+    const bool right = run(forward, arrays) && judge(forward, arrays);
+    if (!right)
+        fprintf(stderr, "failed: %s, type %d, %s %g\n", forward->problem.skeleton, (int)forward->problem.dtype, what,
+                value);
+    return right;
+}
+
+static void fill(struct random *random, enum clattn_dtype dtype, float *values, size_t count)
+{
+    random_normal(random, 1.0, values, count);
+    for (size_t i = 0; i < count; i++)
+        values[i] = reference_round(dtype, values[i]);
+}
+
+/* Q and K of N(0, 1), so that the scale alone says how large scores are. */
+static bool make(const struct forward_case *forward, struct backward_arrays *arrays)
+{
+    struct random random = {.state = 17};
+    if (!backward_arrays_make(forward, arrays))
+        return false;
+    const struct reference_problem problem = forward_reference_of(forward, &arrays->forward);
+    fill(&random, problem.dtype, arrays->forward.q, reference_q_count(&problem));
+    fill(&random, problem.dtype, arrays->forward.k, reference_k_count(&problem));
+    return true;
+}
+
+/* Three kinds of rows, by turns: all keys have the offset; all but a few, as where a batch is padded; all but one,
+ * which then has all the weight, or none. */
+static void put_offset(const struct forward_case *forward, struct backward_arrays *arrays, double offset)
+{
+    struct random random = {.state = 23};
+    const struct score_arrays *score = &arrays->forward.score;
+    const size_t rows = (size_t)(score->pair_sizes[0] * score->pair_sizes[1] * score->pair_sizes[2]);
+    for (size_t row = 0; row < rows; row++)
+        for (size_t j = 0; j < N_KV; j++) {
+            float value;
+            random_normal(&random, 1.0, &value, 1);
+            if (row % 3 == 0 || (row % 3 == 1 && j >= PADDING) || (row % 3 == 2 && j != row % N_KV))
+                value = (float)offset;
+            score->bias[row * N_KV + j] = reference_round(forward->problem.dtype, value);
+        }
+}
+
+/* Nothing but the offset, so that no sum is rounded: what is left is how exactly it falls out. */
+static void leave_offset_alone(const struct forward_case *forward, struct backward_arrays *arrays, double offset)
+{
+    const struct reference_problem problem = forward_reference_of(forward, &arrays->forward);
+    const struct score_arrays *score = &arrays->forward.score;
+    const int64_t *sizes = score->pair_sizes;
+    const size_t pairs = (size_t)(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+    memset(arrays->forward.q, 0, reference_q_count(&problem) * sizeof(float));
+    for (size_t i = 0; i < pairs; i++)
+        score->bias[i] = reference_round(problem.dtype, (float)offset);
+}
+
+static int failures_of_offsets(struct forward_case forward, bool alone)
+{
+    static const double offsets[] = {0,   1,    -1,    1e4,  -1e4, -65504, 65504,    -1e6,   1e6,
+                                     1e9, -1e9, -1e30, 1e30, 3e38, -3e38,  -FLT_MAX, FLT_MAX};
+    const double most = forward.problem.dtype == CLATTN_FP16   ? 65504.0
+                        : forward.problem.dtype == CLATTN_BF16 ? 0x1.fep+127
+                                                               : (double)FLT_MAX;
+    struct backward_arrays arrays;
+    int failures = 0;
+    assert_true(make(&forward, &arrays));
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        const double offset = fabs(offsets[i]) == (double)FLT_MAX ? copysign(most, offsets[i]) : offsets[i];
+        if (fabs(offset) > most)
+            continue;
+        if (alone)
+            leave_offset_alone(&forward, &arrays, offset);
+        else
+            put_offset(&forward, &arrays, offset);
+        failures += !passes(&forward, &arrays, alone ? "nothing but the offset" : "offset", offset);
+    }
+    backward_arrays_free(&arrays);
+    return failures;
+}
+
+/* The types in which a skeleton's kernels differ; where one is not at home each costs seconds to compile. */
+static bool takes_type(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (!strcmp(families[i].backward, skeleton->name))
+            return families[i].fp32 || dtype != CLATTN_FP32;
+    return false;
+}
+
+static void offsets_fall_out(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
+            const struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, CLATTN_BIAS);
+            if (takes_type(*skeleton, forward.problem.dtype) && serves(&forward))
+                failures += failures_of_offsets(forward, false) + failures_of_offsets(forward, true);
+        }
+    assert_int_equal(failures, 0);
+}
+
+/* From rows of nearly equal weights to rows where one key has all. */
+static void scales_do_not_matter(void **state)
+{
+    (void)state;
+    static const float scales[] = {1e-3f, 0.2f, 1.0f, 1e3f, 1e4f, 1e6f, -1e3f};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int dtype = CLATTN_FP32; dtype <= CLATTN_FP16; dtype++) {
+            struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, 0);
+            struct backward_arrays arrays;
+            if (!takes_type(*skeleton, forward.problem.dtype) || !serves(&forward))
+                continue;
+            assert_true(make(&forward, &arrays));
+            for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+                forward.problem.scale = scales[i];
+                failures += !passes(&forward, &arrays, "scale", (double)scales[i]);
+            }
+            backward_arrays_free(&arrays);
+        }
+    assert_int_equal(failures, 0);
+}
+
+/* What else computes weights again: chunks of keys on the device and from the host, sinks, dropout. */
+static void other_ways_hold(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int way = 0; way < 3; way++) {
+            const bool fp32 = takes_type(*skeleton, CLATTN_FP32);
+            struct forward_case forward = case_of(*skeleton, fp32 ? CLATTN_FP32 : CLATTN_FP16,
+                                                  CLATTN_BIAS | (way ? 0 : CLATTN_SINKS | CLATTN_DROPOUT));
+            struct backward_arrays arrays;
+            forward.kv_chunk = way ? 32 : 0;
+            forward.path = way == 2 ? PATH_HOST : PATH_DEVICE;
+            if (way) /* a kernel of its own, which any order of dQ has no part in */
+                forward.problem.unordered = 0;
+            struct clattn_problem problem = forward.problem;
+            problem.pass = way == 1 ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
+            if (!test_serves(&device, &problem) || (way && strstr((*skeleton)->name, "simt") == NULL && way == 2))
+                continue;
+            assert_true(make(&forward, &arrays));
+            put_offset(&forward, &arrays, -65504);
+            for (int h = 0; h < 2 && !way; h++)
+                arrays.forward.score.sinks[h] = -65504;
+            failures += !passes(&forward, &arrays, "way", way);
+            backward_arrays_free(&arrays);
+        }
+    assert_int_equal(failures, 0);
+}
+
+/* Four keys, one row, nothing but an offset: 0.25 for each, to the last bit; and with LSE alone what it can say. */
+static void lse_alone_has_a_limit(void **state)
+{
+    (void)state;
+    static const float offsets[] = {0, -1e4f, -1e9f, -FLT_MAX, 3e38f};
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        struct forward_case forward = case_of(*skeleton, CLATTN_FP32, CLATTN_BIAS);
+        struct backward_arrays arrays;
+        forward.shape = (struct clattn_shape){.batch = 1, .heads = 1, .n_q = 1, .n_kv = 4};
+        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+            continue;
+        assert_true(backward_arrays_make(&forward, &arrays));
+        memset(arrays.forward.q, 0, D * sizeof(float));
+        memset(arrays.forward.k, 0, 4 * D * sizeof(float));
+        for (int i = 0; i < 4 * D; i++)
+            arrays.forward.v[i] = arrays.d_o[i % D] = 1.0f;
+        for (size_t n = 0; n < sizeof offsets / sizeof *offsets; n++) {
+            for (int j = 0; j < 4; j++)
+                arrays.forward.score.bias[j] = offsets[n];
+            arrays.lse_alone = false;
+            assert_true(run(&forward, &arrays));
+            for (int i = 0; i < 4 * D; i++)
+                assert_true(arrays.d_v[i] == 0.25f);
+            arrays.lse_alone = true;
+            assert_true(run(&forward, &arrays));
+            const double off = 0.25 * fabs((double)offsets[n]) * 0x1p-24 + 0.25 * 0x1p-20;
+            for (int i = 0; i < 4 * D; i++)
+                assert_true(arrays.d_v[i] <= 1.0f && fabs((double)arrays.d_v[i] - 0.25) <= off);
+        }
+        backward_arrays_free(&arrays);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lse_alone_has_a_limit),
+        cmocka_unit_test(offsets_fall_out),
+        cmocka_unit_test(scales_do_not_matter),
+        cmocka_unit_test(other_ways_hold),
+    };
+    test_device_open(&device);
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}
