@@ -59,8 +59,11 @@ static int make_fresh(char *fresh, size_t length)
             close(file);
             continue;
         }
-        if (fstat(file, &status) == 0 && status.st_nlink)
+        const bool known = fstat(file, &status) == 0;
+        if (known && status.st_nlink)
             return file;
+        if (!known) /* so it is still there, as far as can be told */
+            unlink(fresh);
         close(file);
     }
     return -1;

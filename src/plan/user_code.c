@@ -177,7 +177,8 @@ static bool begins_body(const char *at)
         return false;
     do {
         open += (*at == '(') - (*at == ')');
-    } while (*at++ && open);
+        at++;
+    } while (*at && open);
     return *skip_blanks(at) == '{';
 }
 
