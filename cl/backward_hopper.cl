@@ -48,7 +48,8 @@
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
  *
- * Which blocks and tiles a work-group has is in common/hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh.
+ * Which tiles a block of keys has something for is in common/hopper_backward_tiles.clh, which blocks and tiles a work-group has in
+ * hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh. Who waits for whom is modelled in tests/model.
  */
 #include "matrix/nvidia_wgmma.clh"
 #include "common/types.clh"

@@ -271,7 +271,7 @@ CLATTN_API clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_com
 
 /* Whether a backward pass did all that it should. Work-groups of "backward_hopper" wait for each other by words of the
  * workspace. Should one wait in vain, which is a fault of the library or the device, the kernel does not stay for ever:
- * after 2^27 looks at such a word, which take 15 seconds or more of the kernel's own time, it gives up, and so do all
+ * after 2^28 looks at such a word, which take 20 seconds or more of the kernel's own time, it gives up, and so do all
  * others. The pass then ends with wrong gradients, and a word of the workspace says so, until the next pass on it.
  *
  * Takes the arguments of the clattn_backward_enqueue before, the workspace as that has left it; reads the word when the

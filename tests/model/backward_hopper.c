@@ -427,7 +427,7 @@ static int hang_as_before(long seeds)
 {
     int hung = 0;
     asks_as_before = true;
-    for (long seed = 0; seed < seeds && hung < 5; seed++) {
+    for (long seed = 0; seed < seeds && hung < 2; seed++) {
         if (run_schedule((uint64_t)seed, false) != MACHINE_STUCK)
             continue;
         hung++;

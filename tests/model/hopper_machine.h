@@ -8,7 +8,15 @@
  * The model says what comes of some of them:
  *     model_put, model_get      four words have been written to local memory, or are read, from an item
  *     model_mark                what hopper_store leaves in a panel
- *     model_take, model_give    a bulk copy reads local memory, and changes device memory */
+ *     model_take, model_give    a bulk copy reads local memory, and changes device memory
+ *
+ * With MODEL_MUTANT one operation is wrong, which a model has to find: 1, who waits for device memory goes on at once;
+ * 2, so does the producer that waits for a barrier; 3, consumers do not hand on their turns; 4, what leaves by bulk is
+ * not waited for. */
+#ifndef MODEL_MUTANT
+#define MODEL_MUTANT 0
+#endif
+
 #ifndef MODEL_HOPPER_MACHINE_H
 #define MODEL_HOPPER_MACHINE_H
 
@@ -95,6 +103,14 @@ CLATTN_INLINE void matrix_put(matrix_address to, ushort x)
 #define matrix_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : MATRIX_LANES)
 #define matrix_first(condition)        matrix_first_of(machine_ballot(condition))
 
+#define matrix_bits(x)                 as_uint(x)
+#define matrix_choose(condition, x, y) ((condition) ? (x) : (y))
+#define matrix_row_max(x)              (x)
+#define matrix_row_sum(x)              (x)
+#define matrix_lanes_max(x)            (x)
+#define matrix_lanes_sum(x)            (x)
+#define matrix_from_lane(x, lane)      ((void)(lane), x)
+
 /* nvidia_wgmma.clh */
 #define HOPPER_ITEMS                                  128
 #define HOPPER_PANEL                                  64
@@ -132,14 +148,18 @@ CLATTN_INLINE void hopper_multiply(matrix_accumulator *c, ulong a, ulong b, bool
 #define hopper_arrive(at)                   machine_arrive(at, 1)
 #define hopper_arrive_copied(at)            machine_arrive(at, 1)
 #define hopper_expect(at, bytes)            machine_expect(at, (int)(bytes))
-#define hopper_await(at, parity)            machine_await(at, parity)
+CLATTN_INLINE void hopper_await(matrix_address at, uint parity)
+{
+    if (MODEL_MUTANT != 2 || machine_lid() >= HOPPER_ITEMS)
+        machine_await(at, parity);
+}
 CLATTN_INLINE void hopper_arrive_if(bool condition, matrix_address at)
 {
     if (condition)
         machine_arrive_alone(at);
 }
 #define HOPPER_SYNC(id, items)        machine_sync(id, items, true)
-#define HOPPER_SYNC_ARRIVE(id, items) machine_sync(id, items, false)
+#define HOPPER_SYNC_ARRIVE(id, items) (MODEL_MUTANT == 3 ? (void)0 : machine_sync(id, items, false))
 #define HOPPER_GIVE_REGISTERS(count)  (void)0
 #define HOPPER_TAKE_REGISTERS(count)  (void)0
 #define hopper_from_lane(x, lane)     machine_from_lane(x, lane)
@@ -185,8 +205,8 @@ CLATTN_INLINE void hopper_put_float4(matrix_address to, float a, float b, float 
 
 #define hopper_bulk_store(to, from, bytes) machine_send(from, to, model_take, model_give, false)
 #define hopper_bulk_add(to, from, bytes)   machine_send(from, to, model_take, model_give, true)
-#define hopper_bulk_wait_read()            machine_copies_wait(true)
-#define hopper_bulk_wait()                 machine_copies_wait(false)
+#define hopper_bulk_wait_read()            (MODEL_MUTANT == 4 ? (void)0 : machine_copies_wait(true))
+#define hopper_bulk_wait()                 (MODEL_MUTANT == 4 ? (void)0 : machine_copies_wait(false))
 
 typedef struct {
     ulong base, row, head, batch;
@@ -211,6 +231,8 @@ CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int colu
 CLATTN_INLINE bool hopper_device_await(const uint *from, uint x, const bool or_more, uint *given_up)
 {
     machine_maybe_pause();
+    if (MODEL_MUTANT == 1)
+        return true;
     return machine_device_await(from, x, or_more, given_up);
 }
 CLATTN_INLINE uint hopper_device_swap(uint *at, uint x, uint y)

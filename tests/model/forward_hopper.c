@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Who waits for whom in forward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random
+ * orders (machine.h), over random problems: masks, windows, lengths, packed sequences, splits, teams, turns of
+ * consumers. Of each schedule it is asserted that all items end, that each consumer is at the tile that the producer
+ * has brought, tile by tile, and that each visible pair is in one tile of one block of rows, exactly once.
+ *
+ *     model_forward_hopper_NAME [SCHEDULES [FIRST_SEED]]     as model_backward_hopper */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include "model/hopper_machine.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define CLATTN_DTYPE              0
+#define CLATTN_STATE              0
+#define CLATTN_COMPUTE_CAPABILITY 90
+#define CLATTN_D                  16
+#define CLATTN_D_V                16
+#define CLATTN_VALUE_PIECES       1
+#define CLATTN_B_C                32
+#define CLATTN_KEYS               32
+#define CLATTN_KEY_PIECES         2
+#define CLATTN_ROW_TILES          1
+#define CLATTN_FILLERS            (128 / CLATTN_TEAMS)
+#define CLATTN_WORK_GROUP_SIZE    (128 * (CLATTN_TEAMS * CLATTN_B_R / 64 + 1))
+#define CLATTN_RAMP               0
+#define CLATTN_KEEPS_CALLS        0
+#define CLATTN_STEADY             0
+#define CLATTN_TOGETHER_BYTES     (1 << 25)
+#define CLATTN_TOGETHER_ROUNDS    4
+#define CLATTN_PRODUCER_REGISTERS 0
+#define CLATTN_CONSUMER_REGISTERS 0
+
+enum {
+    MOST_BATCH = 3,
+    MOST_HEADS = 4,
+    MOST_LENGTH = 520,
+    MOST_SPLITS = 3,
+    MOST_BLOCKS = MOST_LENGTH / CLATTN_B_R + 1,
+    MOST_TILES = 4096,
+    MOST_TEAMS = 4
+};
+
+#include "forward_hopper_scores.h"
+static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
+                        matrix_address tile, matrix_address barrier_at, int lid);
+static matrix_form model_modify(int row, int key);
+#define hopper_bring model_bring
+#include "forward_hopper_text.h"
+#undef hopper_bring
+
+/* What weights are is not asked here. */
+#define matrix_modify(s, row, key, lane, p, kind, far, view)                   ((void)(kind), model_modify(row, key))
+#define matrix_weigh_bounded(weights, s, form, drawing, p, view, rows, shrink) ((void)(form), (void)(shrink), false)
+#define matrix_bound(s, form, offset, rows, shrink, view)                      (false)
+#define matrix_weigh_found(weights, s, bounds, drawing, p, view, rows)         (void)(bounds)
+#include "forward_hopper_kernel.h"
+
+static struct {
+    clattn_forward_params p;
+    clattn_score_params score;
+    uchar block_mask[MOST_BATCH * MOST_HEADS * (MOST_LENGTH / 16 + 1) * (MOST_LENGTH / 16 + 1)];
+    int key_lengths[MOST_BATCH], cu_q[MOST_BATCH + 1], cu_kv[MOST_BATCH + 1];
+    uint words[MACHINE_MOST_GROUPS * 2 * MOST_TEAMS * 3 * HOPPER_MAP_WORDS];
+    float out[1024];
+} model;
+
+/* What a team has brought, in order, and how far each consumer's warps are in it. */
+struct tile {
+    int b, h, row, key;
+};
+static struct {
+    struct tile brought[MOST_TEAMS][MOST_TILES];
+    int count[MOST_TEAMS], met[32];
+    struct tile at[MOST_TEAMS]; /* the block of rows whose Q has come last */
+} groups[MACHINE_MOST_GROUPS];
+
+/* How often a consumer has met 64 rows and a tile's first key. */
+static uchar met[MOST_BATCH][MOST_HEADS][MOST_LENGTH / 64 + 4][MOST_LENGTH + 64];
+
+static uint64_t chance;
+static int any_below(int below)
+{
+    chance = chance * 6364136223846793005u + 1442695040888963407u;
+    return (int)((chance >> 33) % (uint64_t)below);
+}
+
+static void model_put(matrix_address to, int4 x)
+{
+    (void)to, (void)x;
+}
+static void model_get(matrix_address from, int4 x)
+{
+    (void)from, (void)x;
+}
+static uint model_mark(void)
+{
+    return 0;
+}
+static uint32_t model_take(const unsigned char *from)
+{
+    (void)from;
+    return 0;
+}
+static void model_give(void *to, uint32_t taken, bool adds)
+{
+    (void)to, (void)taken, (void)adds;
+}
+
+/* Of the producer's items each knows what is brought; the first of a team notes it. */
+static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
+                        matrix_address tile, matrix_address barrier_at, int lid)
+{
+    const int slot = machine_slot(), team = machine_lid() / CLATTN_FILLERS;
+    if (lid == 0 && which == HOPPER_Q)
+        groups[slot].at[team] = (struct tile){from.b, from.h, from.first, 0};
+    if (lid == 0 && which == HOPPER_K) {
+        struct tile next = groups[slot].at[team];
+        next.key = from.first;
+        if (groups[slot].count[team] == MOST_TILES)
+            machine_fault("more tiles than %d", MOST_TILES);
+        groups[slot].brought[team][groups[slot].count[team]++] = next;
+    }
+    hopper_bring(ways, which, input, from, tile_rows, tile, barrier_at, lid);
+}
+
+/* A consumer's warp is at its next tile. */
+static matrix_form model_modify(int row, int key)
+{
+    const int slot = machine_slot(), warp = machine_warp(), consumer = machine_lid() / HOPPER_ITEMS - 1;
+    const int team = consumer / CONSUMERS, number = groups[slot].met[warp]++;
+    if (number >= groups[slot].count[team])
+        machine_fault("tile %d is met and was not brought", number);
+    const struct tile *tile = &groups[slot].brought[team][number];
+    if (key != tile->key || row / CLATTN_B_R * CLATTN_B_R != tile->row)
+        machine_fault("at row %d, key %d, while row %d, key %d were brought", row, key, tile->row, tile->key);
+    if (machine_lid() % HOPPER_ITEMS == 0)
+        met[tile->b][tile->h][row / 64][key]++;
+    return (matrix_form){0};
+}
+
+static int rows_of(int b)
+{
+    return CLATTN_VARLEN ? model.cu_q[b + 1] - model.cu_q[b] : model.p.n_q;
+}
+static int keys_of(int b)
+{
+    const int all = CLATTN_VARLEN ? model.cu_kv[b + 1] - model.cu_kv[b] : model.p.n_kv;
+    return CLATTN_KEY_LENGTHS && model.key_lengths[b] < all ? model.key_lengths[b] : all;
+}
+static bool is_visible(int b, int h, int i, int j)
+{
+    const int rows = rows_of(b), keys = keys_of(b), shift = CLATTN_CAUSAL == 2 ? 0 : keys - rows;
+    bool visible = i < rows && j < keys;
+#if CLATTN_CAUSAL
+    visible = visible && j <= i + shift;
+#endif
+#if CLATTN_WINDOW
+    visible = visible && j >= i + shift - model.score.window_left && j <= i + shift + model.score.window_right;
+#endif
+#if CLATTN_BLOCK_MASK
+    visible =
+        visible && model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
+#endif
+    (void)shift, (void)h;
+    return visible;
+}
+
+static void make_problem(uint64_t seed)
+{
+    clattn_forward_params *p = &model.p;
+    chance = seed * 0x9e3779b97f4a7c15u + 999;
+    memset(p, 0, sizeof *p);
+    memset(&model.score, 0, sizeof model.score);
+    memset(groups, 0, sizeof groups);
+    memset(met, 0, sizeof met);
+    p->batch = 1 + any_below(MOST_BATCH);
+    p->kv_heads = 1 + any_below(2);
+    p->heads = p->kv_heads * (1 + any_below(2));
+    p->n_q = 1 + any_below(any_below(2) ? 70 : MOST_LENGTH);
+    p->n_kv = 1 + any_below(any_below(2) ? 70 : MOST_LENGTH);
+    p->splits = CLATTN_SPLIT ? 1 + any_below(MOST_SPLITS) : 0;
+    model.cu_q[0] = model.cu_kv[0] = 0;
+    for (int b = 0; b < p->batch; b++) {
+        model.key_lengths[b] = any_below(3) ? any_below(p->n_kv + 1) : p->n_kv;
+        model.cu_q[b + 1] = model.cu_q[b] + (any_below(6) ? 1 + any_below(p->n_q) : 0);
+        model.cu_kv[b + 1] = model.cu_kv[b] + (any_below(6) ? 1 + any_below(p->n_kv) : 0);
+    }
+    model.score.total_q = model.cu_q[p->batch];
+    model.score.total_kv = model.cu_kv[p->batch];
+#if CLATTN_WINDOW
+    model.score.window_left = any_below(4) ? any_below(60) : MOST_LENGTH;
+    model.score.window_right = any_below(4) ? any_below(60) : MOST_LENGTH;
+#endif
+#if CLATTN_BLOCK_MASK
+    const int rows = (p->n_q + CLATTN_BLOCK_Q - 1) / CLATTN_BLOCK_Q,
+              columns = (p->n_kv + CLATTN_BLOCK_KV - 1) / CLATTN_BLOCK_KV;
+    model.score.block_mask = (clattn_layout){0, (long)p->heads * rows * columns, (long)rows * columns, columns, 1};
+    for (int n = 0; n < p->batch * p->heads; n++) {
+        const int density = 10 * any_below(11);
+        for (int x = 0; x < rows * columns; x++)
+            model.block_mask[n * rows * columns + x] = any_below(100) < density;
+    }
+#endif
+    p->q = p->k = p->v = (clattn_layout){0, 64, 64, 64, 1};
+    p->o = (clattn_layout){0, 0, 0, 0, 1}; /* all over each other */
+}
+
+static void run_kernel(void)
+{
+    static const float tensor[64];
+#if CLATTN_ALIBI
+    const float *const score_alibi = tensor;
+#endif
+#if CLATTN_BLOCK_MASK
+    const uchar *const score_block_mask = model.block_mask;
+#endif
+#if CLATTN_KEY_LENGTHS
+    const int *const score_key_lengths = model.key_lengths;
+#endif
+#if CLATTN_VARLEN
+    const int *const score_cu_q = model.cu_q, *const score_cu_kv = model.cu_kv;
+#endif
+#if CLATTN_SCORE_HAS_PARAMS
+    const clattn_score_params score_params = model.score;
+#endif
+#if CLATTN_BOXES
+#define MAPS , model.words
+#else
+#define MAPS
+#endif
+    clattn_forward(tensor, tensor, tensor, model.out, NULL, NULL, NULL MAPS, model.p CLATTN_SCORE_ARGUMENTS);
+}
+
+static char wrong[256];
+#define WRONG(...) ((void)(wrong[0] || snprintf(wrong, sizeof wrong, __VA_ARGS__)))
+
+static void check_pairs(void)
+{
+    wrong[0] = '\0';
+    for (int b = 0; b < model.p.batch; b++)
+        for (int h = 0; h < model.p.heads; h++)
+            for (int i = 0; i < rows_of(b); i++)
+                for (int j = 0; j < keys_of(b); j++) {
+                    int times = 0; /* tiles need not begin at a multiple of their length */
+                    for (int first = j - CLATTN_B_C + 1 < 0 ? 0 : j - CLATTN_B_C + 1; first <= j; first++)
+                        times += met[b][h][i / 64][first];
+                    if (times > 1 || (times == 0 && is_visible(b, h, i, j)))
+                        WRONG("row %d and key %d of head %d of %d meet %d times", i, j, h, b, times);
+                }
+}
+
+static enum machine_end run_schedule(uint64_t seed)
+{
+    struct machine_warp warps[4 + 16] = {{0, 32, 1}, {32, 32, 1}, {64, 32, 1}, {96, 32, 1}};
+    const int count = CLATTN_WORK_GROUP_SIZE / MACHINE_LANES;
+    for (int n = 4; n < count; n++)
+        warps[n] = (struct machine_warp){n * MACHINE_LANES, 1, MACHINE_LANES};
+    make_problem(seed / 4);
+    chance += seed;
+    const struct machine_run run = {.warps = warps,
+                                    .warp_count = count,
+                                    .groups = 1 + any_below(MACHINE_MOST_GROUPS),
+                                    .resident = MACHINE_MOST_GROUPS,
+                                    .entry = run_kernel,
+                                    .seed = seed};
+    const enum machine_end end = machine_run(&run);
+    if (end == MACHINE_ENDED && seed % 4 == 0)
+        check_pairs();
+    return wrong[0] ? MACHINE_FAULT : end;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const asked = argc > 1 ? argv[1] : getenv("CLATTN_TEST_SCHEDULES");
+    const long schedules = asked ? strtol(asked, NULL, 10) : -1;
+    const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    const double start = seconds();
+    long done = 0;
+    for (; schedules < 0 ? done < 20 || seconds() - start < 0.5 : done < schedules; done++) {
+        const uint64_t seed = first + (uint64_t)done;
+        const enum machine_end end = run_schedule(seed);
+        if (end != MACHINE_ENDED) {
+            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails",
+                    wrong[0] ? wrong : machine_said());
+            return 1;
+        }
+    }
+    printf("%ld schedules from seed %llu end\n", done, (unsigned long long)first);
+    return 0;
+}
