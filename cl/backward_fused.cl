@@ -29,6 +29,7 @@
  *   CLATTN_OWN_KEYS          1: the shape of fused_own.clh; 0 (128 columns only): that of fused_shared.clh
  *   CLATTN_DRAWS_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of local memory
  *   CLATTN_WORK_GROUP_SIZE   a warp for each 32 keys; for each 16 with 128 columns
+ *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: FUSED_LOCAL_BYTES.
  */
@@ -44,6 +45,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
              __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
+    CLATTN_ASSERT(FUSED_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
     __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
     const matrix_address memory = fused_memory(array);
     const int lid = (int)get_local_id(0), share = p.heads / p.kv_heads;

@@ -47,6 +47,7 @@
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
+ *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Which tiles a block of keys has something for is in common/hopper_backward_tiles.clh, which blocks and tiles a work-group has in
  * hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh. Who waits for whom is modelled in tests/model.

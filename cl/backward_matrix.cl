@@ -40,6 +40,7 @@
  *   CLATTN_.._STAGES            1 or 2: tiles of the moving side that local memory holds; with 2 one arrives while the
  *                               one before is used
  *   CLATTN_WORK_GROUP_SIZE   sub-groups times MATRIX_LANES
+ *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and matrix_gradient_walk.clh, above.
  */

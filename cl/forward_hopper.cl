@@ -49,6 +49,7 @@
  *                            of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all teams + 1)
+ *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in hopper_forward_work.clh, and
  * what becomes of a block's results in hopper_forward_results.clh.

@@ -29,6 +29,7 @@
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are looked for
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items
+ *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
  */
@@ -73,6 +74,7 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 #define STORED_BYTES 0
 #endif
 #define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + 16)
+CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
 CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,

@@ -219,6 +219,7 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         {"DTYPE", (int)problem->dtype},
         {"D_V", problem->d_v},
         {"FEATURES", (int)cla_problem_features(problem)},
+        {"LOCAL_BYTES", (int)choice->skeleton->local_bytes(problem, &choice->config)},
         {"SCORE_MOD_GRAD", problem->score_mod_grad != NULL},
         {"STATE", cla_problem_accumulates(problem)},
         {"WORK_GROUP_SIZE", choice->config.work_group_size},

@@ -22,6 +22,7 @@
 #define CLATTN_DTYPE              0 /* of what tensors hold nothing is read */
 #define CLATTN_STATE              0
 #define CLATTN_COMPUTE_CAPABILITY 90
+#define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
 #define CLATTN_B_R                64
 #define CLATTN_WORK_GROUP_SIZE    384
 #define CLATTN_BOXES              1

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
 #define CLATTN_DTYPE              0
 #define CLATTN_STATE              0
 #define CLATTN_COMPUTE_CAPABILITY 90
