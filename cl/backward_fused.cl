@@ -45,7 +45,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
              __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
-    CLATTN_ASSERT(FUSED_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
+    CLATTN_ASSERT(FUSED_LOCAL_BYTES + FUSED_SPARE == CLATTN_LOCAL_BYTES); /* what the planner counts with */
     __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
     const matrix_address memory = fused_memory(array);
     const int lid = (int)get_local_id(0), share = p.heads / p.kv_heads;

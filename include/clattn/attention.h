@@ -84,7 +84,8 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *     any pass              for a block mask given as CSR a byte for each block of each head, of the problem's block_q
  *                           and block_kv; counted here whenever the problem has CLATTN_BLOCK_MASK
  *
- * So a backward call always takes workspace. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE,
+ * So a backward call always takes workspace. Kernels take vectors from it: one of CL_MEM_USE_HOST_PTR begins at a
+ * multiple of 128 bytes, as OpenCL asks of such memory. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE,
  * CLATTN_TOO_LARGE. */
 CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape,
                                                      size_t *bytes);

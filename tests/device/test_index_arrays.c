@@ -36,7 +36,8 @@ static struct fenced {
 } fenced[MOST_BUFFERS];
 static int fenced_count;
 
-static cl_mem make(size_t bytes, int fill, char **memory)
+/* From a multiple of `align` on: a device aligns its own buffers, and kernels take vectors of floats from a workspace. */
+static cl_mem make_aligned(size_t bytes, size_t align, int fill, char **memory)
 {
     const size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
     assert_true(fenced_count < MOST_BUFFERS);
@@ -46,7 +47,7 @@ static cl_mem make(size_t bytes, int fill, char **memory)
     assert_true(pages != MAP_FAILED);
     assert_int_equal(mprotect(pages, PAGE, PROT_NONE), 0);
     assert_int_equal(mprotect(pages + PAGE + body, PAGE, PROT_NONE), 0);
-    char *at = pages + PAGE + (random_below(&chance, 3) ? (body - bytes) & ~(size_t)3 : 0);
+    char *at = pages + PAGE + (random_below(&chance, 3) ? (body - bytes) & ~(align - 1) : 0);
     memset(at, fill, bytes);
     cl_int code = CL_SUCCESS;
     cl_mem buffer = clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, at, &code);
@@ -55,6 +56,11 @@ static cl_mem make(size_t bytes, int fill, char **memory)
     if (memory)
         *memory = at;
     return buffer;
+}
+
+static cl_mem make(size_t bytes, int fill, char **memory)
+{
+    return make_aligned(bytes, 4, fill, memory);
 }
 
 static void drop_all(void)
@@ -159,7 +165,7 @@ static struct sizes sizes_of(const struct clattn_problem *problem, const struct 
 static void workspace_of(const clattn_plan *plan, const struct clattn_shape *shape, cl_mem *workspace, size_t *bytes)
 {
     assert_int_equal(clattn_plan_workspace_bytes(plan, shape, bytes), CLATTN_SUCCESS);
-    *workspace = make(*bytes, 0x7f, NULL);
+    *workspace = make_aligned(*bytes, 4 * sizeof(float), 0x7f, NULL);
 }
 
 static clattn_status forward(const clattn_plan *plan, const struct clattn_problem *problem, struct clattn_shape shape)

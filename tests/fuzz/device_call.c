@@ -199,7 +199,7 @@ static cl_mem workspace_of(struct call *call, size_t *bytes)
         --*bytes;
         call->spoilt++;
     }
-    return *bytes ? memory_make(call->memories, call->dice, "workspace", *bytes, 4, MEMORY_SCRATCH) : NULL;
+    return *bytes ? memory_make(call->memories, call->dice, "workspace", *bytes, 16, MEMORY_SCRATCH) : NULL;
 }
 
 static clattn_status run_forward(struct call *call)
