@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers, no atomics. Scores S and
- * weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where that
- * took P),
+ * weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where
+ * that took P),
  *     dS = P (dP - delta) S',  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dO,  dbias = sum of P (dP - delta) S''
  * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without
  * what dropout took.
  *
- * One text for all kernels: a block of one side is stationary, the other side streams past (common/cpu_gradients.clh). Each
- * side has two tensors, one of d columns, whose products are scores, and one of d_v columns, whose products are dP:
+ * One text for all kernels: a block of one side is stationary, the other side streams past (common/cpu_gradients.clh).
+ * Each side has two tensors, one of d columns, whose products are scores, and one of d_v columns, whose products are
+ * dP:
  *     kernel 0  stationary Q and dO, lanes are rows; K and V stream
  *               S^T += K Q^T,  dP^T += V dO^T,  dQ^T += K^T dS^T
  *     kernel 1  stationary K and V, lanes are keys; Q and dO stream
@@ -88,7 +89,8 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE,
                count, 1.0f);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
-        const clattn_row of = i < count ? clattn_read_row(workspace + clattn_at(p.statistics, b, h, row + i)) : clattn_no_row();
+        const clattn_row of =
+            i < count ? clattn_read_row(workspace + clattn_at(p.statistics, b, h, row + i)) : clattn_no_row();
         ((float *)row_top)[i] = of.top;
         ((float *)row_share)[i] = of.share;
         ((float *)row_delta)[i] = of.delta;
@@ -160,8 +162,8 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
 
 #else
 /* dS of some rows, and keys from first_key on, to their places. */
-CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *at, int b, int h, int first_row, int rows,
-                              int first_key, int keys, const vec *out)
+CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *at, int b, int h, int first_row,
+                              int rows, int first_key, int keys, const vec *out)
 {
     for (int i = 0; i < rows; ++i)
         put_row(d_bias + clattn_at(*at, b, h, first_row + i) + first_key * at->column, at->column,

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Backward attention on NVIDIA's tensor cores in one kernel, by products that one warp makes at a time (mma.sync): 5 matrix products
- * where the two kernels of backward_matrix.cl spend 7. Storage is fp16 or bf16, products accumulate in float.
+ * Backward attention on NVIDIA's tensor cores in one kernel, by products that one warp makes at a time (mma.sync): 5
+ * matrix products where the two kernels of backward_matrix.cl spend 7. Storage is fp16 or bf16, products accumulate in
+ * float.
  *
- * A work-group keeps a block of keys (K and V, and their gradients in registers) while rows of Q and dO pass, CLATTN_B_R at a time,
- * of one head after the other of those that share the keys:
+ * A work-group keeps a block of keys (K and V, and their gradients in registers) while rows of Q and dO pass,
+ * CLATTN_B_R at a time, of one head after the other of those that share the keys:
  *     S = Q K^T,  dP = dO V^T,  P = e^(scale S - lse),  dS = P (dP - delta),  dV += P^T dO,  dK += dS^T Q,  dQ += dS K
- * with P and dS rounded to the storage type on their way from accumulators to operands. dQ needs all keys of a row: each work-group
- * adds what its keys bring to sums in device memory, in float, in whatever order they come; so results differ by rounding from
- * one run to the next, and only problems that say `unordered` come here. clattn_dq of backward_matrix.cl turns sums into dQ.
+ * with P and dS rounded to the storage type on their way from accumulators to operands. dQ needs all keys of a row:
+ * each work-group adds what its keys bring to sums in device memory, in float, in whatever order they come; so results
+ * differ by rounding from one run to the next, and only problems that say `unordered` come here. clattn_dq of
+ * backward_matrix.cl turns sums into dQ.
  *
- * Warps share a tile's work in one of two shapes: common/fused_shared.clh, which reads local memory least and needs 226 KB of it, and
- * common/fused_own.clh.
+ * Warps share a tile's work in one of two shapes: common/fused_shared.clh, which reads local memory least and needs 226
+ * KB of it, and common/fused_own.clh.
  *
  * What changes scores, and dropout, is computed of each pair between these products (common/fused_weights.clh).
  *
- * Weights and dP of hidden pairs are set to 0. A NaN in a result, where a hidden pair may have caused it (0 * NaN), is left to
- * others: of dK and dV a flag says so, for clattn_dk_dv_again of backward_matrix.cl; clattn_dq sees it in the sums. So are rows of
- * scores so large that their lse, which is not exact enough, is NaN.
+ * Weights and dP of hidden pairs are set to 0. A NaN in a result, where a hidden pair may have caused it (0 * NaN), is
+ * left to others: of dK and dV a flag says so, for clattn_dk_dv_again of backward_matrix.cl; clattn_dq sees it in the
+ * sums. So are rows of scores so large that their lse, which is not exact enough, is NaN.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads * ceil(n_kv / B_C) groups. Flags and sums begin at 0.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads * ceil(n_kv / B_C) groups. Flags and sums begin
+ * at 0.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..128
@@ -27,7 +30,8 @@
  *   CLATTN_COLUMNS           of the tiles: 64; or 128 where a head dimension is larger
  *   CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(D / 16), ceil(D_V / 16)
  *   CLATTN_OWN_KEYS          1: the shape of fused_own.clh; 0 (128 columns only): that of fused_shared.clh
- *   CLATTN_DRAWS_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of local memory
+ *   CLATTN_DRAWS_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of local
+ *                            memory
  *   CLATTN_WORK_GROUP_SIZE   a warp for each 32 keys; for each 16 with 128 columns
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
@@ -42,8 +46,8 @@
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global float *workspace,
-             __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+             __global const clattn_storage *d_o, __global float *workspace, __global clattn_storage *d_k,
+             __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     CLATTN_ASSERT(FUSED_LOCAL_BYTES + FUSED_SPARE == CLATTN_LOCAL_BYTES); /* what the planner counts with */
     __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
@@ -53,18 +57,21 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     FUSED_ZERO(all);
     {
         const fused_block block = fused_block_of((int)get_group_id(0), &p);
-        const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        const clattn_view any =
+            clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         if (block.first_key >= any.keys)
             return;
-        fused_fill(matrix_open(k, p.k, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D, memory, lid);
-        fused_fill(matrix_open(v, p.v, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D_V,
-                   memory + KEYS_BYTES, lid);
+        fused_fill(matrix_open(k, p.k, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D,
+                   memory, lid);
+        fused_fill(matrix_open(v, p.v, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS,
+                   CLATTN_D_V, memory + KEYS_BYTES, lid);
     }
     ONE_AFTER_THE_OTHER for (int n = 0; n < share; ++n)
     {
         const fused_block block = fused_block_of((int)matrix_late((uint)get_group_id(0)), &p);
         const int first_key = block.first_key;
-        const clattn_view view = clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        const clattn_view view =
+            clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         const int last = min(first_key + KEYS, view.n_kv) - 1;
         const int end = last < first_key ? 0 : clattn_row_end(last, &view);
         const int begin = clattn_row_begin(first_key, &view) / ROWS * ROWS;
@@ -85,7 +92,9 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         ((__global uint *)workspace)[p.flags + group] = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (d_v)
-        fused_write(memory, CLATTN_D_V, d_v, p.d_v, block.b, block.kv_head, any.key_base, block.first_key, any.keys, lid);
+        fused_write(memory, CLATTN_D_V, d_v, p.d_v, block.b, block.kv_head, any.key_base, block.first_key, any.keys,
+                    lid);
     if (d_k)
-        fused_write(memory + KEYS_BYTES, CLATTN_D, d_k, p.d_k, block.b, block.kv_head, any.key_base, block.first_key, any.keys, lid);
+        fused_write(memory + KEYS_BYTES, CLATTN_D, d_k, p.d_k, block.b, block.kv_head, any.key_base, block.first_key,
+                    any.keys, lid);
 }

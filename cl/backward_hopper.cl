@@ -1,56 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Backward attention on Hopper's tensor cores in one kernel: 5 matrix products where the two of backward_matrix.cl spend 7, and
- * FlashAttention-3's division of labour. Storage is fp16 or bf16, products accumulate in float.
+ * Backward attention on Hopper's tensor cores in one kernel: 5 matrix products where the two of backward_matrix.cl
+ * spend 7, and FlashAttention-3's division of labour. Storage is fp16 or bf16, products accumulate in float.
  *
- * A work-group keeps a block of keys (K and V) while rows of Q and dO pass, CLATTN_B_R at a time. Its first warp group is
- * the producer, which brings tiles into whichever of their places is free; the two others are consumers. For each tile of rows they
- * form, transposed, keys by rows,
+ * A work-group keeps a block of keys (K and V) while rows of Q and dO pass, CLATTN_B_R at a time. Its first warp group
+ * is the producer, which brings tiles into whichever of their places is free; the two others are consumers. For each
+ * tile of rows they form, transposed, keys by rows,
  *     S = K Q^T,  dP = V dO^T,  P = e^(scale S - lse),  dS = P (dP - delta),  dV += P dO,  dK += dS Q
- * with P and dS rounded to the storage type on their way from accumulators to operands. Up to 128 columns each consumer has 64 keys of
- * its own (common/hopper_own_keys.clh); beyond, two share 64 (common/hopper_shared_keys.clh).
- * dQ needs all keys of a row: dS is left in local memory, and each consumer multiplies a part of
+ * with P and dS rounded to the storage type on their way from accumulators to operands. Up to 128 columns each consumer
+ * has 64 keys of its own (common/hopper_own_keys.clh); beyond, two share 64 (common/hopper_shared_keys.clh). dQ needs
+ * all keys of a row: dS is left in local memory, and each consumer multiplies a part of
  *     dQ = dS^T K
  * which an item of the producer adds to sums in device memory, in bulk, laid out as registers hold them; clattn_dq of
  * backward_matrix.cl turns these into dQ.
  *
- * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for it in the order
- * in which these are taken, by ticket, so that none waits for one that has not begun: its counter says by which block that has been
- * done last. A mask leaves different numbers of tiles of each, and those with fewer come to a tile before its turn: they come in an
- * order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_CHAINS sums of each tile, to which blocks add in turn, they wait for
- * fewer others. The first to come stores in place of adding (for it alone others wait with CLATTN_UNORDERED): a counter of 0 stands
- * for sums of 0.
+ * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for
+ * it in the order in which these are taken, by ticket, so that none waits for one that has not begun: its counter says
+ * by which block that has been done last. A mask leaves different numbers of tiles of each, and those with fewer come
+ * to a tile before its turn: they come in an order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_CHAINS sums of
+ * each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of adding (for
+ * it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
  *
- * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see nothing. It leaves
- * dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles of one consumer follow those of the other, so
- * that both are at work.
+ * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see
+ * nothing. It leaves dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles
+ * of one consumer follow those of the other, so that both are at work.
  *
- * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a flag
- * says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the sums. So are rows of
- * scores so large that their lse, which is not exact enough, is NaN.
+ * A NaN in a result, where a pair that weighs nothing may have caused it (0 * NaN), is left to others: of dK and dV a
+ * flag says so, for clattn_dk_dv of backward_matrix.cl to compute the block of keys again; clattn_dq sees it in the
+ * sums. So are rows of scores so large that their lse, which is not exact enough, is NaN.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums may hold anything.
- * Behind the word of tickets is one, 0 at first, that is 1 if an item has given up waiting (hopper_sum_up).
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums
+ * may hold anything. Behind the word of tickets is one, 0 at first, that is 1 if an item has given up waiting
+ * (hopper_sum_up).
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_C               128; 64: consumers share them, as they must beyond 128 columns
  *   CLATTN_B_R               64: rows that pass at a time
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
- *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to 16
- *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where consumers pass over
- *                            tiles: each is at its own while the next comes); for K and V, 1 or 2
- *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in any order 1
+ *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to
+ *                            16
+ *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
+ *                            consumers pass over tiles: each is at its own while the next comes); for K and V, 1 or 2
+ *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in
+ *                            any order 1
  *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
- *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do, and an item of each of the others
+ *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do,
+ *                            and an item of each of the others
  *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
- * Which tiles a block of keys has something for is in common/hopper_backward_tiles.clh, which blocks and tiles a work-group has in
- * hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh. Who waits for whom is modelled in tests/model.
+ * Which tiles a block of keys has something for is in common/hopper_backward_tiles.clh, which blocks and tiles a
+ * work-group has in hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh. Who waits for whom is
+ * modelled in tests/model.
  */
 #include "matrix/nvidia_wgmma.clh"
 #include "common/types.clh"
@@ -63,15 +68,16 @@
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-             __global const clattn_storage *d_o, __global float *workspace,
-             __global clattn_storage *d_k, __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+             __global const clattn_storage *d_o, __global float *workspace, __global clattn_storage *d_k,
+             __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
     const matrix_address memory = matrix_address_of(array);
     const int lid = (int)get_local_id(0);
     const hopper_inputs in = {q, k, v, d_o, workspace};
     __global uint *const words = (__global uint *)workspace;
-    const hopper_outputs out = {d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags, words + p.tickets + 1};
+    const hopper_outputs out = {
+        d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags, words + p.tickets + 1};
     if (lid == 0) {
         for (int stage = 0; stage < 2; ++stage) {
             hopper_barrier_create(memory + BLOCK_FULL(stage), 1);
@@ -111,8 +117,8 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         else if (SUMMERS == 2 && lid == CLATTN_FILLERS + MATRIX_LANES)
             hopper_sum_up(out, memory, SUMMERS - 1);
         else if (lid < CLATTN_FILLERS)
-            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS), words + p.tickets,
-                           words + p.order, memory, lid, p CLATTN_SCORE_ARGUMENTS);
+            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS),
+                           words + p.tickets, words + p.order, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);
         hopper_consume(out, memory, lid, p CLATTN_SCORE_ARGUMENTS);

@@ -3,9 +3,9 @@
  * Backward attention on matrix units: one text for the two kernels of FlashAttention-2's backward pass without atomics,
  * and for the gradient of a bias. Storage is fp16 or bf16, products accumulate in float.
  *
- * A work-group keeps a block of one side (rows of Q and dO; or keys, rows of K and V) and lets the other side pass, tile
- * by tile. Each sub-group owns 16 * TILES rows of the fixed side, their gradients in registers. With X1, X2 the fixed
- * matrices and Y1, Y2 the moving ones, every step is
+ * A work-group keeps a block of one side (rows of Q and dO; or keys, rows of K and V) and lets the other side pass,
+ * tile by tile. Each sub-group owns 16 * TILES rows of the fixed side, their gradients in registers. With X1, X2 the
+ * fixed matrices and Y1, Y2 the moving ones, every step is
  *     S = X1 Y1^T,  dP = X2 Y2^T,  P = e^(scale S - lse),  dS = P (dP - delta)
  *     dq     X = Q, dO  Y = K, V     dQ += dS Y1
  *     dk_dv  X = K, V   Y = Q, dO    dK += dS Y1,  dV += P Y2
@@ -13,20 +13,21 @@
  * where S is the scores' transpose if keys are fixed. P and dS are rounded to the storage type on their way from
  * accumulators to operands, as P is in the forward pass. Heads that share K and V are summed one after the other.
  *
- * A hidden pair must bring nothing in, whatever the other side holds there; but 0 * NaN is NaN. And where scores are large, a row's lse
- * is not exact enough: it is NaN then. So if a result is NaN after all, the work-group runs once more, carefully: moving rows with
- * anything that is not finite are zeroed, and make NaN of the fixed rows that do see them; and weights are e^(scale S - top) share.
- * Ordinary data pays one comparison per result.
+ * A hidden pair must bring nothing in, whatever the other side holds there; but 0 * NaN is NaN. And where scores are
+ * large, a row's lse is not exact enough: it is NaN then. So if a result is NaN after all, the work-group runs once
+ * more, carefully: moving rows with anything that is not finite are zeroed, and make NaN of the fixed rows that do see
+ * them; and weights are e^(scale S - top) share. Ordinary data pays one comparison per result.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group. dq: batch * heads * ceil(n_q / B_R) groups; dk_dv: batch * kv_heads *
- * ceil(n_kv / B_C); d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) * ceil(n_kv / B_C), 1 where the bias has stride 0.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group. dq: batch * heads * ceil(n_q / B_R) groups; dk_dv: batch *
+ * kv_heads * ceil(n_kv / B_C); d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) * ceil(n_kv / B_C), 1 where the
+ * bias has stride 0.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
  *   CLATTN_CHAINS            sums of each tile that backward_hopper.cl leaves; else 1
- *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the workspace,
- *                            dk_dv_again computes the blocks of keys that are flagged there; both run carefully at once where
- *                            something is NaN
+ *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the
+ *                            workspace, dk_dv_again computes the blocks of keys that are flagged there; both run
+ *                            carefully at once where something is NaN
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_R, CLATTN_B_C   rows that a group of dq keeps, keys that one of dk_dv keeps: multiples of 16 * sub-groups
  *                            (of d_bias: both the tile of its result; there keys pass)
@@ -35,14 +36,16 @@
  *   CLATTN_.._SLICE             of these, how many meet the fixed rows at a time: a multiple of 16 that divides MOVING
  *                               (and B_C, in d_bias)
  *   CLATTN_.._FIXED_REGISTERS   1: X1 and X2 stay in registers; 0: they are read again from local memory
- *   CLATTN_.._SPLIT             (1 for DQ) 1 or 2: sub-groups that share fixed rows, each with its part of the columns of dK and dV,
- *                               which are too many for one's registers beyond d = 128; scores are then computed twice
+ *   CLATTN_.._SPLIT             (1 for DQ) 1 or 2: sub-groups that share fixed rows, each with its part of the columns
+ *                               of dK and dV, which are too many for one's registers beyond d = 128; scores are then
+ *                               computed twice
  *   CLATTN_.._STAGES            1 or 2: tiles of the moving side that local memory holds; with 2 one arrives while the
  *                               one before is used
  *   CLATTN_WORK_GROUP_SIZE   sub-groups times MATRIX_LANES
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
- * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and matrix_gradient_walk.clh, above.
+ * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and
+ * matrix_gradient_walk.clh, above.
  */
 #include "common/types.clh"
 #include "common/view.clh"
@@ -66,14 +69,16 @@ typedef clattn_storage clattn_sum;
 
 #if CLATTN_KERNEL == 0
 #if CLATTN_SUMMED
-/* A block of 64 rows lies in two parts of up to 64 columns each, or four, as the warps of a warp group hold them, 4 floats a lane at a
- * time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 backward_fused.cl adds
- * floats one by one: of such 4, all lanes' first come first. */
+/* A block of 64 rows lies in two parts of up to 64 columns each, or four, as the warps of a warp group hold them, 4
+ * floats a lane at a time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute
+ * capability 9.0 backward_fused.cl adds floats one by one: of such 4, all lanes' first come first. */
 #define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
-CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, int lane, matrix_accumulator out[RT][O1])
+CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, int lane,
+                                   matrix_accumulator out[RT][O1])
 {
     const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
-    UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+    UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
+        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
         const int quad = MATRIX_ELEMENTS / 4 * (c % part_pieces) + e / 4;
@@ -230,8 +235,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         _Pragma("unroll 1") for (int h = own_h; h < (at.head ? own_h + 1 : p.heads); ++h)                              \
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
-        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                \
-        if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                                                               \
+        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                 \
+        if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                      \
             matrix_head_gradients(&head, memory, lid, fixed, mine, first_key, min(first_key + CLATTN_B_C, view.n_kv),  \
                                   p.scale, &view, careful, out1, out2);                                                \
     }
@@ -242,7 +247,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         MATRIX_ZERO(out1, O1);
         MATRIX_ALL(true)
     }
-    UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+    UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
+        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
     {
         const int i = mine + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), j = first_key + 16 * c + matrix_column(lane, e);
         __global clattn_sum *const place = d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In which order backward_hopper.cl takes the blocks of keys of a head, where a mask leaves different numbers of tiles of each. In any
- * order the longest come first, so that none is left for the end. Where each tile of rows receives what blocks have for it in turn, the
- * shortest do: then who comes after another is seldom done with its tiles before it.
+ * In which order backward_hopper.cl takes the blocks of keys of a head, where a mask leaves different numbers of tiles
+ * of each. In any order the longest come first, so that none is left for the end. Where each tile of rows receives what
+ * blocks have for it in turn, the shortest do: then who comes after another is seldom done with its tiles before it.
  *
- * A work-group has the blocks of one head of K and V: it counts what tiles of rows see of each, then finds each one's place. Of equal
- * ones the first comes first, so that the order is always the same.
+ * A work-group has the blocks of one head of K and V: it counts what tiles of rows see of each, then finds each one's
+ * place. Of equal ones the first comes first, so that the order is always the same.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads groups. At p.order of the workspace (words) a group leaves as many
- * numbers of blocks as there are, in their order; behind these what it has counted.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads groups. At p.order of the workspace (words) a
+ * group leaves as many numbers of blocks as there are, in their order; behind these what it has counted.
  *
- * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED, CLATTN_WORK_GROUP_SIZE
+ * Baked constants (beside those of types.clh and view.clh): CLATTN_B_R, CLATTN_B_C, CLATTN_UNORDERED,
+ * CLATTN_WORK_GROUP_SIZE
  */
 #include "common/types.clh"
 #include "common/view.clh"
@@ -53,7 +54,8 @@ clattn_order(__global const clattn_storage *q, __global const clattn_storage *k,
     const int lid = (int)get_local_id(0), head = (int)get_group_id(0), share = p.heads / p.kv_heads;
     const int blocks = (p.n_kv + CLATTN_B_C - 1) / CLATTN_B_C, tiles = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
     const int b = head / p.kv_heads, first_head = (head - b * p.kv_heads) * share;
-    __global uint *const order = (__global uint *)workspace + p.order + (long)head * (2 * blocks), *const all_costs = order + blocks;
+    __global uint *const order = (__global uint *)workspace + p.order + (long)head * (2 * blocks), *const all_costs =
+                                                                                                       order + blocks;
 
     for (int first = 0; first < blocks; first += WG) {
         const int count = min(WG, blocks - first);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Backward attention for every OpenCL 1.2 device: float arithmetic, barriers in uniform control flow only, no sub-groups, no
- * extensions, no atomics on floats. Scores S and weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T
- * (times dropout's scale, and 0 where that took P),
- *     dS = P (dP - delta) S',   dQ = scale dS K,   dK = scale dS^T Q,   dV = P^T dO,   dbias = the sum of P (dP - delta) S''
- * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without what dropout
- * took. Passage of tiles, and their products: common/simt_tiles.clh.
+ * Backward attention for every OpenCL 1.2 device: float arithmetic, barriers in uniform control flow only, no
+ * sub-groups, no extensions, no atomics on floats. Scores S and weights P = exp(S - m) / l are computed again, tile by
+ * tile; with dP = dO V^T (times dropout's scale, and 0 where that took P),
+ *     dS = P (dP - delta) S',   dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO, dbias = the sum of P (dP - delta) S''
+ * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without
+ * what dropout took. Passage of tiles, and their products: common/simt_tiles.clh.
  *
  * Baked constants, beside those of simt_tiles.clh
  *   CLATTN_KERNEL   0 clattn_dq: a block of rows stays, keys stream past:         S, dP; dQ += dS K
  *                   1 clattn_dk_dv: a block of keys stays, rows stream past,
  *                     those of each query head of the key/value head in turn:     S^T; dV += P^T dO; dP^T; dK += dS^T Q
  *                   2 clattn_d_bias: one tile, for each batch element and head that shares the bias (those along which
- *                     d_bias has stride 0) in turn:                               S, dP; dbias += dS. RESIDENT is not used
+ *                     d_bias has stride 0) in turn:                               S, dP; dbias += dS. RESIDENT is not
+ *                                                                                 used
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group; groups: 0: batch * heads * ceil(n_q / B_R); 1: batch * kv_heads *
  * ceil(n_kv / B_C); 2: batches and heads of the bias * ceil(n_q / B_R) * ceil(n_kv / B_C).
@@ -32,7 +33,8 @@
 #define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
 #define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_SCORE_MOD)
 
-/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [2 flags, 2 unused]. */
+/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [2 flags, 2
+ * unused]. */
 #if CLATTN_KERNEL == 0
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D))
 #elif CLATTN_KERNEL == 1
@@ -43,7 +45,8 @@
 #define SIMT_BLOCKS_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + SIMT_BLOCK_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCKS_FLOATS + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-/* Statistics (clattn_row) of the rows of an item's pairs: of chunks of rows where rows stay, of single ones where keys do. */
+/* Statistics (clattn_row) of the rows of an item's pairs: of chunks of rows where rows stay, of single ones where keys
+ * do. */
 #if CLATTN_KERNEL == 1
 typedef float simt_statistic;
 #define SIMT_STATISTICS CS
@@ -57,13 +60,15 @@ typedef struct {
     simt_statistic top[SIMT_STATISTICS], share[SIMT_STATISTICS], delta[SIMT_STATISTICS];
 } simt_statistics;
 
-CLATTN_INLINE clattn_row simt_read_row(__global const float *workspace, clattn_layout at, int i, const clattn_view *view)
+CLATTN_INLINE clattn_row simt_read_row(__global const float *workspace, clattn_layout at, int i,
+                                       const clattn_view *view)
 {
-    return i < view->n_q ? clattn_read_row(workspace + clattn_at(at, view->b, view->h, view->row_base + i)) : clattn_no_row();
+    return i < view->n_q ? clattn_read_row(workspace + clattn_at(at, view->b, view->h, view->row_base + i))
+                         : clattn_no_row();
 }
 
-CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *workspace, clattn_layout at, int first, int start, int tx,
-                                                   int ty, const clattn_view *view)
+CLATTN_INLINE simt_statistics simt_read_statistics(__global const float *workspace, clattn_layout at, int first,
+                                                   int start, int tx, int ty, const clattn_view *view)
 {
     simt_statistics s;
     UNROLL for (int n = 0; n < SIMT_STATISTICS; ++n) {
@@ -118,8 +123,9 @@ CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, c
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
         const simt_rows top = SIMT_STATISTIC(s->top, g, c);
         if (some) {
-#define SIMT_MASKED(e) \
-    (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY : ROW_LANE(pairs[g][c], e))
+#define SIMT_MASKED(e)                                                                                                 \
+    (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY                     \
+                                                                                       : ROW_LANE(pairs[g][c], e))
             pairs[g][c] = SIMT_ROWS(SIMT_MASKED);
         }
         /* None is above the largest, but for the rounding of a sum in another order. (fmin would make a NaN 0.) */
@@ -175,8 +181,8 @@ typedef clattn_storage simt_gradient;
 #endif
 #define SIMT_ADDS (CLATTN_STATE && CLATTN_KERNEL == 0)
 
-CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int b, int h, long base, int first, int rows,
-                              int columns, int vectors, int tx, int ty, float factor, const simt_rows *out)
+CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int b, int h, long base, int first,
+                              int rows, int columns, int vectors, int tx, int ty, float factor, const simt_rows *out)
 {
     UNROLL for (int r = 0; r < RS; ++r) {
         const int g = r / RW, row = SIMT_ROW_OF(first, g, r % RW);
@@ -426,8 +432,10 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
                 continue;
             const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
             const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
-            const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
-            const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
+            const simt_source k_rows =
+                simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
+            const simt_source v_rows =
+                simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
             const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));

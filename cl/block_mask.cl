@@ -5,8 +5,9 @@
  * Baked constants, besides those of types.clh (CLATTN_DTYPE is not used; all required)
  *   CLATTN_WORK_GROUP_SIZE  from 1 to 1024: work-items that share a row of blocks.
  *
- * offsets holds, at `at`, rows + 1 numbers for each batch element and head, which count in columns[0 .. count - 1]. Whatever they
- * are, nothing outside the arrays is touched. dense is [batch, heads, rows, column_count] bytes from dense_offset on.
+ * offsets holds, at `at`, rows + 1 numbers for each batch element and head, which count in columns[0 .. count - 1].
+ * Whatever they are, nothing outside the arrays is touched. dense is [batch, heads, rows, column_count] bytes from
+ * dense_offset on.
  *
  * NDRange: batch * heads * rows work-groups.
  */

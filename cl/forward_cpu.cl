@@ -11,7 +11,8 @@
  * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used. With
  * CLATTN_SPLIT they are the workspace's (common/splits.clh).
  *
- * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split. The private arrays take
+ * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split. The
+ * private arrays take
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 3 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
- * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh, matrix_weights.clh).
+ * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh,
+ * matrix_weights.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
- * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can (common/hopper_boxes.clh). Where all of
- * them come so, which is known before the first, one warp of it does all that, and leaves its scheduler's time to the
- * consumers. The others, one to four, are consumers: each owns 64 query rows, with their outputs and softmax state in
- * registers. For each tile a consumer forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds
- * P V; the product Q K^T of the next tile and P V of this one are under way together. With CLATTN_STEADY weights are
- * formed by the bounds of the tile before, and only where these do not hold the largest scores are looked for
- * (common/matrix_tile_weights.clh); without, that begins while P V still runs. With CLATTN_TURNS consumers take turns, those of all teams
- * in one round: one issues its products while the others work on their scores.
+ * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can
+ * (common/hopper_boxes.clh). Where all of them come so, which is known before the first, one warp of it does all that,
+ * and leaves its scheduler's time to the consumers. The others, one to four, are consumers: each owns 64 query rows,
+ * with their outputs and softmax state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P,
+ * rounds them to the storage type, and adds P V; the product Q K^T of the next tile and P V of this one are under way
+ * together. With CLATTN_STEADY weights are formed by the bounds of the tile before, and only where these do not hold
+ * the largest scores are looked for (common/matrix_tile_weights.clh); without, that begins while P V still runs. With
+ * CLATTN_TURNS consumers take turns, those of all teams in one round: one issues its products while the others work on
+ * their scores.
  *
- * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share of the producer's warps of
- * its own, which have nothing to do with each other but that with CLATTN_TURNS they take turns. So blocks of rows may be no larger than those of
- * a mask, and a compute unit still have four consumers.
+ * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share
+ * of the producer's warps of its own, which have nothing to do with each other but that with CLATTN_TURNS they take
+ * turns. So blocks of rows may be no larger than those of a mask, and a compute unit still have four consumers.
  *
  * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
- * its Q (hopper_note); the last values of one block are formed together with the first scores of the next, whose Q has a
- * place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block begins
- * anew.
+ * its Q (hopper_note); the last values of one block are formed together with the first scores of the next, whose Q has
+ * a place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block
+ * begins anew.
  *
  * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
  * key (common/hopper_ramp.clh).
@@ -42,17 +44,19 @@
  *   CLATTN_TURNS             1: consumers, of all teams, take turns, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
  *   CLATTN_FILLERS           128 / TEAMS
- *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its maps; 0: none do
- *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0: they always are
+ *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its
+ *                            maps; 0: none do
+ *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
+ *                            they always are
  *   CLATTN_KEEPS_CALLS       see common/matrix_dropout.clh
- *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each work-group, causal blocks
- *                            of all heads go together (hopper_go_together)
+ *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each
+ *                            work-group, causal blocks of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all teams + 1)
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
- * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in hopper_forward_work.clh, and
- * what becomes of a block's results in hopper_forward_results.clh.
+ * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in
+ * hopper_forward_work.clh, and what becomes of a block's results in hopper_forward_results.clh.
  */
 #include "matrix/nvidia_wgmma.clh"
 #include "common/types.clh"
@@ -78,12 +82,14 @@
 #define HOPPER_RAMP_PARAMETERS , ulong ramp_left, ulong ramp_right
 #define HOPPER_RAMP_ARGUMENTS(work, q_turn)                                                                            \
     , hopper_ramp_left(memory + RAMP_TILE, (q_turn).stage),                                                            \
-        hopper_ramp_right(memory + RAMP_TILE, matrix_ramp_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
+        hopper_ramp_right(memory + RAMP_TILE,                                                                          \
+                          matrix_ramp_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
 #else
 #define HOPPER_RAMP_PARAMETERS
 #define HOPPER_RAMP_ARGUMENTS(work, q_turn)
 #endif
-CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q, matrix_address k_tile HOPPER_RAMP_PARAMETERS)
+CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q,
+                                 matrix_address k_tile HOPPER_RAMP_PARAMETERS)
 {
     const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
@@ -109,8 +115,8 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
 }
 
 /* The scores of a tile as those of the warp's rows, from `row` on. far: see matrix_modify. */
-CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hopper_work *work, int row_in_block, int lane,
-                                        clattn_forward_params p, const bool far)
+CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hopper_work *work, int row_in_block,
+                                        int lane, clattn_forward_params p, const bool far)
 {
     const int row = work->place.row + row_in_block;
 #if HOPPER_NOTES_TILES
@@ -135,8 +141,8 @@ CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hop
 #define hopper_bend(q_tile, consumer, lid, work) (void)0
 #endif
 
-/* That a warp's number is the same for its lanes saves three consumers registers, and four that also tell hidden pairs apart; plain kernels
- * are slower for it, by 1 %. */
+/* That a warp's number is the same for its lanes saves three consumers registers, and four that also tell hidden pairs
+ * apart; plain kernels are slower for it, by 1 %. */
 #if (CONSUMERS == 3 || (CONSUMERS == 4 && CLATTN_CAUSAL)) && (CLATTN_DROPOUT || CLATTN_SOFTCAP)
 #define HOPPER_WARP(number) hopper_uniform(number)
 #else
@@ -192,7 +198,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
         hopper_publish_found();
         HOPPER_TAKE_TILE(turn, &work);
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_scores(s, my_part + Q_TILE(q_turn.stage), memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
+        hopper_scores(s, my_part + Q_TILE(q_turn.stage),
+                      memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
@@ -224,7 +231,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
             if (CLATTN_TURNS)
                 HOPPER_SYNC(HOPPER_TURN(first + consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_scores(s, my_part + Q_TILE(next_q.stage), memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
+            hopper_scores(s, my_part + Q_TILE(next_q.stage),
+                          memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
@@ -265,7 +273,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 matrix_begin_rows(&rows);
             bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
             const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
-            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for it. */
+            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for
+             * it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             matrix_weigh_found(weights, s, &bounds, &drawing, p, &next.view, &rows);
@@ -309,7 +318,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const matrix_address all_memory = matrix_address_of(array);
     const int lid = (int)get_local_id(0);
     /* Of the producer's items: for which team they bring tiles, and which of those who do they are. */
-    const int filling = CLATTN_TEAMS > 1 ? lid / CLATTN_FILLERS : 0, filler = CLATTN_TEAMS > 1 ? lid % CLATTN_FILLERS : lid;
+    const int filling = CLATTN_TEAMS > 1 ? lid / CLATTN_FILLERS : 0,
+              filler = CLATTN_TEAMS > 1 ? lid % CLATTN_FILLERS : lid;
     const hopper_inputs in = {q, k, v};
     const hopper_outputs all = {o, lse, m, l};
 #if CLATTN_BOXES

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Forward attention on matrix units: one skeleton over the operations of a matrix/<vendor>.clh header, which stands
- * above it in the program text, with common/matrix_tiles.clh between. Storage is fp16 or bf16, products accumulate in float.
+ * above it in the program text, with common/matrix_tiles.clh between. Storage is fp16 or bf16, products accumulate in
+ * float.
  *
  * One work-group computes CLATTN_B_R query rows of one head; each of its sub-groups owns 16 * CLATTN_ROW_TILES of
  * them, with their outputs and softmax state in registers. All matrices are handled in 16 x 16 pieces. For each tile
  * of CLATTN_B_C keys a sub-group forms S = Q K^T, turns S into weights P, rounds them to the storage type, and adds P
  * V. Rows are split between sub-groups, keys never, so nothing but K and V passes between them.
  *
- * Tiles arrive in local memory while the ones before are used. Tiles that no row of the group sees are not loaded, and a
- * sub-group passes over the keys that none of its rows sees.
+ * Tiles arrive in local memory while the ones before are used. Tiles that no row of the group sees are not loaded, and
+ * a sub-group passes over the keys that none of its rows sees.
  *
- * What becomes of the scores is common/matrix_scores.clh, matrix_weights.clh and matrix_rows.clh, which stand above too.
+ * What becomes of the scores is common/matrix_scores.clh, matrix_weights.clh and matrix_rows.clh, which stand above
+ * too.
  *
  * Where a pair can weigh nothing (hidden, its bias -inf, dropped) and its V is infinite or NaN, P V carries 0 * NaN
  * into a row that does not see it. So if an output is NaN after all, such rows are computed again, in plain arithmetic
  * (common/matrix_repair.clh). Ordinary data pays one comparison per output for that.
  *
- * With CLATTN_STATE `o` is float, un-normalised, and it, m (natural units) and l are read first and written back; the keys
- * are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
+ * With CLATTN_STATE `o` is float, un-normalised, and it, m (natural units) and l are read first and written back; the
+ * keys are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
  * (common/splits.clh).
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups, with CLATTN_SPLIT as
- * many for each split.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups, with CLATTN_SPLIT
+ * as many for each split.
  *
- * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix header);
- * CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
+ * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix
+ * header); CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
- *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are looked for
+ *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
+ *                            looked for
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
@@ -67,7 +70,8 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 #define Q_TILE (CLATTN_B_R * D_PITCH)
 #define O_TILE (CLATTN_B_R * V_PITCH)
 #define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
-#define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE) /* where it lies what dropout takes, of each sub-group's rows */
+/* where it lies what dropout takes, of each sub-group's rows */
+#define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
 #if MATRIX_STORES_WORDS
 #define STORED_BYTES (CLATTN_B_R / 16 * MATRIX_STORED)
 #else
@@ -77,8 +81,8 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
-CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
-                                       const clattn_view *view)
+CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane,
+                                       clattn_forward_params p, const clattn_view *view)
 {
 #if MATRIX_RAMP
     const matrix_ramp ramp = matrix_ramp_of(row, key, p, view);
@@ -114,7 +118,8 @@ CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_oper
 }
 
 /* P V is added to O. */
-CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matrix_address my_v, matrix_accumulator out[RT][VT])
+CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matrix_address my_v,
+                                     matrix_accumulator out[RT][VT])
 {
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
@@ -169,18 +174,18 @@ typedef struct {
     int drawn_key; /* one of those that dropout has drawn for, or -1 */
 } matrix_progress;
 
-/* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their own, which hides
- * nothing. */
+/* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their
+ * own, which hides nothing. */
 #define MATRIX_SORTS_TILES                                                                                             \
     ((CLATTN_CAUSAL || CLATTN_WINDOW || CLATTN_D > 32) && !CLATTN_BLOCK_MASK && !CLATTN_MASK && !CLATTN_MASK_MOD)
-/* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the first and the last, and
- * from the middle on the last is met amid others; else those that are cut come last. */
+/* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the
+ * first and the last, and from the middle on the last is met amid others; else those that are cut come last. */
 #define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_WINDOW && !CLATTN_STATE)
 #define MATRIX_ALTERNATES (CLATTN_WINDOW || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
 
-/* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was faster on an H100
- * (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with half of 128 x 128 blocks 335, 355, with a
- * mask_mod 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
+/* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was
+ * faster on an H100 (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with half
+ * of 128 x 128 blocks 335, 355, with a mask_mod 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
 #define MATRIX_KEEPS_SCORES ((CLATTN_D > 64 || CLATTN_D_V > 64) && !CLATTN_MASK_MOD)
 
 enum { MATRIX_EVERY_TILE, MATRIX_WHOLE_TILES, MATRIX_OTHER_TILES };
@@ -194,11 +199,13 @@ CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending
     return whole == (sort == MATRIX_WHOLE_TILES);
 }
 
-/* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others, and P V is added to
- * O. Or, unless MATRIX_KEEPS_SCORES, nothing is added where they do not hold, and the scores are lost. */
+/* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others,
+ * and P V is added to O. Or, unless MATRIX_KEEPS_SCORES, nothing is added where they do not hold, and the scores are
+ * lost. */
 CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
-                                       const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p, clattn_view *view,
-                                       matrix_progress *at, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+                                       const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p,
+                                       clattn_view *view, matrix_progress *at, matrix_softmax *rows,
+                                       matrix_accumulator out[RT][VT])
 {
     matrix_operand weights[RT][KT];
     matrix_form form;
@@ -228,8 +235,8 @@ CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matri
 
 /* The same by bounds that are looked for. */
 CLATTN_INLINE void matrix_add_bounded(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
-                                      const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p, clattn_view *view,
-                                      matrix_softmax *rows, matrix_accumulator out[RT][VT])
+                                      const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p,
+                                      clattn_view *view, matrix_softmax *rows, matrix_accumulator out[RT][VT])
 {
     float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
     matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
@@ -247,20 +254,24 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
                                     matrix_progress *at, matrix_softmax *rows, matrix_accumulator out[RT][VT])
 {
     const int tile = at->walk.tile, row = by->row, lane = by->lane;
-    const int end = sort == MATRIX_WHOLE_TILES ? tile + CLATTN_B_C : matrix_sees_tile(&at->walk) ? by->my_key_end : tile;
+    const int end = sort == MATRIX_WHOLE_TILES    ? tile + CLATTN_B_C
+                    : matrix_sees_tile(&at->walk) ? by->my_key_end
+                                                  : tile;
     const matrix_address my_q = by->q_tile + (row - by->group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
-    const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH), my_v = k_tile + K_TILE + matrix_lane_b(lane, V_PITCH);
+    const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH),
+                         my_v = k_tile + K_TILE + matrix_lane_b(lane, V_PITCH);
 #pragma unroll 1
     for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
         const int key = tile + n;
-        const int kind = sort == MATRIX_WHOLE_TILES
-                             ? CLATTN_TILE_ALL
-                             : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, key, key + CLATTN_KEYS - 1, view);
+        const int kind = sort == MATRIX_WHOLE_TILES ? CLATTN_TILE_ALL
+                                                    : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, key,
+                                                                      key + CLATTN_KEYS - 1, view);
         if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
             continue;
         matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
 #if MATRIX_STORES_WORDS
-        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / 16 * MATRIX_STORED, &at->drawn_key, view);
+        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / 16 * MATRIX_STORED, &at->drawn_key,
+                           view);
 #endif
         matrix_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
@@ -277,8 +288,8 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
 
 /* Tiles of a sort, as long as such follow. */
 CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by, const matrix_operand query[RT][DT],
-                                     clattn_forward_params p, clattn_view *view, matrix_progress *at, matrix_softmax *rows,
-                                     matrix_accumulator out[RT][VT])
+                                     clattn_forward_params p, clattn_view *view, matrix_progress *at,
+                                     matrix_softmax *rows, matrix_accumulator out[RT][VT])
 {
 #pragma unroll 1
     while (at->walk.tile < by->key_end && matrix_is_of(sort, at->walk.tile, by, view)) {
@@ -290,7 +301,8 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
         at->stage = K_TILE + V_TILE - at->stage;
         if (next.tile < by->key_end) {
             matrix_fill(by->k, next.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by) + at->stage, D_PITCH, by->lid);
-            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + at->stage + K_TILE, V_PITCH, by->lid);
+            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + at->stage + K_TILE, V_PITCH,
+                        by->lid);
         }
         matrix_meet_tile(sort, by, k_tile, query, p, view, at, rows, out);
         at->walk = next;
@@ -298,8 +310,8 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
 }
 
 /* Attention of the sub-group's rows to all keys; `rows` and `out` hold what they begin with. */
-CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, clattn_forward_params p, clattn_view *view,
-                                 matrix_softmax *rows, matrix_accumulator out[RT][VT])
+CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, clattn_forward_params p,
+                                 clattn_view *view, matrix_softmax *rows, matrix_accumulator out[RT][VT])
 {
     matrix_progress at;
     at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
@@ -398,7 +410,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if MATRIX_MAY_REPAIR
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
 #define MATRIX_REPAIR(r)                                                                                               \
-    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + 16 * (r), matrix_first_key_met(group_row, &view), by.key_end, lane, p, &view)
+    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + 16 * (r),                                    \
+                  matrix_first_key_met(group_row, &view), by.key_end, lane, p, &view)
 #if CLATTN_STATE
     if (poisoned)
         UNROLL for (int r = 0; r < RT; ++r) to.written[r] = MATRIX_REPAIR(r);

@@ -3,18 +3,19 @@
  * Forward attention for every OpenCL 1.2 device that likes GPU-shaped work-groups: float arithmetic, barriers in
  * uniform control flow only, no sub-groups, no extensions.
  *
- * One work-group computes CLATTN_B_R query rows of one head; keys stream past them (common/simt_tiles.clh). An item owns RS
- * rows of CS scores, then of CV float4 columns of the output.
+ * One work-group computes CLATTN_B_R query rows of one head; keys stream past them (common/simt_tiles.clh). An item
+ * owns RS rows of CS scores, then of CV float4 columns of the output.
  *
  * The running maximum is lazy: scores are taken relative to a bound that all items of a row agree on, and the bounds
  * move (an exchange between the TX items of a row, a rescaling of O) only when some score exceeds its bound by SLACK.
  * P then stays below e^SLACK, which costs a float no accuracy. Sums and true maxima stay with the items until the end.
  *
- * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups; with CLATTN_SPLIT as
- * many for each split (common/splits.clh), and o, m and l are then the workspace's.
+ * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups; with CLATTN_SPLIT
+ * as many for each split (common/splits.clh), and o, m and l are then the workspace's.
  *
- * With CLATTN_STATE, o, m and l are the state of the rows (clattn/state.h), read first and written last: O un-normalised fp32, m
- * natural, lse unused; the keys are a piece of the sequence. All of [batch, heads, n_q] has its place there.
+ * With CLATTN_STATE, o, m and l are the state of the rows (clattn/state.h), read first and written last: O
+ * un-normalised fp32, m natural, lse unused; the keys are a piece of the sequence. All of [batch, heads, n_q] has its
+ * place there.
  *
  * Baked constants: those of simt_tiles.clh.
  *
@@ -83,8 +84,9 @@ CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, bool some, 
 #endif
     if (some) {
         UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
-#define SIMT_MASKED(e) \
-    (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY : ROW_LANE(scores[g][c], e))
+#define SIMT_MASKED(e)                                                                                                 \
+    (clattn_hidden(SIMT_I(first, start, g, e, c), SIMT_J(first, start, g, e, c), view) ? -INFINITY                     \
+                                                                                       : ROW_LANE(scores[g][c], e))
             scores[g][c] = SIMT_ROWS(SIMT_MASKED);
         }
     }
@@ -99,7 +101,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     __local float *const slices = tile + SIMT_BLOCK_FLOATS(CLATTN_D);
     __local float *const weights = slices + CLATTN_BUFFERS * SIMT_BUFFER;
     /* The first two: in an even, odd tile some score exceeded its bound. */
-    volatile __local int *const exceeds = (volatile __local int *)(weights + SIMT_TILE_FLOATS), *const flags = exceeds + 2;
+    volatile __local int *const exceeds = (volatile __local int *)(weights + SIMT_TILE_FLOATS), *const flags =
+                                                                                                    exceeds + 2;
 
     const int lid = (int)get_local_id(0);
     const int patch = SIMT_DIV(lid, SIMT_LANES), lane = SIMT_MOD(lid, SIMT_LANES);
@@ -125,7 +128,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     const int out_batch = b;
 #endif
-    /* No group returns before the others: PoCL 6.0 takes a barrier behind a return for one that only some items reach. */
+    /* No group returns before the others: PoCL 6.0 takes a barrier behind a return for one that only some items
+     * reach. */
     const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q;
     const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);

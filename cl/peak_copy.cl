@@ -7,9 +7,9 @@
  *                           neighbouring vectors, as GPUs do.
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items of a group; 1 on a CPU.
  *
- * One launch moves 2 * 16 * count * rounds bytes. Each round starts `shift` vectors further on, so that no item meets in its
- * own cache what it had the round before; what a cache of the whole device holds stays there, as it does for a kernel that
- * is run again and again. count < 2^31, shift < count.
+ * One launch moves 2 * 16 * count * rounds bytes. Each round starts `shift` vectors further on, so that no item meets
+ * in its own cache what it had the round before; what a cache of the whole device holds stays there, as it does for a
+ * kernel that is run again and again. count < 2^31, shift < count.
  */
 #if !defined(CLATTN_CONTIGUOUS) || (CLATTN_CONTIGUOUS != 0 && CLATTN_CONTIGUOUS != 1)
 #error "CLATTN_CONTIGUOUS must be 0 or 1"

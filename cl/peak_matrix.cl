@@ -19,7 +19,8 @@
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_matrix(
     __global float *out, const int iterations, const float factor, const float term)
 {
-    /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay finite. */
+    /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay
+     * finite. */
     matrix_accumulator x[CLATTN_ACCUMULATORS], seed;
     matrix_operand a, b;
     MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whether matrix/nvidia_wgmma.clh can be used: two products of 64 x 64 by 64 x 16 elements, one with its
- * left operand from local memory and one with it from registers, whose numbers are whole and small, so that they must come
- * out exact. `salt` (see probe.cl) keeps the compiler from knowing them. Launched with one work-group of 128 items.
+ * Whether matrix/nvidia_wgmma.clh can be used: two products of 64 x 64 by 64 x 16 elements, one with its left operand
+ * from local memory and one with it from registers, whose numbers are whole and small, so that they must come out
+ * exact. `salt` (see probe.cl) keeps the compiler from knowing them. Launched with one work-group of 128 items.
  *
  * data: see probe.cl; words 72 to 135 count, for two items each, what is wrong.
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the backward pass needs beside its matrix products: what it knows of each row (clattn_row of types.clh), of which
- * delta = rowsum(dO * O) is what the softmax's derivative takes from every element of a row; and the gradient of the sinks. Sums
- * have a fixed order.
+ * What the backward pass needs beside its matrix products: what it knows of each row (clattn_row of types.clh), of
+ * which delta = rowsum(dO * O) is what the softmax's derivative takes from every element of a row; and the gradient of
+ * the sinks. Sums have a fixed order.
  *
  * Baked constants, besides those of types.clh, view.clh and score.clh (all required)
  *   CLATTN_D_V              1..512: the head dimension of O.
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024. With 1, the choice for a CPU, an item takes whole rows, in
- *                           vectors of CLATTN_VECTOR_WIDTH floats, 4, 8 or 16; else CLATTN_ROW_ITEMS neighbours share a row and
- *                           read it together.
+ *                           vectors of CLATTN_VECTOR_WIDTH floats, 4, 8 or 16; else CLATTN_ROW_ITEMS neighbours share a
+ *                           row and read it together.
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
- *   CLATTN_B_R              rows of a work-group of clattn_statistics; at most CLATTN_WORK_GROUP_SIZE unless that is 1, and a
- *                           multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
+ *   CLATTN_B_R              rows of a work-group of clattn_statistics; at most CLATTN_WORK_GROUP_SIZE unless that is 1,
+ *                           and a multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
 #include "common/types.clh"
 #include "common/view.clh"
@@ -54,8 +54,8 @@ CLATTN_INLINE float sum_of(vec x)
 }
 #endif
 
-/* This item's share of the product of two rows. Where `a` (O) is 0 it counts for nothing: a row that sees no key must not
- * bring in what dO holds there. */
+/* This item's share of the product of two rows. Where `a` (O) is 0 it counts for nothing: a row that sees no key must
+ * not bring in what dO holds there. */
 CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step, __global const clattn_storage *c,
                                     long c_step, int lane)
 {
@@ -89,9 +89,9 @@ CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step
     return sum;
 }
 
-/* Up to how large a score the one number `lse` is exact enough for weights that are rounded to 16 bits. It, the scale in powers of two
- * and their product with a score are each off by up to 2^-24 of LSE, which moves a weight by less than 2^-23 LSE of it: up to here by
- * 2^-14 where fp16 rounds it by 2^-12, by 2^-11 where bf16 does by 2^-9. */
+/* Up to how large a score the one number `lse` is exact enough for weights that are rounded to 16 bits. It, the scale
+ * in powers of two and their product with a score are each off by up to 2^-24 of LSE, which moves a weight by less than
+ * 2^-23 LSE of it: up to here by 2^-14 where fp16 rounds it by 2^-12, by 2^-11 where bf16 does by 2^-9. */
 #define MOST_LSE (CLATTN_DTYPE == 1 ? 512.0f : 4096.0f)
 
 /* Where LSE, m and l are: LSE counts where the others are NULL. */
@@ -119,8 +119,9 @@ CLATTN_INLINE void leave_row(__global float *to, float delta, const softmax_vect
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_statistics(__global const clattn_output *o, __global const clattn_storage *d_o, __global const float *lse,
                   __global const float *m, __global const float *l, __global float *workspace, const clattn_layout o_at,
-                  const clattn_layout d_o_at, const clattn_layout lse_at, const clattn_layout m_at, const clattn_layout l_at,
-                  const clattn_layout at, const int heads, const int rows, const long first_word, const long words)
+                  const clattn_layout d_o_at, const clattn_layout lse_at, const clattn_layout m_at,
+                  const clattn_layout l_at, const clattn_layout at, const int heads, const int rows,
+                  const long first_word, const long words)
 {
     for (long n = (long)get_global_id(0); n < words; n += (long)get_global_size(0))
         ((__global uint *)workspace)[first_word + n] = 0;
@@ -146,7 +147,8 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
     __global float *const to = workspace + clattn_at(at, b, h, first);
 #if CLATTN_WORK_GROUP_SIZE == 1
     for (int r = 0; r < count; ++r)
-        leave_row(to, part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane), &vectors, r);
+        leave_row(to, part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane),
+                  &vectors, r);
 #else
     /* One column more than there are parts, so that those who add up a row each read different banks. */
     __local float parts[CLATTN_B_R * (CLATTN_ROW_ITEMS + 1)];

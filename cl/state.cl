@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The state of attention over keys that come in pieces: m, l and the un-normalised O of each row, in one buffer of floats.
- * m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads. Several states of the same rows, over
- * disjoint keys (the splits of common/splits.clh), lie one after the other: their rows are numbered on.
+ * The state of attention over keys that come in pieces: m, l and the un-normalised O of each row, in one buffer of
+ * floats. m lies at 0, l at l_at, O at o_at; rows are numbered through batch and heads. Several states of the same
+ * rows, over disjoint keys (the splits of common/splits.clh), lie one after the other: their rows are numbered on.
  *
- * Baked constants, besides those of types.clh, view.clh and score.clh (all required; of CLATTN_FEATURES only variable lengths,
- * sinks and dropout matter here)
+ * Baked constants, besides those of types.clh, view.clh and score.clh (all required; of CLATTN_FEATURES only variable
+ * lengths, sinks and dropout matter here)
  *   CLATTN_D_V              1..512: the head dimension of O.
  *   CLATTN_WORK_GROUP_SIZE  a power of two from 1 to 1024; CLATTN_ROW_ITEMS neighbours share a row.
  *   CLATTN_ROW_ITEMS        a power of two from 1 to CLATTN_WORK_GROUP_SIZE.
@@ -92,8 +92,9 @@ CLATTN_INLINE void store_number(__global float *vector, clattn_layout at, int b,
         vector[clattn_at(at, b, h, row)] = value;
 }
 
-/* The results of p.splits states, which become one on the way: m is the largest, and what l and O of each are multiplied by is
- * e^(its m - m). A single state's is 1. An infinity stays, though its factor may have become 0 by rounding.
+/* The results of p.splits states, which become one on the way: m is the largest, and what l and O of each are
+ * multiplied by is e^(its m - m). A single state's is 1. An infinity stays, though its factor may have become 0 by
+ * rounding.
  *
  * Of p: o, lse, m, l, batch, heads, n_q and splits. lse, m and l may be NULL.
  *

@@ -172,7 +172,7 @@ CHANGES = [
      'clattn_problem had size'),
     ('a member of 4 bytes in the room', [('device.h', r'bool nv_wgmma;', 'bool nv_wgmma; int later;')],
      'clattn_capabilities'),
-    ('two members that change places', [('attention.h', r'struct clattn_tensor lse, m, l;',
+    ('two members that change places', [('attention.h', r'struct clattn_tensor lse, m, l;\n',
                                          'struct clattn_tensor m, lse, l;')], 'clattn_forward_args.lse was at'),
     ('a member of another type', [('problem.h', r'int unordered;', 'float unordered;')],
      'clattn_problem.unordered was "int unordered"'),

@@ -53,8 +53,8 @@ static bool judge_one(const char *name, const float *out, const double *exact, c
         largest = fmax(largest, fabs(exact[i]));
         finite = finite && isfinite(naive[i]);
     }
-    /* Where the plain formula overflows, as fp16's scores may, it says nothing of what is allowed. (A pair's dP and delta
-     * are sums of their own here, where the plain formula's cancel each other's rounding: 2 units of 6.) */
+    /* Where the plain formula overflows, as fp16's scores may, it says nothing of what is allowed. (A pair's dP and
+     * delta are sums of their own here, where the plain formula's cancel each other's rounding: 2 units of 6.) */
     const struct reference_verdict verdict = reference_judge_gradient(
         out, exact, finite ? naive : NULL, count, (finite ? 6.0 : 8.0) * unit * largest + (double)FLT_MIN);
     if (!verdict.pass)

@@ -36,7 +36,8 @@ static struct fenced {
 } fenced[MOST_BUFFERS];
 static int fenced_count;
 
-/* From a multiple of `align` on: a device aligns its own buffers, and kernels take vectors of floats from a workspace. */
+/* From a multiple of `align` on: a device aligns its own buffers, and kernels take vectors of floats from a
+ * workspace. */
 static cl_mem make_aligned(size_t bytes, size_t align, int fill, char **memory)
 {
     const size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
