@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#define _POSIX_C_SOURCE 200809L /* setenv, strdup */
 #include "opencl_select.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,11 +31,30 @@ static int list_devices(struct opencl_platform *platform, struct failure *failur
     return STATUS_OK;
 }
 
+/* Khronos's loader cuts the lists of these variables into words where they lie, so that a child would inherit the first
+ * word alone, and find fewer platforms than its parent. */
+static const char *const cut_variables[] = {"OCL_ICD_FILENAMES", "OPENCL_LAYERS"};
+enum { CUT_VARIABLES = sizeof cut_variables / sizeof *cut_variables };
+
+static cl_int platform_ids(cl_uint most, cl_platform_id *ids, cl_uint *count)
+{
+    char *whole[CUT_VARIABLES] = {NULL};
+    for (int i = 0; i < CUT_VARIABLES; i++)
+        whole[i] = getenv(cut_variables[i]) ? strdup(getenv(cut_variables[i])) : NULL;
+    const cl_int code = clGetPlatformIDs(most, ids, count);
+    for (int i = 0; i < CUT_VARIABLES; i++) {
+        if (whole[i])
+            setenv(cut_variables[i], whole[i], 1);
+        free(whole[i]);
+    }
+    return code;
+}
+
 static int list_platforms(struct opencl_platforms *platforms, struct failure *failure)
 {
     cl_platform_id ids[64];
     cl_uint count = 0;
-    const cl_int code = clGetPlatformIDs(64, ids, &count);
+    const cl_int code = platform_ids(64, ids, &count);
     if (code == -1001 /* CL_PLATFORM_NOT_FOUND_KHR */ || (!code && !count))
         return no_platform(failure);
     if (code)
