@@ -45,7 +45,7 @@
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and
- * matrix_gradient_walk.clh, above.
+ * matrix_gradient_walk.clh.
  */
 #include "common/types.clh"
 #include "common/view.clh"
