@@ -51,7 +51,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
 {
     CLATTN_ASSERT(FUSED_LOCAL_BYTES + FUSED_SPARE == CLATTN_LOCAL_BYTES); /* what the planner counts with */
     __local uint array[(FUSED_LOCAL_BYTES + FUSED_SPARE) / 4] __attribute__((aligned(1024)));
-    const matrix_address memory = fused_memory(array);
+    const unit_address memory = fused_memory(array);
     const int lid = (int)get_local_id(0), share = p.heads / p.kv_heads;
     fused_gradients all;
     FUSED_ZERO(all);
@@ -68,7 +68,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     }
     ONE_AFTER_THE_OTHER for (int n = 0; n < share; ++n)
     {
-        const fused_block block = fused_block_of((int)matrix_late((uint)get_group_id(0)), &p);
+        const fused_block block = fused_block_of((int)unit_late((uint)get_group_id(0)), &p);
         const int first_key = block.first_key;
         const clattn_view view =
             clattn_open(block.b, block.kv_head * share + n, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
@@ -83,9 +83,9 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the head before */
         FUSED_HEAD(all, &rows, memory, lid, row, &walk, &view);
     }
-    matrix_copy_wait();
+    unit_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with K and V, whose places results take */
-    const int group = (int)matrix_late((uint)get_group_id(0));
+    const int group = (int)unit_late((uint)get_group_id(0));
     const fused_block block = fused_block_of(group, &p);
     const clattn_view any = clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fused_leave(&all, memory, p.scale, FUSED_KEPT_SCALE(&any), lid))

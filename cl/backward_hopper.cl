@@ -57,7 +57,7 @@
  * work-group has in hopper_backward_walk.clh, the producer's side in hopper_backward_work.clh. Who waits for whom is
  * modelled in tests/model.
  */
-#include "matrix/nvidia_wgmma.clh"
+#include "unit/nvidia_wgmma.clh"
 #include "common/types.clh"
 #include "common/view.clh"
 #include "common/hopper_boxes.clh"
@@ -72,7 +72,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
              __global clattn_storage *d_v, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
-    const matrix_address memory = matrix_address_of(array);
+    const unit_address memory = unit_address_of(array);
     const int lid = (int)get_local_id(0);
     const hopper_inputs in = {q, k, v, d_o, workspace};
     __global uint *const words = (__global uint *)workspace;
@@ -114,7 +114,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
         if (lid == CLATTN_FILLERS)
             hopper_sum_up(out, memory, 0);
-        else if (SUMMERS == 2 && lid == CLATTN_FILLERS + MATRIX_LANES)
+        else if (SUMMERS == 2 && lid == CLATTN_FILLERS + UNIT_LANES)
             hopper_sum_up(out, memory, SUMMERS - 1);
         else if (lid < CLATTN_FILLERS)
             hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS),

@@ -41,7 +41,7 @@
  *                               computed twice
  *   CLATTN_.._STAGES            1 or 2: tiles of the moving side that local memory holds; with 2 one arrives while the
  *                               one before is used
- *   CLATTN_WORK_GROUP_SIZE   sub-groups times MATRIX_LANES
+ *   CLATTN_WORK_GROUP_SIZE   sub-groups times UNIT_LANES
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES. What the kernels have in common is in common/matrix_gradients.clh and
@@ -74,19 +74,19 @@ typedef clattn_storage clattn_sum;
  * capability 9.0 backward_fused.cl adds floats one by one: of such 4, all lanes' first come first. */
 #define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
 CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, int lane,
-                                   matrix_accumulator out[RT][O1])
+                                   unit_accumulator out[RT][O1])
 {
     const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
-        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; e += 4)
+        UNROLL for (int e = 0; e < UNIT_ELEMENTS; e += 4)
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
-        const int quad = MATRIX_ELEMENTS / 4 * (c % part_pieces) + e / 4;
-        const int place = quad * (4 * MATRIX_LANES) + MATRIX_LANES * warp + lane;
+        const int quad = UNIT_ELEMENTS / 4 * (c % part_pieces) + e / 4;
+        const int place = quad * (4 * UNIT_LANES) + UNIT_LANES * warp + lane;
         __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
 #if MATRIX_SUMS_APART
         __global const float *const apart = (__global const float *)(from - lane) + lane;
-        const float4 x = (float4)(apart[0], apart[MATRIX_LANES], apart[2 * MATRIX_LANES], apart[3 * MATRIX_LANES]);
+        const float4 x = (float4)(apart[0], apart[UNIT_LANES], apart[2 * UNIT_LANES], apart[3 * UNIT_LANES]);
 #else
         const float4 x = *from;
 #endif
@@ -101,17 +101,17 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
                         const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
     const int blocks = (p.n_q + FIXED - 1) / FIXED, bh = group / blocks, place = group - bh * blocks;
     const int b = bh / p.heads, h = bh - b * p.heads;
-    const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED, mine = fixed + lid / MATRIX_LANES * 16 * RT;
+    const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED, mine = fixed + lid / UNIT_LANES * 16 * RT;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fixed >= view.n_q)
         return;
     const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);
     const int begin = clattn_key_begin(fixed, &view), end = clattn_key_end(min(fixed + FIXED, view.n_q) - 1, &view);
 
-    matrix_accumulator out1[RT][O1], out2[RT][O2];
+    unit_accumulator out1[RT][O1], out2[RT][O2];
     bool poisoned = false;
 #if CLATTN_SUMMED
     MATRIX_ZERO(out1, O1);
@@ -133,7 +133,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 #if CLATTN_STATE
     FOR_PIECES(O1)
     {
-        const int i = mine + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), x = 16 * c + matrix_column(lane, e);
+        const int i = mine + 16 * r + unit_row(lane, UNIT_SLOT(e)), x = 16 * c + unit_column(lane, e);
         if (i < view.n_q && x < CLATTN_D)
             d_q[clattn_at(p.d_q, b, h, view.row_base + i) + x * p.d_q.column] += out1[r][c].x[e] * p.scale;
     }
@@ -158,7 +158,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
                            const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
     const int blocks = (p.n_kv + FIXED - 1) / FIXED, bh = group / blocks;
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, share = p.heads / p.kv_heads;
 #if CLATTN_STATE
@@ -167,8 +167,8 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 #else
     const int first = 0;
 #endif
-    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / MATRIX_LANES / SPLIT * 16 * RT;
-    matrix_accumulator out1[RT][O1], out2[RT][O2];
+    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * 16 * RT;
+    unit_accumulator out1[RT][O1], out2[RT][O2];
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
 #if CLATTN_KERNEL == 3
@@ -215,7 +215,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
                             const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
 #if CLATTN_STATE
     const int keys = score_params.keys;
 #else
@@ -227,8 +227,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     const int own_b = bh / heads, own_h = bh - own_b * heads;
     const int row_block = tile / key_blocks;
     const int fixed = row_block * CLATTN_B_R, first_key = (tile - row_block * key_blocks) * CLATTN_B_C;
-    const int mine = fixed + lid / MATRIX_LANES * 16 * RT;
-    matrix_accumulator out1[RT][O1], out2[RT][O2];
+    const int mine = fixed + lid / UNIT_LANES * 16 * RT;
+    unit_accumulator out1[RT][O1], out2[RT][O2];
     bool poisoned = false;
 #define MATRIX_ALL(careful)                                                                                            \
     _Pragma("unroll 1") for (int b = own_b; b < (at.batch ? own_b + 1 : p.batch); ++b)                                 \
@@ -248,9 +248,9 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         MATRIX_ALL(true)
     }
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
-        UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+        UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)
     {
-        const int i = mine + 16 * r + matrix_row(lane, MATRIX_SLOT(e)), j = first_key + 16 * c + matrix_column(lane, e);
+        const int i = mine + 16 * r + unit_row(lane, UNIT_SLOT(e)), j = first_key + 16 * c + unit_column(lane, e);
         __global clattn_sum *const place = d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column);
         if (i >= p.n_q || j >= keys)
             continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Forward attention on Hopper's tensor cores: FlashAttention-3's division of labour over the operations of
- * matrix/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh,
+ * unit/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh,
  * matrix_weights.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
@@ -58,7 +58,7 @@
  * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in
  * hopper_forward_work.clh, and what becomes of a block's results in hopper_forward_results.clh.
  */
-#include "matrix/nvidia_wgmma.clh"
+#include "unit/nvidia_wgmma.clh"
 #include "common/types.clh"
 #include "common/view.clh"
 #include "common/matrix_tiles.clh"
@@ -88,8 +88,8 @@
 #define HOPPER_RAMP_PARAMETERS
 #define HOPPER_RAMP_ARGUMENTS(work, q_turn)
 #endif
-CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_q,
-                                 matrix_address k_tile HOPPER_RAMP_PARAMETERS)
+CLATTN_INLINE void hopper_scores(unit_accumulator s[1][KT], unit_address my_q,
+                                 unit_address k_tile HOPPER_RAMP_PARAMETERS)
 {
     const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
@@ -106,7 +106,7 @@ CLATTN_INLINE void hopper_scores(matrix_accumulator s[1][KT], matrix_address my_
 }
 
 /* O += P V begins. */
-CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_operand weights[KT], matrix_address v_tile)
+CLATTN_INLINE void hopper_values(unit_accumulator out[1][VT], const unit_operand weights[KT], unit_address v_tile)
 {
     const ulong right = hopper_columns(v_tile, KV_PANEL);
     UNROLL for (int c = 0; c < KT; ++c)
@@ -115,8 +115,8 @@ CLATTN_INLINE void hopper_values(matrix_accumulator out[1][VT], const matrix_ope
 }
 
 /* The scores of a tile as those of the warp's rows, from `row` on. far: see matrix_modify. */
-CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hopper_work *work, int row_in_block,
-                                        int lane, clattn_forward_params p, const bool far)
+CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_work *work, int row_in_block, int lane,
+                                        clattn_forward_params p, const bool far)
 {
     const int row = work->place.row + row_in_block;
 #if HOPPER_NOTES_TILES
@@ -130,10 +130,10 @@ CLATTN_INLINE matrix_form hopper_modify(matrix_accumulator s[1][KT], const hoppe
 
 #if MATRIX_CAPS_LATE
 /* A block's Q, once it is there (common/matrix_bend.clh): each warp's rows by that warp. */
-CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hopper_work *work)
+CLATTN_INLINE void hopper_bend(unit_address q_tile, int consumer, int lid, hopper_work *work)
 {
-    const matrix_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / MATRIX_LANES * 16) * 128;
-    work->view.bent = matrix_bend(mine, 128, Q_PANEL, lid % MATRIX_LANES, &work->view);
+    const unit_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / UNIT_LANES * 16) * 128;
+    work->view.bent = matrix_bend(mine, 128, Q_PANEL, lid % UNIT_LANES, &work->view);
     hopper_publish();
     HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS);
 }
@@ -161,21 +161,21 @@ CLATTN_INLINE void hopper_bend(matrix_address q_tile, int consumer, int lid, hop
 #define HOPPER_DRAW(row, key, others, view) (void)drawing
 #endif
 
-CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_address memory, int lid,
+CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const int lane = lid % MATRIX_LANES, warp = HOPPER_WARP(lid / MATRIX_LANES), first = HOPPER_OF_TEAM(lid);
-    const int consumer = warp / (HOPPER_ITEMS / MATRIX_LANES) - 1 - first, team = first / CONSUMERS;
-    const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / MATRIX_LANES)) * 16;
+    const int lane = lid % UNIT_LANES, warp = HOPPER_WARP(lid / UNIT_LANES), first = HOPPER_OF_TEAM(lid);
+    const int consumer = warp / (HOPPER_ITEMS / UNIT_LANES) - 1 - first, team = first / CONSUMERS;
+    const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * 16;
     memory += team * TEAM_PITCH;
-    const matrix_address my_part = memory + consumer * (64 * 128);
+    const unit_address my_part = memory + consumer * (64 * 128);
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
     hopper_work work;
-    matrix_accumulator s[1][KT], out[1][VT];
-    matrix_operand weights[1][KT];
+    unit_accumulator s[1][KT], out[1][VT];
+    unit_operand weights[1][KT];
     matrix_drawing drawing = MATRIX_DRAWING(0, 0, lane);
     matrix_softmax rows;
-    float shrink[1][MATRIX_SLOTS];
+    float shrink[1][UNIT_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
 
     if (CLATTN_TURNS && first + consumer == ALL_CONSUMERS - 1)
@@ -256,7 +256,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, matrix_a
                 weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, &next.view, &rows);
             }
             if (!weighed) {
-                MATRIX_SELDOM;
+                UNIT_SELDOM;
                 matrix_softmax done = rows;
                 if (last)
                     matrix_begin_rows(&rows);
@@ -315,7 +315,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
-    const matrix_address all_memory = matrix_address_of(array);
+    const unit_address all_memory = unit_address_of(array);
     const int lid = (int)get_local_id(0);
     /* Of the producer's items: for which team they bring tiles, and which of those who do they are. */
     const int filling = CLATTN_TEAMS > 1 ? lid / CLATTN_FILLERS : 0,
@@ -331,9 +331,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     if (lid < HOPPER_ITEMS)
         ways = hopper_find_ways(in, maps, filler, p CLATTN_SCORE_ARGUMENTS);
     if (CLATTN_TEAMS > 1 && lid == 0)
-        matrix_put4(all_memory + HOPPER_ENDED, 0);
+        unit_put4(all_memory + HOPPER_ENDED, 0);
     if (lid < HOPPER_ITEMS && filler == 0) {
-        const matrix_address memory = all_memory + filling * TEAM_PITCH;
+        const unit_address memory = all_memory + filling * TEAM_PITCH;
         const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
             hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the note */

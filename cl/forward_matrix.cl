@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Forward attention on matrix units: one skeleton over the operations of a matrix/<vendor>.clh header, which stands
+ * Forward attention on matrix units: one skeleton over the operations of a unit/<vendor>.clh header, which stands
  * above it in the program text, with common/matrix_tiles.clh between. Storage is fp16 or bf16, products accumulate in
  * float.
  *
@@ -31,7 +31,7 @@
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
  *                            looked for
- *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of MATRIX_LANES items
+ *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of UNIT_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
@@ -56,11 +56,11 @@
 #error "CLATTN_STEADY must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
-#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (16 * CLATTN_ROW_TILES) * MATRIX_LANES"
+#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (16 * CLATTN_ROW_TILES) * UNIT_LANES"
 #endif
 
 CLATTN_ASSERT(RT >= 1 && RT <= 4);
-CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATRIX_LANES);
+CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * UNIT_LANES);
 
 /* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
 #define D_PITCH MATRIX_PITCH(CLATTN_D)
@@ -81,13 +81,13 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * MATR
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
-CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, int key, int lane,
-                                       clattn_forward_params p, const clattn_view *view)
+CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
+                                       const clattn_view *view)
 {
 #if MATRIX_RAMP
     const matrix_ramp ramp = matrix_ramp_of(row, key, p, view);
     const float rise = ramp.is_there ? ramp.rise : 0.0f;
-    const float first = rise * convert_float(key + matrix_column(lane, 0) - ramp.origin);
+    const float first = rise * convert_float(key + unit_column(lane, 0) - ramp.origin);
     FOR_SCORES s[r][c].x[e] = fma(rise, MATRIX_STEPS, first);
 #else
     FOR_SCORES s[r][c].x[e] = 0.0f;
@@ -95,44 +95,44 @@ CLATTN_INLINE void matrix_begin_scores(matrix_accumulator s[RT][KT], int row, in
 }
 
 /* S += Q K^T, from where this lane's parts of Q and of the tile of K begin. */
-CLATTN_INLINE void matrix_scores(matrix_accumulator s[RT][KT], const matrix_operand query[RT][DT], matrix_address my_q,
-                                 matrix_address my_k)
+CLATTN_INLINE void matrix_scores(unit_accumulator s[RT][KT], const unit_operand query[RT][DT], unit_address my_q,
+                                 unit_address my_k)
 {
     UNROLL for (int x = 0; x < DT; ++x)
     {
-        matrix_operand a[RT];
+        unit_operand a[RT];
         UNROLL for (int r = 0; r < RT; ++r)
         {
             if (CLATTN_Q_REGISTERS)
                 a[r] = query[r][x];
             else
-                matrix_load_a(&a[r], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
+                unit_load_a(&a[r], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
         }
         UNROLL for (int c = 0; c < KT; ++c)
         {
-            matrix_operand y;
-            matrix_load_bt(&y, my_k + (16 * c * D_PITCH + 32 * x), D_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&s[r][c], &a[r], &y);
+            unit_operand y;
+            unit_load_bt(&y, my_k + (16 * c * D_PITCH + 32 * x), D_PITCH);
+            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&s[r][c], &a[r], &y);
         }
     }
 }
 
 /* P V is added to O. */
-CLATTN_INLINE void matrix_add_values(const matrix_operand weights[RT][KT], matrix_address my_v,
-                                     matrix_accumulator out[RT][VT])
+CLATTN_INLINE void matrix_add_values(const unit_operand weights[RT][KT], unit_address my_v,
+                                     unit_accumulator out[RT][VT])
 {
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
-        matrix_operand y;
-        matrix_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
-        UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&out[r][x], &weights[r][c], &y);
+        unit_operand y;
+        unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
+        UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&out[r][x], &weights[r][c], &y);
     }
 }
 
 /* P, rounded, times V is added to O, 16 keys at a time. */
-CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form *form, const int scores,
-                                 const float offset[RT][MATRIX_SLOTS], matrix_softmax *rows, matrix_address my_v,
-                                 matrix_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
+CLATTN_INLINE void matrix_values(unit_accumulator s[RT][KT], const matrix_form *form, const int scores,
+                                 const float offset[RT][UNIT_SLOTS], matrix_softmax *rows, unit_address my_v,
+                                 unit_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
                                  const clattn_view *view)
 {
 #if CLATTN_DROPOUT
@@ -140,19 +140,19 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
 #endif
     UNROLL for (int c = 0; c < KT; ++c)
     {
-        matrix_operand a[RT];
-        matrix_accumulator weights[RT];
+        unit_operand a[RT];
+        unit_accumulator weights[RT];
         matrix_weigh(weights, s, c, form, scores, offset, rows->sum, view);
 #if CLATTN_DROPOUT
         matrix_draw_piece(dropped, c, drawing, view);
         matrix_drop_piece(weights, dropped, c, drawing);
 #endif
-        UNROLL for (int r = 0; r < RT; ++r) matrix_round(&a[r], &weights[r]);
+        UNROLL for (int r = 0; r < RT; ++r) unit_round(&a[r], &weights[r]);
         UNROLL for (int x = 0; x < VT; ++x)
         {
-            matrix_operand y;
-            matrix_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) matrix_multiply(&out[r][x], &a[r], &y);
+            unit_operand y;
+            unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
+            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&out[r][x], &a[r], &y);
         }
     }
 }
@@ -160,7 +160,7 @@ CLATTN_INLINE void matrix_values(matrix_accumulator s[RT][KT], const matrix_form
 /* What a sub-group attends with: where its tiles lie, and which rows are its own. */
 typedef struct {
     matrix_source k, v;
-    matrix_address q_tile;
+    unit_address q_tile;
     int lid, lane, group_row, row;
     int key_end, my_key_end; /* one past the last key that a row of the group, or of the sub-group, sees */
 } matrix_attending;
@@ -202,12 +202,12 @@ CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending
 /* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others,
  * and P V is added to O. Or, unless MATRIX_KEEPS_SCORES, nothing is added where they do not hold, and the scores are
  * lost. */
-CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
-                                       const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p,
+CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
+                                       const matrix_drawing *drawing, unit_address my_v, clattn_forward_params p,
                                        clattn_view *view, matrix_progress *at, matrix_softmax *rows,
-                                       matrix_accumulator out[RT][VT])
+                                       unit_accumulator out[RT][VT])
 {
-    matrix_operand weights[RT][KT];
+    unit_operand weights[RT][KT];
     matrix_form form;
     bool weighed = false;
     if (!MATRIX_CAPS_LATE)
@@ -218,15 +218,15 @@ CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matri
         weighed = matrix_weigh_steady(weights, s, &form, at->steady, drawing, view, rows);
     }
     if (!weighed) {
-        MATRIX_SELDOM;
+        UNIT_SELDOM;
         at->steady = MATRIX_UNSTEADY;
         if (!MATRIX_KEEPS_SCORES)
             return false;
-        float shrink[RT][MATRIX_SLOTS];
+        float shrink[RT][UNIT_SLOTS];
         if (MATRIX_CAPS_LATE)
             form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
         if (matrix_weigh_bounded(weights, s, &form, drawing, p, view, rows, shrink))
-            FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+            FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
         at->steady = matrix_steadiness(rows, p, view);
     }
     matrix_add_values(weights, my_v, out);
@@ -234,14 +234,14 @@ CLATTN_INLINE bool matrix_add_steadily(matrix_accumulator s[RT][KT], const matri
 }
 
 /* The same by bounds that are looked for. */
-CLATTN_INLINE void matrix_add_bounded(matrix_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
-                                      const matrix_drawing *drawing, matrix_address my_v, clattn_forward_params p,
-                                      clattn_view *view, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+CLATTN_INLINE void matrix_add_bounded(unit_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
+                                      const matrix_drawing *drawing, unit_address my_v, clattn_forward_params p,
+                                      clattn_view *view, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
-    float offset[RT][MATRIX_SLOTS], shrink[RT][MATRIX_SLOTS];
+    float offset[RT][UNIT_SLOTS], shrink[RT][UNIT_SLOTS];
     matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
     if (matrix_bound(s, &form, offset, rows, shrink, view))
-        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][MATRIX_SLOT(e)];
+        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
     if (form.raw)
         matrix_values(s, &form, MATRIX_RAW, offset, rows, my_v, out, drawing, p, view);
     else
@@ -249,17 +249,16 @@ CLATTN_INLINE void matrix_add_bounded(matrix_accumulator s[RT][KT], const matrix
 }
 
 /* A tile that is there, CLATTN_KEYS keys at a time. */
-CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, matrix_address k_tile,
-                                    const matrix_operand query[RT][DT], clattn_forward_params p, clattn_view *view,
-                                    matrix_progress *at, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, unit_address k_tile,
+                                    const unit_operand query[RT][DT], clattn_forward_params p, clattn_view *view,
+                                    matrix_progress *at, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
     const int tile = at->walk.tile, row = by->row, lane = by->lane;
     const int end = sort == MATRIX_WHOLE_TILES    ? tile + CLATTN_B_C
                     : matrix_sees_tile(&at->walk) ? by->my_key_end
                                                   : tile;
-    const matrix_address my_q = by->q_tile + (row - by->group_row) * D_PITCH + matrix_lane_a(lane, D_PITCH);
-    const matrix_address my_k = k_tile + matrix_lane_bt(lane, D_PITCH),
-                         my_v = k_tile + K_TILE + matrix_lane_b(lane, V_PITCH);
+    const unit_address my_q = by->q_tile + (row - by->group_row) * D_PITCH + unit_lane_a(lane, D_PITCH);
+    const unit_address my_k = k_tile + unit_lane_bt(lane, D_PITCH), my_v = k_tile + K_TILE + unit_lane_b(lane, V_PITCH);
 #pragma unroll 1
     for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
         const int key = tile + n;
@@ -273,7 +272,7 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / 16 * MATRIX_STORED, &at->drawn_key,
                            view);
 #endif
-        matrix_accumulator s[RT][KT];
+        unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
         matrix_scores(s, query, my_q, my_k + n * D_PITCH);
         if (CLATTN_STEADY && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->steady)) {
@@ -287,16 +286,16 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
 }
 
 /* Tiles of a sort, as long as such follow. */
-CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by, const matrix_operand query[RT][DT],
+CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by, const unit_operand query[RT][DT],
                                      clattn_forward_params p, clattn_view *view, matrix_progress *at,
-                                     matrix_softmax *rows, matrix_accumulator out[RT][VT])
+                                     matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
 #pragma unroll 1
     while (at->walk.tile < by->key_end && matrix_is_of(sort, at->walk.tile, by, view)) {
         const matrix_walk next = matrix_next_tile(at->walk, by->key_end, by->group_row, by->row, by->lane, view);
-        const matrix_address k_tile = MATRIX_TILES(by) + at->stage;
+        const unit_address k_tile = MATRIX_TILES(by) + at->stage;
 
-        matrix_copy_wait();
+        unit_copy_wait();
         barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
         at->stage = K_TILE + V_TILE - at->stage;
         if (next.tile < by->key_end) {
@@ -311,7 +310,7 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
 
 /* Attention of the sub-group's rows to all keys; `rows` and `out` hold what they begin with. */
 CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, clattn_forward_params p,
-                                 clattn_view *view, matrix_softmax *rows, matrix_accumulator out[RT][VT])
+                                 clattn_view *view, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
     matrix_progress at;
     at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
@@ -323,20 +322,20 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
     matrix_fill(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
     matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by), D_PITCH, by->lid);
     matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + K_TILE, V_PITCH, by->lid);
-    matrix_operand query[RT][DT];
+    unit_operand query[RT][DT];
 #if MATRIX_CAPS_LATE
-    const matrix_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;
-    matrix_copy_wait();
+    const unit_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;
+    unit_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     view->bent = matrix_bend(my_rows, D_PITCH, 0, by->lane, view);
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #if CLATTN_Q_REGISTERS
-    const matrix_address my_q = by->q_tile + (by->row - by->group_row) * D_PITCH + matrix_lane_a(by->lane, D_PITCH);
-    matrix_copy_wait();
+    const unit_address my_q = by->q_tile + (by->row - by->group_row) * D_PITCH + unit_lane_a(by->lane, D_PITCH);
+    unit_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int x = 0; x < DT; ++x)
-        matrix_load_a(&query[r][x], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
+        unit_load_a(&query[r][x], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
 #endif
 #if MATRIX_SORTS_TILES && MATRIX_ENDS_WHOLE
     matrix_meet_tiles(MATRIX_OTHER_TILES, by, query, p, view, &at, rows, out);
@@ -353,7 +352,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
 
 #if MATRIX_MAY_REPAIR
 /* Whether any item of the group has an output that is NaN. */
-CLATTN_INLINE bool matrix_is_poisoned(const matrix_accumulator out[RT][VT], volatile __local uint *flag, int lid)
+CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volatile __local uint *flag, int lid)
 {
     bool poisoned = false;
     FOR_OUTPUTS poisoned = poisoned || isnan(out[r][c].x[e]);
@@ -373,11 +372,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
-    const matrix_address q_tile = matrix_address_of(memory);
-    const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES;
+    const unit_address q_tile = unit_address_of(memory);
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES;
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
-    const int group_row = place.row, row = group_row + lid / MATRIX_LANES * 16 * RT, b = place.b, h = place.h;
+    const int group_row = place.row, row = group_row + lid / UNIT_LANES * 16 * RT, b = place.b, h = place.h;
     clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_VARLEN
     if (group_row >= view.n_q)
@@ -397,7 +396,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     by.row = row;
     by.key_end = clattn_key_end(min(group_row + CLATTN_B_R, view.n_q) - 1, &view);
     by.my_key_end = clattn_key_end(min(row + 16 * RT, view.n_q) - 1, &view);
-    matrix_accumulator out[RT][VT];
+    unit_accumulator out[RT][VT];
     matrix_softmax rows;
 #if CLATTN_STATE
     by.k.before = by.v.before = view.first_key;
@@ -419,23 +418,23 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #endif
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 
-    float factor[RT][MATRIX_SLOTS];
+    float factor[RT][UNIT_SLOTS];
     matrix_finish(&rows, factor, p, &view);
-    FOR_OUTPUTS out[r][c].x[e] *= factor[r][MATRIX_SLOT(e)];
+    FOR_OUTPUTS out[r][c].x[e] *= factor[r][UNIT_SLOT(e)];
 #if !CLATTN_STATE
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
 #if CLATTN_PARTIAL || CLATTN_O_FP32
-    FOR_OUTPUTS if (matrix_is_wanted(&to, r, MATRIX_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
-        to.o[MATRIX_I(r, MATRIX_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
+    FOR_OUTPUTS if (matrix_is_wanted(&to, r, UNIT_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
+        to.o[MATRIX_I(r, UNIT_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
 #else
     /* By way of local memory, so that it leaves in whole chunks. */
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < VT; ++c)
     {
-        matrix_operand y;
-        matrix_round(&y, &out[r][c]);
-        matrix_store(q_tile + ((row - group_row + 16 * r) * V_PITCH + 32 * c), V_PITCH, lane, &y);
+        unit_operand y;
+        unit_round(&y, &out[r][c]);
+        unit_store(q_tile + ((row - group_row + 16 * r) * V_PITCH + 32 * c), V_PITCH, lane, &y);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid);

@@ -4,16 +4,16 @@
  *
  * Baked constants (beside those of types.clh and the matrix header)
  *   CLATTN_ACCUMULATORS     1..16: products in flight that do not depend on each other.
- *   CLATTN_WORK_GROUP_SIZE  items of a work-group, a multiple of MATRIX_LANES.
+ *   CLATTN_WORK_GROUP_SIZE  items of a work-group, a multiple of UNIT_LANES.
  *
- * One launch does global_size / MATRIX_LANES * iterations * CLATTN_ACCUMULATORS * 2 * 16^3 floating-point operations.
+ * One launch does global_size / UNIT_LANES * iterations * CLATTN_ACCUMULATORS * 2 * 16^3 floating-point operations.
  * out holds one float for each work-item.
  */
 #if !defined(CLATTN_ACCUMULATORS) || CLATTN_ACCUMULATORS < 1 || CLATTN_ACCUMULATORS > 16
 #error "CLATTN_ACCUMULATORS must be in 1..16"
 #endif
-#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE % MATRIX_LANES
-#error "CLATTN_WORK_GROUP_SIZE must be a multiple of MATRIX_LANES"
+#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE % UNIT_LANES
+#error "CLATTN_WORK_GROUP_SIZE must be a multiple of UNIT_LANES"
 #endif
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_matrix(
@@ -21,18 +21,18 @@ __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) voi
 {
     /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay
      * finite. */
-    matrix_accumulator x[CLATTN_ACCUMULATORS], seed;
-    matrix_operand a, b;
-    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);
-    matrix_round(&a, &seed);
-    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) seed.x[e] = term * factor;
-    matrix_round(&b, &seed);
-    MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i)
-        MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) x[i].x[e] = term * (float)(i + e);
+    unit_accumulator x[CLATTN_ACCUMULATORS], seed;
+    unit_operand a, b;
+    UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);
+    unit_round(&a, &seed);
+    UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * factor;
+    unit_round(&b, &seed);
+    UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) x[i]
+        .x[e] = term * (float)(i + e);
     for (int n = 0; n < iterations; ++n)
-        MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) matrix_multiply(&x[i], &a, &b);
+        UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) unit_multiply(&x[i], &a, &b);
     float sum = 0.0f;
-    MATRIX_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i)
-        MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) sum += x[i].x[e];
+    UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) sum +=
+        x[i].x[e];
     out[get_global_id(0)] = sum;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whether matrix/nvidia_wgmma.clh can be used: two products of 64 x 64 by 64 x 16 elements, one with its left operand
+ * Whether unit/nvidia_wgmma.clh can be used: two products of 64 x 64 by 64 x 16 elements, one with its left operand
  * from local memory and one with it from registers, whose numbers are whole and small, so that they must come out
  * exact. `salt` (see probe.cl) keeps the compiler from knowing them. Launched with one work-group of 128 items.
  *
  * data: see probe.cl; words 72 to 135 count, for two items each, what is wrong.
  */
-#include "matrix/nvidia_wgmma.clh"
+#include "unit/nvidia_wgmma.clh"
 
 #define PROBE_WRONG 72
 #define PROBE_ROWS 64
@@ -23,10 +23,10 @@ CLATTN_INLINE int probe_right(int column, int k, uint salt)
 
 CLATTN_INLINE ushort probe_half(int x)
 {
-    return (ushort)matrix_pack2((float)x, 0.0f);
+    return (ushort)unit_pack2((float)x, 0.0f);
 }
 
-CLATTN_INLINE matrix_address probe_place(matrix_address panel, int row, int k)
+CLATTN_INLINE unit_address probe_place(unit_address panel, int row, int k)
 {
     return panel + row * 128 + (k / 8 ^ row % 8) * 16 + k % 8 * 2;
 }
@@ -35,42 +35,42 @@ __kernel __attribute__((reqd_work_group_size(HOPPER_ITEMS, 1, 1))) void clattn_p
 {
     __local uint panels[(2 * PROBE_ROWS + 16) * 32] __attribute__((aligned(1024)));
     __local uint wrong[HOPPER_ITEMS];
-    const int lid = (int)get_local_id(0), lane = lid % MATRIX_LANES, first = lid / MATRIX_LANES * 16;
-    const matrix_address left = matrix_address_of(panels), right = left + PROBE_ROWS * 128, lying = right + 16 * 128;
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, first = lid / UNIT_LANES * 16;
+    const unit_address left = unit_address_of(panels), right = left + PROBE_ROWS * 128, lying = right + 16 * 128;
     for (int n = lid; n < PROBE_ROWS * 64; n += HOPPER_ITEMS)
-        matrix_put(probe_place(left, n / 64, n % 64), probe_half(probe_left(n / 64, n % 64, salt)));
+        unit_put(probe_place(left, n / 64, n % 64), probe_half(probe_left(n / 64, n % 64, salt)));
     for (int n = lid; n < 16 * 64; n += HOPPER_ITEMS)
-        matrix_put(probe_place(right, n / 64, n % 64), probe_half(probe_right(n / 64, n % 64, salt)));
+        unit_put(probe_place(right, n / 64, n % 64), probe_half(probe_right(n / 64, n % 64, salt)));
     for (int n = lid; n < 64 * 16; n += HOPPER_ITEMS) /* the same as it lies: k by column */
-        matrix_put(probe_place(lying, n / 16, n % 16), probe_half(probe_right(n % 16, n / 16, salt)));
+        unit_put(probe_place(lying, n / 16, n % 16), probe_half(probe_right(n % 16, n / 16, salt)));
     hopper_publish();
     barrier(CLK_LOCAL_MEM_FENCE);
 
     HOPPER_TAKE_REGISTERS(240);
-    matrix_accumulator a[1], b[1];
-    matrix_operand operand[4];
-    MATRIX_UNROLL for (int x = 0; x < 4; ++x)
+    unit_accumulator a[1], b[1];
+    unit_operand operand[4];
+    UNIT_UNROLL for (int x = 0; x < 4; ++x)
     {
-        MATRIX_UNROLL for (int w = 0; w < 4; ++w)
+        UNIT_UNROLL for (int w = 0; w < 4; ++w)
         {
-            const int row = first + matrix_row(lane, MATRIX_SLOT(2 * w)), k = 16 * x + matrix_column(lane, 2 * w);
-            operand[x].x[w] = matrix_pack2((float)probe_left(row, k, salt), (float)probe_left(row, k + 1, salt));
+            const int row = first + unit_row(lane, UNIT_SLOT(2 * w)), k = 16 * x + unit_column(lane, 2 * w);
+            operand[x].x[w] = unit_pack2((float)probe_left(row, k, salt), (float)probe_left(row, k + 1, salt));
         }
     }
-    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e) b[0].x[e] = 0.0f;
+    UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) b[0].x[e] = 0.0f;
     HOPPER_FENCE(1, b);
     HOPPER_FIRST_PRODUCT(1, a, hopper_rows(left), hopper_rows(right));
-    MATRIX_UNROLL for (int x = 1; x < 4; ++x)
+    UNIT_UNROLL for (int x = 1; x < 4; ++x)
         HOPPER_PRODUCT(1, a, hopper_rows(left) + (ulong)(2 * x), hopper_rows(right) + (ulong)(2 * x));
-    MATRIX_UNROLL for (int x = 0; x < 4; ++x)
+    UNIT_UNROLL for (int x = 0; x < 4; ++x)
         HOPPER_PRODUCT_AS_IT_LIES(1, b, operand[x], hopper_columns(lying, 0) + (ulong)(x * 2048 / 16));
     hopper_commit();
     HOPPER_WAIT_AFTER(0, 1, a, 1, b);
 
     uint count = 0;
-    MATRIX_UNROLL for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+    UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)
     {
-        const int row = first + matrix_row(lane, MATRIX_SLOT(e)), column = matrix_column(lane, e);
+        const int row = first + unit_row(lane, UNIT_SLOT(e)), column = unit_column(lane, e);
         int sum = 0;
         for (int k = 0; k < 64; ++k)
             sum += probe_left(row, k, salt) * probe_right(column, k, salt);

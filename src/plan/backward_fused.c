@@ -294,8 +294,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
 }
 
-static const char *const files[] = {"matrix/nvidia_fused.clh", "backward_fused.cl", NULL};
-static const char *const emulated_files[] = {"matrix/emulated_fused.clh", "backward_fused.cl", NULL};
+static const char *const files[] = {"unit/nvidia_fused.clh", "backward_fused.cl", NULL};
+static const char *const emulated_files[] = {"unit/emulated_fused.clh", "backward_fused.cl", NULL};
 
 #define FORMS(files, ending_files, lanes)                                                                              \
     {                                                                                                                  \

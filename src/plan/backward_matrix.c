@@ -403,8 +403,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config, CLA_NOT_SUMMED, text);
 }
 
-const char *const cla_backward_matrix_files[] = {"matrix/nvidia_mma.clh", "backward_matrix.cl", NULL};
-const char *const cla_backward_matrix_emulated_files[] = {"matrix/emulated.clh", "backward_matrix.cl", NULL};
+const char *const cla_backward_matrix_files[] = {"unit/nvidia_mma.clh", "backward_matrix.cl", NULL};
+const char *const cla_backward_matrix_emulated_files[] = {"unit/emulated.clh", "backward_matrix.cl", NULL};
 static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
 
 const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",

@@ -365,8 +365,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles, config->matrix.steady);
 }
 
-static const char *const nvidia_files[] = {"matrix/nvidia_mma.clh", "forward_matrix.cl", NULL};
-static const char *const emulated_files[] = {"matrix/emulated.clh", "forward_matrix.cl", NULL};
+static const char *const nvidia_files[] = {"unit/nvidia_mma.clh", "forward_matrix.cl", NULL};
+static const char *const emulated_files[] = {"unit/emulated.clh", "forward_matrix.cl", NULL};
 
 static const char *const entries[] = {"clattn_forward", NULL};
 

@@ -8,7 +8,7 @@
 #include "plan/softcap.h"
 
 /* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
- * (cl/matrix/nvidia_wgmma.clh). */
+ * (cl/unit/nvidia_wgmma.clh). */
 enum { CLA_MAP_WORDS = 32 };
 
 /* The argument block of the forward kernels, to the byte as cl/common/types.clh has it (its clattn_layout is struct

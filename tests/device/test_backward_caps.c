@@ -131,18 +131,18 @@ static const char defines[] =
     "#define CLATTN_FEATURES 2\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
     "#define CLATTN_B_C 32\n#define CLATTN_KEYS 32\n";
-static const char *const files[] = {"matrix/emulated.clh", "common/splits.clh", "common/matrix_dropout.clh",
+static const char *const files[] = {"unit/emulated.clh", "common/splits.clh", "common/matrix_dropout.clh",
                                     "common/matrix_softcap.clh", NULL};
 static const char kernel_text[] =
     "__kernel void cap(__global const float *s, float scale, __global int *low, __global float *out "
     "CLATTN_SCORE_PARAMETERS)\n"
     "{\n"
     "    const clattn_view view = clattn_open(0, 0, 1, 16, 32 CLATTN_SCORE_ARGUMENTS);\n"
-    "    clattn_matrix_accumulator a[2];\n"
-    "    for (int n = 0; n < 2 * MATRIX_ELEMENTS; ++n)\n"
-    "        a[n / MATRIX_ELEMENTS].x[n % MATRIX_ELEMENTS] = s[n];\n"
+    "    clattn_unit_accumulator a[2];\n"
+    "    for (int n = 0; n < 2 * UNIT_ELEMENTS; ++n)\n"
+    "        a[n / UNIT_ELEMENTS].x[n % UNIT_ELEMENTS] = s[n];\n"
     "    *low = clattn_matrix_caps_are_low(a, 2, &view);\n"
-    "    for (int n = 0; n < 2 * MATRIX_ELEMENTS; ++n) {\n"
+    "    for (int n = 0; n < 2 * UNIT_ELEMENTS; ++n) {\n"
     "        float slope;\n"
     "        out[2 * n] = *low ? clattn_matrix_capped(s[n], scale, 1.0f, MATRIX_CAP_LOW, &slope, &view)\n"
     "                          : clattn_matrix_capped(s[n], scale, 1.0f, MATRIX_CAP_NEAR, &slope, &view);\n"

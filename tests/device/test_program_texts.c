@@ -22,7 +22,7 @@ static const char clashing_score_mod[] =
     "#define view i\n"
     "typedef struct { float x; } vec;\n"
     "typedef float simt_rows;\n"
-    "typedef float matrix_accumulator;\n"
+    "typedef float unit_accumulator;\n"
     "typedef float softmax_state;\n"
     "float transpose(float x) { return x * 0.875f; }\n"
     "float simt_load_block(float x) { return 0.125f * sin(x); }\n"

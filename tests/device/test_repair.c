@@ -27,7 +27,7 @@ static const char split_defines[] =
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
     "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 1\n";
-static const char *const files[] = {"matrix/emulated.clh", "common/matrix_repair.clh", NULL};
+static const char *const files[] = {"unit/emulated.clh", "common/matrix_repair.clh", NULL};
 
 /* As forward_hopper does, with tiles of 16 keys. */
 static const char kernel_text[] =

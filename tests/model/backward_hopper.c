@@ -100,7 +100,7 @@ static int any_below(int below)
 }
 
 /* What the kernel does to the machine. */
-static bool is_in(matrix_address at, matrix_address first, int count)
+static bool is_in(unit_address at, unit_address first, int count)
 {
     return at >= first && at < first + 16u * (uint)count;
 }
@@ -115,7 +115,7 @@ static int place_of_block(int b, int kv_head, int key)
     machine_fault("block %d of keys is none of %d", key / KEYS, blocks);
 }
 
-static void model_put(matrix_address to, int4 x)
+static void model_put(unit_address to, int4 x)
 {
     const int slot = machine_slot();
     if (is_in(to, BLOCK_NOTE(0), 2)) {
@@ -147,14 +147,14 @@ static void model_put(matrix_address to, int4 x)
 }
 
 /* Consumers read each tile's note once, those who sum up once a pass of every so many. */
-static void model_get(matrix_address from, int4 x)
+static void model_get(unit_address from, int4 x)
 {
     const int slot = machine_slot(), warp = machine_warp(), lid = machine_lid();
     if (!is_in(from, TILE_NOTE(0), NOTES))
         return;
     const bool sums_up = lid < HOPPER_ITEMS;
     const int reads = groups[slot].reads[warp]++;
-    const int number = sums_up ? (lid - CLATTN_FILLERS) / MATRIX_LANES + reads / PASSES * (int)SUMMERS : reads;
+    const int number = sums_up ? (lid - CLATTN_FILLERS) / UNIT_LANES + reads / PASSES * (int)SUMMERS : reads;
     const int found = groups[slot].in_place[(from - TILE_NOTE(0)) / 16];
     if (sums_up && x.z == HOPPER_NO_TILE && number >= groups[slot].count)
         return;
@@ -173,9 +173,9 @@ static uint32_t model_take(const unsigned char *from)
 {
     uint32_t all = 0;
     for (int consumer = 0; consumer < CONSUMERS; consumer++)
-        for (int warp = 0; warp < HOPPER_ITEMS / MATRIX_LANES; warp++) {
+        for (int warp = 0; warp < HOPPER_ITEMS / UNIT_LANES; warp++) {
             float x;
-            memcpy(&x, from + consumer * PART_FLOATS * 4 + warp * MATRIX_LANES * 16, sizeof x);
+            memcpy(&x, from + consumer * PART_FLOATS * 4 + warp * UNIT_LANES * 16, sizeof x);
             if (consumer + warp > 0 && (uint32_t)x != all)
                 return 0;
             all = (uint32_t)x;

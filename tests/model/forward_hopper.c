@@ -45,7 +45,7 @@ enum {
 
 #include "forward_hopper_scores.h"
 static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
-                        matrix_address tile, matrix_address barrier_at, int lid);
+                        unit_address tile, unit_address barrier_at, int lid);
 static matrix_form model_modify(int row, int key);
 #define hopper_bring model_bring
 #include "forward_hopper_text.h"
@@ -87,11 +87,11 @@ static int any_below(int below)
     return (int)((chance >> 33) % (uint64_t)below);
 }
 
-static void model_put(matrix_address to, int4 x)
+static void model_put(unit_address to, int4 x)
 {
     (void)to, (void)x;
 }
-static void model_get(matrix_address from, int4 x)
+static void model_get(unit_address from, int4 x)
 {
     (void)from, (void)x;
 }
@@ -111,7 +111,7 @@ static void model_give(void *to, uint32_t taken, bool adds)
 
 /* Of the producer's items each knows what is brought; the first of a team notes it. */
 static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
-                        matrix_address tile, matrix_address barrier_at, int lid)
+                        unit_address tile, unit_address barrier_at, int lid)
 {
     const int slot = machine_slot(), team = machine_lid() / CLATTN_FILLERS;
     if (lid == 0 && which == HOPPER_Q)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What kernel texts for Hopper find in place of cl/matrix/nvidia_mma.clh and nvidia_wgmma.clh: their names, on the
+ * What kernel texts for Hopper find in place of cl/unit/nvidia_mma.clh and nvidia_wgmma.clh: their names, on the
  * machine of a model. Waits, arrivals, ballots, copies and words in local memory are what they say. Products are none:
  * accumulators stay as they are, but for those that read dS, which yield the word that hopper_store has left for its
  * tile.
@@ -22,94 +22,94 @@
 
 #include "model/opencl_c.h"
 
-#define MATRIX_LARGEST_OF_THREE 1
-#define MATRIX_LANES            32
-#define MATRIX_SLOTS            2
-#define MATRIX_ELEMENTS         8
-#define MATRIX_UNROLL
-#define MATRIX_SLOT(e)               ((e) / 2 % 2)
-#define MATRIX_SLOT_ELEMENT(slot, n) (2 * (slot) + (n) % 2 + (n) / 2 * 4)
-#define MATRIX_SELDOM                (void)0
-#define MATRIX_SHARERS               4
+#define UNIT_LARGEST_OF_THREE 1
+#define UNIT_LANES            32
+#define UNIT_SLOTS            2
+#define UNIT_ELEMENTS         8
+#define UNIT_UNROLL
+#define UNIT_SLOT(e)               ((e) / 2 % 2)
+#define UNIT_SLOT_ELEMENT(slot, n) (2 * (slot) + (n) % 2 + (n) / 2 * 4)
+#define UNIT_SELDOM                (void)0
+#define UNIT_SHARERS               4
 typedef struct {
-    float x[MATRIX_ELEMENTS];
-} matrix_accumulator;
+    float x[UNIT_ELEMENTS];
+} unit_accumulator;
 typedef struct {
     uint x[4];
-} matrix_operand;
-typedef uint matrix_address;
+} unit_operand;
+typedef uint unit_address;
 typedef struct {
     int unused;
-} matrix_dropped_keys;
+} unit_dropped_keys;
 
-static void model_put(matrix_address to, int4 x);
-static void model_get(matrix_address from, int4 x);
+static void model_put(unit_address to, int4 x);
+static void model_get(unit_address from, int4 x);
 static uint model_mark(void);
 static uint32_t model_take(const unsigned char *from);
 static void model_give(void *to, uint32_t taken, bool adds);
 
-CLATTN_INLINE matrix_address matrix_address_of(const void *array)
+CLATTN_INLINE unit_address unit_address_of(const void *array)
 {
     (void)array;
     return 0;
 }
-CLATTN_INLINE int matrix_row(int lane, int slot)
+CLATTN_INLINE int unit_row(int lane, int slot)
 {
     return lane / 4 + 8 * slot;
 }
-CLATTN_INLINE int matrix_column(int lane, int e)
+CLATTN_INLINE int unit_column(int lane, int e)
 {
     return lane % 4 * 2 + e % 2 + 8 * (e / 4);
 }
-CLATTN_INLINE uint matrix_get4(matrix_address from)
+CLATTN_INLINE uint unit_get4(unit_address from)
 {
     uint x;
     memcpy(&x, machine_local(from), sizeof x);
     return x;
 }
-CLATTN_INLINE void matrix_put4(matrix_address to, uint x)
+CLATTN_INLINE void unit_put4(unit_address to, uint x)
 {
     memcpy(machine_local(to), &x, sizeof x);
 }
-CLATTN_INLINE uint4 matrix_get16(matrix_address from)
+CLATTN_INLINE uint4 unit_get16(unit_address from)
 {
     uint4 x;
     memcpy(&x, machine_local(from), sizeof x);
     return x;
 }
-CLATTN_INLINE void matrix_put16(matrix_address to, uint4 x)
+CLATTN_INLINE void unit_put16(unit_address to, uint4 x)
 {
     memcpy(machine_local(to), &x, sizeof x);
 }
-CLATTN_INLINE ushort matrix_get(matrix_address from)
+CLATTN_INLINE ushort unit_get(unit_address from)
 {
-    return (ushort)matrix_get4(from & ~3u);
+    return (ushort)unit_get4(from & ~3u);
 }
-CLATTN_INLINE void matrix_put(matrix_address to, ushort x)
+CLATTN_INLINE void unit_put(unit_address to, ushort x)
 {
     memcpy(machine_local(to), &x, sizeof x);
 }
-#define matrix_late(x)                 (x)
-#define matrix_copy16(to, from, bytes) ((void)(to), (void)(from), (void)(bytes))
-#define matrix_copy_wait()             (void)0
-#define matrix_load_a(a, from, pitch)  ((void)(from), memset(a, 0, sizeof *(a)))
-#define matrix_round(to, from)         ((void)(from), memset(to, 0, sizeof *(to)))
-#define matrix_store_by_rows(to, a)    (void)0
-#define matrix_exp2(x)                 ((void)(x), 1.0f)
-#define matrix_log2(x)                 ((void)(x), 0.0f)
-#define matrix_reciprocal(x)           (1.0f / (x))
-#define matrix_ballot(condition)       machine_ballot(condition)
-#define matrix_any(condition)          (machine_ballot(condition) != 0)
-#define matrix_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : MATRIX_LANES)
-#define matrix_first(condition)        matrix_first_of(machine_ballot(condition))
+#define unit_late(x)                 (x)
+#define unit_copy16(to, from, bytes) ((void)(to), (void)(from), (void)(bytes))
+#define unit_copy_wait()             (void)0
+#define unit_load_a(a, from, pitch)  ((void)(from), memset(a, 0, sizeof *(a)))
+#define unit_round(to, from)         ((void)(from), memset(to, 0, sizeof *(to)))
+#define unit_store_by_rows(to, a)    (void)0
+#define unit_exp2(x)                 ((void)(x), 1.0f)
+#define unit_log2(x)                 ((void)(x), 0.0f)
+#define unit_reciprocal(x)           (1.0f / (x))
+#define unit_ballot(condition)       machine_ballot(condition)
+#define unit_any(condition)          (machine_ballot(condition) != 0)
+#define unit_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : UNIT_LANES)
+#define unit_first(condition)        unit_first_of(machine_ballot(condition))
 
-#define matrix_bits(x)                 as_uint(x)
-#define matrix_choose(condition, x, y) ((condition) ? (x) : (y))
-#define matrix_row_max(x)              (x)
-#define matrix_row_sum(x)              (x)
-#define matrix_lanes_max(x)            (x)
-#define matrix_lanes_sum(x)            (x)
-#define matrix_from_lane(x, lane)      ((void)(lane), x)
+#define unit_bits(x)                 as_uint(x)
+#define unit_choose(condition, x, y) ((condition) ? (x) : (y))
+#define unit_row_max(x)              (x)
+#define unit_row_sum(x)              (x)
+#define unit_lanes_max(x)            (x)
+#define unit_lanes_sum(x)            (x)
+#define unit_from_lane(x, lane)      ((void)(lane), x)
 
 /* nvidia_wgmma.clh */
 #define HOPPER_ITEMS                                  128
@@ -134,9 +134,9 @@ CLATTN_INLINE void matrix_put(matrix_address to, ushort x)
 
 /* Of 16 rows of a left operand; all that are summed up have to be of one tile, or the result is of none. */
 enum { HOPPER_OF_NONE = 0xffffff };
-CLATTN_INLINE void hopper_multiply(matrix_accumulator *c, ulong a, ulong b, bool first)
+CLATTN_INLINE void hopper_multiply(unit_accumulator *c, ulong a, ulong b, bool first)
 {
-    const uint word = matrix_get4((matrix_address)(a << 4));
+    const uint word = unit_get4((unit_address)(a << 4));
     (void)b;
     if (first)
         c[0].x[0] = (float)word;
@@ -148,12 +148,12 @@ CLATTN_INLINE void hopper_multiply(matrix_accumulator *c, ulong a, ulong b, bool
 #define hopper_arrive(at)                   machine_arrive(at, 1)
 #define hopper_arrive_copied(at)            machine_arrive(at, 1)
 #define hopper_expect(at, bytes)            machine_expect(at, (int)(bytes))
-CLATTN_INLINE void hopper_await(matrix_address at, uint parity)
+CLATTN_INLINE void hopper_await(unit_address at, uint parity)
 {
     if (MODEL_MUTANT != 2 || machine_lid() >= HOPPER_ITEMS)
         machine_await(at, parity);
 }
-CLATTN_INLINE void hopper_arrive_if(bool condition, matrix_address at)
+CLATTN_INLINE void hopper_arrive_if(bool condition, unit_address at)
 {
     if (condition)
         machine_arrive_alone(at);
@@ -165,13 +165,13 @@ CLATTN_INLINE void hopper_arrive_if(bool condition, matrix_address at)
 #define hopper_from_lane(x, lane)     machine_from_lane(x, lane)
 #define hopper_uniform(x)             (x)
 
-CLATTN_INLINE void hopper_store(matrix_address panel, int piece, int lane, const matrix_operand *a)
+CLATTN_INLINE void hopper_store(unit_address panel, int piece, int lane, const unit_operand *a)
 {
     (void)lane, (void)a;
     if (piece == 0)
-        matrix_put4(panel, model_mark());
+        unit_put4(panel, model_mark());
 }
-CLATTN_INLINE int4 hopper_get_int4(matrix_address from)
+CLATTN_INLINE int4 hopper_get_int4(unit_address from)
 {
     int4 x;
     machine_maybe_pause();
@@ -179,25 +179,25 @@ CLATTN_INLINE int4 hopper_get_int4(matrix_address from)
     model_get(from, x);
     return x;
 }
-CLATTN_INLINE void hopper_put4(matrix_address to, int a, int b, int c, int d)
+CLATTN_INLINE void hopper_put4(unit_address to, int a, int b, int c, int d)
 {
     const int4 x = {a, b, c, d};
     memcpy(machine_local(to), &x, sizeof x);
     model_put(to, x);
 }
-CLATTN_INLINE float4 hopper_get4(matrix_address from)
+CLATTN_INLINE float4 hopper_get4(unit_address from)
 {
     float4 x;
     memcpy(&x, machine_local(from), sizeof x);
     return x;
 }
-CLATTN_INLINE float2 hopper_get2(matrix_address from)
+CLATTN_INLINE float2 hopper_get2(unit_address from)
 {
     float2 x;
     memcpy(&x, machine_local(from), sizeof x);
     return x;
 }
-CLATTN_INLINE void hopper_put_float4(matrix_address to, float a, float b, float c, float d)
+CLATTN_INLINE void hopper_put_float4(unit_address to, float a, float b, float c, float d)
 {
     const float4 x = {a, b, c, d};
     memcpy(machine_local(to), &x, sizeof x);
@@ -218,8 +218,8 @@ CLATTN_INLINE void hopper_map_create(uint *map, hopper_tensor tensor, int box_ro
     map[0] = (uint)box_rows;
 }
 #define hopper_map_acquire(map) (void)(map)
-CLATTN_INLINE void hopper_bring_box(matrix_address to, const uint *map, int column, int row, int head, int batch,
-                                    matrix_address at)
+CLATTN_INLINE void hopper_bring_box(unit_address to, const uint *map, int column, int row, int head, int batch,
+                                    unit_address at)
 {
     (void)column, (void)row, (void)head, (void)batch;
     (void)machine_local(to);

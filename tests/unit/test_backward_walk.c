@@ -25,10 +25,10 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 #define __global
 #define CLATTN_SCORE_PARAMETERS
 #define CLATTN_SCORE_ARGUMENTS
-#define MATRIX_LANES                   LANES
+#define UNIT_LANES                     LANES
 #define MATRIX_SEEKERS                 LANES
 #define MATRIX_SEEKER(lid)             ((lid) % LANES)
-#define MATRIX_FIRST_SEEKER(condition) matrix_first_of(matrix_ballot(condition))
+#define MATRIX_FIRST_SEEKER(condition) unit_first_of(unit_ballot(condition))
 #define min(a, b)                      ((a) < (b) ? (a) : (b))
 typedef unsigned uint;
 
@@ -94,7 +94,7 @@ static pthread_barrier_t meeting;
 static bool votes[LANES];
 
 /* All lanes have to come here, and to find the same. */
-static uint matrix_ballot(bool condition)
+static uint unit_ballot(bool condition)
 {
     uint lanes = 0;
     votes[my_lane] = condition;
@@ -113,7 +113,7 @@ static int hopper_from_lane(int x, int lane)
     pthread_barrier_wait(&meeting);
     return y;
 }
-static int matrix_first_of(uint lanes)
+static int unit_first_of(uint lanes)
 {
     int n = 0;
     while (n < LANES && !(lanes >> n & 1))

@@ -35,8 +35,8 @@ static cl_int build_fma(struct bench_peak *peak)
 
 static cl_int build_matrix(struct bench_peak *peak)
 {
-    static const char *const nvidia[] = {"matrix/nvidia_mma.clh", "peak_matrix.cl", NULL};
-    static const char *const emulated[] = {"matrix/emulated.clh", "peak_matrix.cl", NULL};
+    static const char *const nvidia[] = {"unit/nvidia_mma.clh", "peak_matrix.cl", NULL};
+    static const char *const emulated[] = {"unit/emulated.clh", "peak_matrix.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY %d\n#define "
