@@ -7,8 +7,7 @@
 
 /* What the library asks of the C library, made to fail as the layer makes OpenCL fail: memory, and files. The linker
  * puts these functions in place of malloc() and the others (--wrap, tests/meson.build), for everything that is linked
- * statically, which is all of clattn. Shared libraries keep their own: jansson 2.14, for one, ends the process with a
- * failed assertion (load.c:442) where memory runs out in the middle of a string. */
+ * statically, which is all of clattn. Shared libraries (the OpenCL driver, CLBlast) keep their own. */
 
 /* Allocation number `nth` finds no memory. `code` is not looked at. */
 extern const struct fault_control host_memory;

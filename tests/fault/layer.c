@@ -26,6 +26,7 @@ static atomic_bool armed, armed_events, sticky_fault;
 static atomic_int fault_code;
 static atomic_uint_fast64_t codes_given; /* a bit for each of the codes -1 to -64 */
 static atomic_long reads_until_lie;      /* 1: the next blocking read lies; 0 or less: none does */
+static atomic_bool word_waits;           /* the next read of one word is to find 1 there */
 static _Atomic(const char *) victim_name;
 static atomic_ulong trace_sum;
 
@@ -301,11 +302,23 @@ static cl_int read_and_lie(cl_command_queue queue, cl_mem buffer, cl_bool blocki
     return code;
 }
 
+/* What a kernel writes that gives up waiting for another. */
+static cl_int write_word(cl_command_queue queue, cl_mem buffer, size_t offset, size_t size, cl_uint number,
+                         const cl_event *wait_list)
+{
+    static const cl_uint one = 1;
+    if (size != sizeof one || !atomic_exchange(&word_waits, false))
+        return CL_SUCCESS;
+    return target.clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, sizeof one, &one, number, wait_list, NULL);
+}
+
 static cl_int CL_API_CALL layer_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                                                     size_t offset, size_t size, void *data, cl_uint number,
                                                     const cl_event *wait_list, cl_event *event)
 {
     cl_int code = fault("clEnqueueReadBuffer");
+    if (!code)
+        code = write_word(queue, buffer, offset, size, number, wait_list);
     if (!code)
         code = read_and_lie(queue, buffer, blocking, offset, size, data, number, wait_list, event);
     if (!code && event)
@@ -455,9 +468,14 @@ static void corrupt_read(long nth)
     atomic_store(&reads_until_lie, nth);
 }
 
+static void give_up(void)
+{
+    atomic_store(&word_waits, true);
+}
+
 extern const struct fault_control fault_control;
-const struct fault_control fault_control = {arm,      arm_event, pause_faults, resume_faults,  calls,       trace,
-                                            injected, victim,    gave,         get_references, corrupt_read};
+const struct fault_control fault_control = {arm,      arm_event, pause_faults, resume_faults,  calls,        trace,
+                                            injected, victim,    gave,         get_references, corrupt_read, give_up};
 
 static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
 {

@@ -38,6 +38,8 @@ struct fault_control {
     void (*references)(long counts[FAULT_OBJECTS]);
     /* Makes the `nth` blocking clEnqueueReadBuffer from now on succeed with wrong data; 0: none. */
     void (*corrupt_read)(long nth);
+    /* Puts 1 where the next clEnqueueReadBuffer of one word reads, as a kernel does that gives up waiting. */
+    void (*give_up)(void);
 };
 
 /* The same from the start of a program that does not know the layer: an environment variable, the number of the read.

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* setenv */
 #include "fault/mutants.h"
 #include "fault/passes.h"
+#include "fault/stuck.h"
 #include "fault/sweep.h"
 #include "support/unit.h"
 #include <dlfcn.h>
@@ -184,6 +185,14 @@ static void a_chosen_read_lies(void **state)
     clReleaseMemObject(buffer);
 }
 
+static void a_kernel_that_gives_up_is_told_at_host_level(void **state)
+{
+    (void)state;
+    if (!test_is_for(&cla_backward_fused_emulated))
+        skip();
+    assert_true(stuck_is_told(device.clattn, faults));
+}
+
 static bool find_layer(const char *path)
 {
     void *layer = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
@@ -201,8 +210,9 @@ static const struct {
 } parts[] = {
     {"layer",
      {cmocka_unit_test(the_layer_works), cmocka_unit_test(a_chosen_read_lies),
-      cmocka_unit_test(wrong_score_arguments_reach_no_call), cmocka_unit_test(the_dropout_mask_makes_no_call)},
-     4},
+      cmocka_unit_test(wrong_score_arguments_reach_no_call), cmocka_unit_test(the_dropout_mask_makes_no_call),
+      cmocka_unit_test(a_kernel_that_gives_up_is_told_at_host_level)},
+     5},
     {"device", {cmocka_unit_test(device_level_survives)}, 1},
     {"host", {cmocka_unit_test(host_level_survives)}, 1},
     {"splits", {cmocka_unit_test(split_keys_survive)}, 1},
