@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The tuning file's text, as <clattn/tuning.h> shows it. */
+#include "plan/json.h"
 #include "plan/tuning_db.h"
-#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { VERSION = 1 };
@@ -49,9 +48,12 @@ enum { MEMBERS = sizeof members / sizeof *members };
 _Static_assert(sizeof(enum clattn_pass) == sizeof(int) && sizeof(enum clattn_tuning_state) == sizeof(int),
                "words are stored as int");
 
-static bool set_word(const struct member *member, const char *text, int *value)
+static bool read_word(struct cla_json *json, const struct member *member, int *value)
 {
-    for (int i = 0; text && member->words[i]; i++)
+    char text[32];
+    if (!cla_json_text(json, text, sizeof text))
+        return false;
+    for (int i = 0; member->words[i]; i++)
         if (strcmp(member->words[i], text) == 0) {
             *value = i;
             return true;
@@ -59,198 +61,199 @@ static bool set_word(const struct member *member, const char *text, int *value)
     return false;
 }
 
-static bool set_text(const struct member *member, const json_t *value, char *text)
+/* One that an int does not hold is none that a record may have. */
+static bool read_int(struct cla_json *json, int *value)
 {
-    if (!json_is_string(value) || json_string_length(value) >= member->size)
+    int64_t integer;
+    if (!cla_json_integer(json, &integer))
         return false;
-    memcpy(text, json_string_value(value), json_string_length(value) + 1);
+    *value = integer >= INT32_MIN && integer <= INT32_MAX ? (int)integer : -1;
     return true;
 }
 
 /* False where the value is not of the member's type or does not fit; its range is cla_tuning_check()'s. */
-static bool set_member(const struct member *member, const json_t *value, struct clattn_tuning_record *record)
+static bool read_value(struct cla_json *json, const struct member *member, struct clattn_tuning_record *record)
 {
     void *field = (char *)record + member->offset;
-    const json_int_t integer = json_integer_value(value);
     switch (member->kind) {
     case TEXT:
-        return set_text(member, value, field);
+        return cla_json_text(json, field, member->size);
     case INTEGER:
-        *(int *)field = integer >= INT32_MIN && integer <= INT32_MAX ? (int)integer : -1;
-        return json_is_integer(value);
+        return read_int(json, field);
     case LENGTH:
-        *(int64_t *)field = integer;
-        return json_is_integer(value);
+        return cla_json_integer(json, field);
     case NUMBER:
-        *(double *)field = json_number_value(value);
-        return json_is_number(value);
+        return cla_json_number(json, field);
     case BOOLEAN:
-        *(bool *)field = json_is_true(value);
-        return json_is_boolean(value);
+        return cla_json_boolean(json, field);
     case WORD:
-        return set_word(member, json_string_value(value), field);
+        return read_word(json, member, field);
     }
     return false;
 }
 
-/* Where a text that is known to be JSON has the record of this number: the line of its brace. Strings are skipped. */
-static int line_of_record(const char *text, size_t size, size_t index)
+/* What is read, and the words for what is wrong with it. */
+struct reader {
+    struct cla_json json;
+    const char *name; /* of the file */
+    char problem[160];
+};
+
+static bool refuse(struct reader *reader, const char *what, const char *why)
 {
-    int line = 1, depth = 0;
-    size_t records = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] == '\n')
-            line++;
-        if (text[i] == '"')
-            while (++i < size && text[i] != '"')
-                i += text[i] == '\\';
-        if (i < size && (text[i] == '{' || text[i] == '[') && depth++ == 2 && records++ == index)
-            break;
-        if (i < size && (text[i] == '}' || text[i] == ']'))
-            depth--;
-    }
-    return line;
+    snprintf(reader->problem, sizeof reader->problem, "\"%.40s\" %s", what, why);
+    return false;
 }
 
-/* What is wrong with a record; "" for nothing. */
-static void read_record(const json_t *object, struct clattn_tuning_record *record, char *problem, size_t size)
+/* A member's name, with its colon. */
+static bool read_name(struct reader *reader, char *name, size_t size)
 {
-    const char *key;
-    json_t *value;
-    problem[0] = '\0';
+    if (cla_json_text(&reader->json, name, size) && cla_json_mark(&reader->json, ':'))
+        return true;
+    snprintf(reader->problem, sizeof reader->problem, "a member's name and ':' must come here");
+    return false;
+}
+
+/* One member; `seen` has a bit for each that was there before. */
+static bool read_member(struct reader *reader, struct clattn_tuning_record *record, uint32_t *seen)
+{
+    char name[64];
+    int i = 0;
+    if (!read_name(reader, name, sizeof name))
+        return false;
+    while (i < MEMBERS && strcmp(members[i].name, name) != 0)
+        i++;
+    if (i == MEMBERS)
+        return refuse(reader, name, "is no member of a record");
+    if (*seen & UINT32_C(1) << i)
+        return refuse(reader, name, "is there twice: a duplicate");
+    *seen |= UINT32_C(1) << i;
+    return read_value(&reader->json, &members[i], record) || refuse(reader, name, "is not such as it must be");
+}
+
+static bool read_record(struct reader *reader, struct clattn_tuning_record *record)
+{
+    uint32_t seen = 0;
     *record = (struct clattn_tuning_record){0};
-    if (!json_is_object(object)) {
-        snprintf(problem, size, "a record must be an object");
-        return;
+    if (!cla_json_mark(&reader->json, '{')) {
+        snprintf(reader->problem, sizeof reader->problem, "a record must be an object");
+        return false;
     }
-    for (int i = 0; i < MEMBERS; i++) {
-        const json_t *member = json_object_get(object, members[i].name);
-        if (!member || !set_member(&members[i], member, record)) {
-            snprintf(problem, size, "\"%s\" is %s", members[i].name, member ? "not such as it must be" : "missing");
-            return;
-        }
-    }
-    json_object_foreach((json_t *)object, key, value)
-    {
-        int known = 0;
-        while (known < MEMBERS && strcmp(members[known].name, key) != 0)
-            known++;
-        if (known == MEMBERS)
-            snprintf(problem, size, "\"%.40s\" is no member of a record", key);
-    }
+    for (bool first = true; cla_json_more(&reader->json, first, '}'); first = false)
+        if (!read_member(reader, record, &seen))
+            return false;
+    for (int i = 0; i < MEMBERS && !reader->json.wrong; i++)
+        if (!(seen & UINT32_C(1) << i))
+            return refuse(reader, members[i].name, "is missing");
+    return !reader->json.wrong;
 }
 
-static clattn_status read_records(const char *name, const char *text, size_t size, const json_t *list,
-                                  struct cla_tuning_db *db, struct cla_error *error)
+static clattn_status damaged(const struct reader *reader, const char *why, struct cla_error *error)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:%d: %s", reader->name, reader->json.line + 1,
+                    reader->json.wrong ? reader->json.wrong : why);
+}
+
+static clattn_status read_records(struct reader *reader, struct cla_tuning_db *db, struct cla_error *error)
+{
+    for (bool first = true; cla_json_more(&reader->json, first, ']'); first = false) {
         struct clattn_tuning_record record;
         struct cla_error cause = {.status = CLATTN_SUCCESS};
-        char problem[160];
-        read_record(json_array_get(list, i), &record, problem, sizeof problem);
-        if (!problem[0] && cla_tuning_add(db, &record, &cause) == CL_OUT_OF_HOST_MEMORY) {
+        if (!read_record(reader, &record))
+            return damaged(reader, reader->problem, error);
+        if (cla_tuning_add(db, &record, &cause) == CL_OUT_OF_HOST_MEMORY) {
             *error = cause;
             return cause.status;
         }
-        if (problem[0] || cause.status)
-            return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:%d: %s", name, line_of_record(text, size, i),
-                            problem[0] ? problem : cause.text);
+        if (cause.status)
+            return damaged(reader, cause.text, error);
     }
+    return reader->json.wrong ? damaged(reader, reader->json.wrong, error) : CLATTN_SUCCESS;
+}
+
+/* A member of the whole, which has to be of this name. */
+static bool begins(struct reader *reader, bool first, const char *wanted)
+{
+    char name[16];
+    return cla_json_more(&reader->json, first, '}') && cla_json_text(&reader->json, name, sizeof name) &&
+           strcmp(name, wanted) == 0 && cla_json_mark(&reader->json, ':');
+}
+
+/* The members before the records, in their order. */
+static clattn_status read_head(struct reader *reader, struct cla_error *error)
+{
+    char format[32];
+    int version = 0;
+    if (!cla_json_mark(&reader->json, '{') || !begins(reader, true, "format") ||
+        !cla_json_text(&reader->json, format, sizeof format) || strcmp(format, format_name) != 0)
+        return cla_fail(error, CLATTN_FILE_DAMAGED,
+                        "%s:%d: not a tuning file: it does not begin with {\"format\": \"%s\"", reader->name,
+                        reader->json.line + 1, format_name);
+    if (!begins(reader, false, "version") || !read_int(&reader->json, &version) || version != VERSION)
+        return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:%d: its \"version\" is not %d, the one that this library reads",
+                        reader->name, reader->json.line + 1, VERSION);
+    if (!begins(reader, false, "records") || !cla_json_mark(&reader->json, '['))
+        return cla_fail(error, CLATTN_FILE_DAMAGED,
+                        "%s:%d: behind \"version\" it must have \"records\", an array, and nothing else", reader->name,
+                        reader->json.line + 1);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status read_root(const char *name, const char *text, size_t size, const json_t *root,
-                               struct cla_tuning_db *db, struct cla_error *error)
+static clattn_status read_tail(struct reader *reader, struct cla_error *error)
 {
-    const char *format = json_string_value(json_object_get(root, "format"));
-    const json_t *version = json_object_get(root, "version"), *records = json_object_get(root, "records");
-    if (!format || strcmp(format, format_name) != 0)
-        return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:1: not a tuning file: it has no \"format\": \"%s\"", name,
-                        format_name);
-    if (!json_is_integer(version) || json_integer_value(version) != VERSION)
-        return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:1: its \"version\" is not %d, the one that this library reads",
-                        name, VERSION);
-    if (!json_is_array(records) || json_object_size(root) != 3)
-        return cla_fail(error, CLATTN_FILE_DAMAGED,
-                        "%s:1: it must have \"format\", \"version\" and \"records\", an array, and nothing else", name);
-    return read_records(name, text, size, records, db, error);
+    if (!cla_json_more(&reader->json, false, '}') && cla_json_end(&reader->json))
+        return CLATTN_SUCCESS;
+    return damaged(reader, "nothing may follow the records", error);
 }
 
 clattn_status cla_tuning_parse(const char *name, const char *text, size_t size, struct cla_tuning_db *db,
                                struct cla_error *error)
 {
-    json_error_t place;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &place);
-    if (!root && json_error_code(&place) == json_error_out_of_memory)
-        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the records of %s", name);
-    if (!root)
-        return cla_fail(error, CLATTN_FILE_DAMAGED, "%s:%d: %s", name, place.line > 0 ? place.line : 1, place.text);
-    const clattn_status status = read_root(name, text, size, root, db, error);
-    json_decref(root);
+    struct reader reader = {.json = {.at = text, .end = text + size}, .name = name};
+    clattn_status status = read_head(&reader, error);
+    if (!status)
+        status = read_records(&reader, db, error);
+    if (!status)
+        status = read_tail(&reader, error);
     if (status)
         cla_tuning_free(db);
     return status;
 }
 
-static json_t *member_value(const struct member *member, const struct clattn_tuning_record *record)
+static void put_value(struct cla_text *text, const struct member *member, const struct clattn_tuning_record *record)
 {
     const void *field = (const char *)record + member->offset;
     switch (member->kind) {
     case TEXT:
-        return json_string(field);
+        cla_json_put_text(text, field);
+        break;
     case INTEGER:
-        return json_integer(*(const int *)field);
+        cla_text_printf(text, "%d", *(const int *)field);
+        break;
     case LENGTH:
-        return json_integer(*(const int64_t *)field);
+        cla_text_printf(text, "%lld", (long long)*(const int64_t *)field);
+        break;
     case NUMBER:
-        return json_real(*(const double *)field);
+        cla_json_put_number(text, *(const double *)field);
+        break;
     case BOOLEAN:
-        return json_boolean(*(const bool *)field);
+        cla_text_printf(text, "%s", *(const bool *)field ? "true" : "false");
+        break;
     case WORD:
-        return json_string(member->words[*(const int *)field]);
+        cla_json_put_text(text, member->words[*(const int *)field]);
+        break;
     }
-    return NULL;
-}
-
-/* Terminated and malloc'ed. json_dumps() would do that, but of jansson 2.14 it leaves out a name, and says nothing,
- * where memory is short. */
-static char *text_of(const json_t *object)
-{
-    const size_t flags = JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6), length = json_dumpb(object, NULL, 0, flags);
-    char *text = length ? malloc(length + 1) : NULL;
-    if (!text)
-        return NULL;
-    if (json_dumpb(object, text, length, flags) != length) {
-        free(text);
-        return NULL;
-    }
-    text[length] = '\0';
-    return text;
-}
-
-static char *record_line(const struct clattn_tuning_record *record)
-{
-    json_t *object = json_object();
-    for (int i = 0; object && i < MEMBERS; i++)
-        if (json_object_set_new(object, members[i].name, member_value(&members[i], record))) {
-            json_decref(object);
-            object = NULL;
-        }
-    char *line = object ? text_of(object) : NULL;
-    json_decref(object);
-    return line;
 }
 
 void cla_tuning_format(const struct cla_tuning_db *db, struct cla_text *text)
 {
     cla_text_printf(text, "{\"format\": \"%s\", \"version\": %d, \"records\": [", format_name, VERSION);
-    for (int i = 0; i < db->count; i++) {
-        char *line = record_line(&db->records[i]);
-        if (!line)
-            text->failed = true;
-        else
-            cla_text_printf(text, "%s\n %s", i ? "," : "", line);
-        free(line);
+    for (int r = 0; r < db->count; r++) {
+        for (int i = 0; i < MEMBERS; i++) {
+            cla_text_printf(text, "%s\"%s\": ", i ? ", " : r ? ",\n {" : "\n {", members[i].name);
+            put_value(text, &members[i], &db->records[r]);
+        }
+        cla_text_add(text, "}", 1);
     }
     cla_text_printf(text, "\n]}\n");
 }
