@@ -145,7 +145,8 @@ static bool all_zero(const struct cla_struct *type, const char *given, struct fo
 {
     if (!is_zero(type, given, found))
         return false;
-    for (const struct member *member = type->members; member < type->members + type->member_count; member++) {
+    for (size_t m = 0; m < type->member_count; m++) {
+        const struct member *member = &type->members[m];
         for (size_t i = 0; i < member->count; i++) {
             if (all_zero(member->type, given + member->offset + i * member->type->size, found))
                 continue;

@@ -284,8 +284,13 @@ static void a_context_in_a_context_of_many_devices(void **state)
             clattn_context_destroy(&context);
         }
     }
-    assert_int_equal(times_said("kernel empty: built"), 2);
-    assert_int_equal(times_said("kernel empty: loaded"), 2);
+    /* What was built for one of two equal devices serves the other. */
+    char names[2][256];
+    for (int i = 0; i < 2; i++)
+        clGetDeviceInfo(devices[i], CL_DEVICE_NAME, sizeof names[i], names[i], NULL);
+    const int built = strcmp(names[0], names[1]) ? 2 : 1;
+    assert_int_equal(times_said("kernel empty: built"), built);
+    assert_int_equal(times_said("kernel empty: loaded"), 4 - built);
     clReleaseContext(params.context);
 }
 
