@@ -33,8 +33,8 @@
  * B d', B (d' + d_v') or B_R B_C. No local memory.
  */
 #include "common/types.clh"
-#include "common/view.clh"
 #include "common/lanes.clh"
+#include "common/view.clh"
 #include "common/cpu_tiles.clh"
 #include "common/cpu_gradients.clh"
 

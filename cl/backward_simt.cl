@@ -31,7 +31,7 @@
 #endif
 #define CV SIMT_VECTORS(CLATTN_D)     /* of dQ or dK */
 #define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
-#define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_SCORE_MOD)
+#define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_PLAIN_SLOPES)
 
 /* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [2 flags, 2
  * unused]. */

@@ -17,8 +17,8 @@
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
 #include "common/types.clh"
-#include "common/view.clh"
 #include "common/lanes.clh"
+#include "common/view.clh"
 #include "common/score.clh"
 #include "common/splits.clh"
 #include "common/cpu_tiles.clh"
@@ -228,7 +228,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             const int panel_first = first + panel * PANEL;
             const int panel_last = min(panel_first + PANEL, view.n_q) - 1;
             /* Keys of this tile that any row of the panel sees. */
-            const int from = CLATTN_WINDOW || CLATTN_STATE ? max(clattn_key_begin(panel_first, &view) - j0, 0) : 0;
+            const int from = CLATTN_BEGINS || CLATTN_STATE ? max(clattn_key_begin(panel_first, &view) - j0, 0) : 0;
             const int to = min(clattn_key_end(panel_last, &view) - j0, CLATTN_B_C);
             if (from >= to)
                 continue;

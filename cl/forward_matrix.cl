@@ -177,11 +177,11 @@ typedef struct {
 /* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their
  * own, which hides nothing. */
 #define MATRIX_SORTS_TILES                                                                                             \
-    ((CLATTN_CAUSAL || CLATTN_WINDOW || CLATTN_D > 32) && !CLATTN_BLOCK_MASK && !CLATTN_MASK && !CLATTN_MASK_MOD)
+    ((CLATTN_ENDS || CLATTN_BEGINS || CLATTN_D > 32) && !CLATTN_BLOCK_MASK && !CLATTN_PAIRS)
 /* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the
  * first and the last, and from the middle on the last is met amid others; else those that are cut come last. */
-#define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_WINDOW && !CLATTN_STATE)
-#define MATRIX_ALTERNATES (CLATTN_WINDOW || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
+#define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_HAS_END && !CLATTN_BEGINS && !CLATTN_STATE)
+#define MATRIX_ALTERNATES (CLATTN_BEGINS || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
 
 /* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was
  * faster on an H100 (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with half

@@ -270,7 +270,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
         const float factor = clattn_finish(&x_bound, &l_bound, &view);
 #if CLATTN_SINKS
-        x_max = fmax(x_max, view.sink);
+        x_max = fmax(x_max, view.sinks);
 #endif
 #endif
         __global simt_output *const to = o + clattn_at(p.o, out_batch, h, SIMT_OUTPUT_ROW(i));

@@ -181,7 +181,7 @@ clattn_d_sinks(__global const float *workspace, __global float *d_sinks, const c
         for (int i = self; i < view.n_q; i += CLATTN_WORK_GROUP_SIZE) {
             const clattn_row row = clattn_read_row(workspace + clattn_at(at, b, h, view.row_base + i));
             /* What has no weight counts for nothing, whatever dO holds there. */
-            const float above = view.sink - row.top;
+            const float above = view.sinks - row.top;
             const float weight = row.top == INFINITY ? 0.0f : exp(above > 0.0f ? 0.0f : above) * row.share;
             const float part = weight * row.delta;
             const float x = (weight == 0.0f ? 0.0f : -part) - lost;

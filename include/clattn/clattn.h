@@ -34,9 +34,11 @@
 #include <clattn/log.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
+#include <clattn/score.h>
 #include <clattn/standard.h>
 #include <clattn/state.h>
 #include <clattn/status.h>
+#include <clattn/tensor.h>
 #include <clattn/traffic.h>
 #include <clattn/tuning.h>
 #include <clattn/version.h>

@@ -25,37 +25,6 @@ CLATTN_API clattn_status clattn_host_create(clattn_host **host, const struct cla
 /* Releases buffers, plans and queue. Sets *host to NULL; accepts NULL and a handle that is NULL. */
 CLATTN_API void clattn_host_destroy(clattn_host **host);
 
-/* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
- * Fields of features that the problem does not have must be zero. What the arrays hold is checked too, where the device
- * level clamps. A layout with a stride of 0 broadcasts, and the elements are copied to the device once. */
-struct clattn_host_score_args {
-    int64_t window_left, window_right; /* CLATTN_WINDOW */
-    float softcap;                     /* CLATTN_SOFTCAP */
-    const float *alibi;                /* CLATTN_ALIBI: [batch, heads] */
-    const void *bias;                  /* CLATTN_BIAS: [batch, heads, n_q, n_kv], of the problem's type */
-    const uint8_t *mask;               /* CLATTN_MASK: [batch, heads, n_q, n_kv] */
-    const uint8_t *block_mask; /* CLATTN_BLOCK_MASK: [batch, heads, blocks of rows, blocks of keys], or in its place */
-    const int32_t *block_offsets; /*   [batch, heads, blocks of rows + 1], from 0 to block_count and not falling, and */
-    const int32_t *block_columns; /*   [block_count], from 0 to the blocks of keys - 1 */
-    int64_t block_count;
-    struct clattn_layout alibi_layout, bias_layout, mask_layout, block_mask_layout, block_offsets_layout;
-
-    const int32_t *key_lengths; /* CLATTN_KEY_LENGTHS: [batch], from 0 to n_kv */
-
-    /* CLATTN_VARLEN: [batch + 1], from 0 to the total, not falling, each sequence of n_q rows (n_kv keys) or fewer. */
-    const int32_t *cu_seqlens_q, *cu_seqlens_kv;
-    int64_t total_q, total_kv;
-
-    const float *sinks; /* CLATTN_SINKS: [heads] */
-    float dropout_p;    /* CLATTN_DROPOUT */
-    uint64_t dropout_seed;
-    uint32_t dropout_offset;
-    const float *data; /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
-    int64_t data_count;
-
-    uint64_t reserved[64]; /* 0: clattn/version.h */
-};
-
 /* The arrays of one forward pass, with their sizes as in struct clattn_forward_args. Layouts count elements from the
  * array's start, as on the device; all strides 0 is dense [batch, heads, n, d], where `strided` does not say otherwise.
  * lse, m and l may be NULL. Elements of the output arrays that the layout skips keep their values.

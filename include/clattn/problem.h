@@ -3,6 +3,7 @@
 #define CLATTN_PROBLEM_H
 
 #include <clattn/export.h>
+#include <clattn/score.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,22 +35,6 @@ enum clattn_pass {
     CLATTN_BACKWARD = 1,           /* the gradients: clattn_backward_enqueue */
     CLATTN_ACCUMULATE = 2,         /* O, m and l in device memory, keys chunk by chunk: clattn/state.h */
     CLATTN_BACKWARD_ACCUMULATE = 3 /* the gradients, keys chunk by chunk: clattn_backward_enqueue */
-};
-
-/* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its
- * kernels; their values come with each call, in struct clattn_score_args (clattn/attention.h), which says what each one
- * is. Any combination is allowed, in every pass. */
-enum clattn_feature {
-    CLATTN_WINDOW = 1,      /* row i sees keys near its own place only */
-    CLATTN_SOFTCAP = 2,     /* softcap * tanh(s / softcap) */
-    CLATTN_ALIBI = 4,       /* - slope * distance (arXiv:2108.12409) */
-    CLATTN_BIAS = 8,        /* + bias[b][h][i][j] */
-    CLATTN_MASK = 16,       /* hidden where mask[b][h][i][j] is 0 */
-    CLATTN_BLOCK_MASK = 32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention, Algorithm 5) */
-    CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
-    CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
-    CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
-    CLATTN_DROPOUT = 512     /* weights are dropped at random, the others scaled up */
 };
 
 /* What attention is to be computed, apart from the sizes that may change from call to call:
@@ -182,25 +167,6 @@ struct clattn_shape {
     int64_t n_kv;
     uint64_t reserved[3]; /* 0: clattn/version.h */
 };
-
-/* Where the element (batch b, head h, row i, column c) of a tensor lies: at offset + b*batch + h*head + i*row +
- * c*column, counted in elements of the tensor's type from the start of its buffer or array. Strides are not negative.
- * All four strides 0 is the default: dense [batch, heads, n, d], in that order. Strides of inputs may be 0 (broadcast)
- * or overlap; an output must have a place of its own for each element. */
-struct clattn_layout {
-    int64_t offset;
-    int64_t batch;
-    int64_t head;
-    int64_t row;
-    int64_t column;
-    int64_t strided; /* 1: the strides are what they say, even if all four are 0: one element, broadcast. 0: as above */
-    uint64_t reserved[2]; /* 0: clattn/version.h */
-};
-
-/* The dense layouts of [batch, heads, n, d] and [batch, n, heads, d]. Strides beyond 64 bits are INT64_MAX, which is an
- * error in a call. Any thread. */
-CLATTN_API struct clattn_layout clattn_layout_bhnd(int64_t heads, int64_t n, int64_t d);
-CLATTN_API struct clattn_layout clattn_layout_bnhd(int64_t heads, int64_t n, int64_t d);
 
 CLATTN_END_DECLS
 

@@ -4,7 +4,7 @@
 
 static clattn_status fail_buffer(int which, const char *what, struct cla_error *error)
 {
-    return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s %s", cla_operand_names[which],
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s %s", cla_operand_name(which),
                     cla_operand_is_bare(which) ? "" : ".buffer", what);
 }
 
@@ -18,7 +18,7 @@ static clattn_status check_kind(int which, const struct cla_buffer_facts *facts,
         return CLATTN_SUCCESS;
     return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                     "%s%s belongs to the cl_context %p: it must belong to %p, that of the clattn_context",
-                    cla_operand_names[which], cla_operand_is_bare(which) ? "" : ".buffer", (void *)facts->context,
+                    cla_operand_name(which), cla_operand_is_bare(which) ? "" : ".buffer", (void *)facts->context,
                     (void *)context);
 }
 
@@ -43,7 +43,7 @@ static clattn_status check_access(const struct cla_call *call, int which, cl_mem
 
 static clattn_status check_size(int which, const struct cla_operand *operand, size_t bytes, struct cla_error *error)
 {
-    const char *name = cla_operand_names[which];
+    const char *name = cla_operand_name(which);
     const uint64_t needed = (uint64_t)operand->end * (uint64_t)operand->element_bytes;
     if (operand->whole || bytes >= needed)
         return CLATTN_SUCCESS;
@@ -64,7 +64,7 @@ static clattn_status ask(int which, cl_mem buffer, struct cla_buffer_facts *fact
     const clattn_status status = cla_cl_buffer_facts(buffer, facts, &cause);
     if (!status)
         return CLATTN_SUCCESS;
-    return cla_fail(error, status, "%s%s is not a usable cl_mem: %s", cla_operand_names[which],
+    return cla_fail(error, status, "%s%s is not a usable cl_mem: %s", cla_operand_name(which),
                     cla_operand_is_bare(which) ? "" : ".buffer", cause.text);
 }
 

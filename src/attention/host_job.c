@@ -61,7 +61,7 @@ static clattn_status check_overlap(const struct cla_host_job *job, struct cla_er
             if (overlap)
                 return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                                 "%s at %p overlaps %s at %p: each output needs an array of its own",
-                                cla_operand_names[i], (void *)a->buffer, cla_operand_names[j], (void *)b->buffer);
+                                cla_operand_name(i), (void *)a->buffer, cla_operand_name(j), (void *)b->buffer);
         }
     }
     return CLATTN_SUCCESS;
@@ -108,7 +108,7 @@ clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error
             return cla_fail(error, CLATTN_TOO_LARGE,
                             "%s takes %zu bytes on the device, which can allocate at most %llu at once: take shorter "
                             "sequences or a smaller batch%s",
-                            cla_operand_names[i], cla_host_device_bytes(job, i), (unsigned long long)limit,
+                            cla_operand_name(i), cla_host_device_bytes(job, i), (unsigned long long)limit,
                             i == CLA_K || i == CLA_V || i == CLA_D_K || i == CLA_D_V ? ", or stream the keys (kv_chunk)"
                                                                                      : "");
     }

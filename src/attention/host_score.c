@@ -1,52 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/host_score.h"
 #include "attention/score.h"
+#include <string.h>
 
-static struct clattn_score_args scalars_of(const struct clattn_host_score_args *args)
+/* The numbers, which both structs have alike. */
+static struct clattn_score_args numbers_of(const struct clattn_host_score_args *args)
 {
-    return (struct clattn_score_args){.window_left = args->window_left,
-                                      .window_right = args->window_right,
-                                      .softcap = args->softcap,
-                                      .block_count = args->block_count,
-                                      .total_q = args->total_q,
-                                      .total_kv = args->total_kv,
-                                      .dropout_p = args->dropout_p,
-                                      .dropout_seed = args->dropout_seed,
-                                      .dropout_offset = args->dropout_offset};
+    static const size_t bytes[] = {[CLA_NUMBER_FLOAT] = sizeof(float),
+                                   [CLA_NUMBER_INT64] = sizeof(int64_t),
+                                   [CLA_NUMBER_UINT64] = sizeof(uint64_t),
+                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t)};
+    struct clattn_score_args score = {0};
+    const struct cla_feature *of;
+    const struct cla_feature_number *number;
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+        memcpy((char *)&score + number->given, (const char *)args + number->array, bytes[number->type]);
+    return score;
+}
+
+/* Where the struct of device arguments has it, as a tensor or a bare buffer. */
+static void put_tensor(const struct cla_feature_tensor *row, struct clattn_tensor tensor,
+                       struct clattn_score_args *score)
+{
+    void *const given = (char *)score + row->given;
+    if (row->extent == CLA_LOOSE)
+        *(cl_mem *)given = tensor.buffer;
+    else
+        *(struct clattn_tensor *)given = tensor;
 }
 
 struct clattn_score_args cla_host_score_arrays(const struct clattn_host_score_args *args)
 {
-    struct clattn_score_args score = scalars_of(args);
-    score.alibi = cla_host_array(args->alibi, &args->alibi_layout);
-    score.bias = cla_host_array(args->bias, &args->bias_layout);
-    score.mask = cla_host_array(args->mask, &args->mask_layout);
-    score.block_mask = cla_host_array(args->block_mask, &args->block_mask_layout);
-    score.block_offsets = cla_host_array(args->block_offsets, &args->block_offsets_layout);
-    score.block_columns = cla_host_array(args->block_columns, NULL).buffer;
-    score.key_lengths = cla_host_array(args->key_lengths, NULL);
-    score.cu_seqlens_q = cla_host_array(args->cu_seqlens_q, NULL);
-    score.cu_seqlens_kv = cla_host_array(args->cu_seqlens_kv, NULL);
-    score.sinks = cla_host_array(args->sinks, NULL);
-    score.data = cla_host_array(args->data, NULL).buffer;
+    struct clattn_score_args score = numbers_of(args);
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        const void *array;
+        memcpy(&array, (const char *)args + row->array, sizeof array);
+        const void *layout = (const char *)args + row->layout;
+        put_tensor(row, cla_host_array(array, row->layout ? layout : NULL), &score);
+    }
     return score;
 }
 
 struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
-    struct clattn_score_args score = scalars_of(args);
-    score.alibi = cla_host_tensor_of(job, CLA_ALIBI);
-    score.bias = cla_host_tensor_of(job, CLA_BIAS);
-    score.mask = cla_host_tensor_of(job, CLA_MASK);
-    score.block_mask = cla_host_tensor_of(job, CLA_BLOCK_MASK);
-    score.block_offsets = cla_host_tensor_of(job, CLA_BLOCK_OFFSETS);
-    score.block_columns = cla_host_tensor_of(job, CLA_BLOCK_COLUMNS).buffer;
-    score.key_lengths = cla_host_tensor_of(job, CLA_KEY_LENGTHS);
-    score.cu_seqlens_q = cla_host_tensor_of(job, CLA_CU_Q);
-    score.cu_seqlens_kv = cla_host_tensor_of(job, CLA_CU_KV);
-    score.sinks = cla_host_tensor_of(job, CLA_SINKS);
-    score.data = cla_host_tensor_of(job, CLA_DATA).buffer;
+    struct clattn_score_args score = numbers_of(args);
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        put_tensor(row, cla_host_tensor_of(job, CLA_SCORE + i), &score);
     return score;
 }
 

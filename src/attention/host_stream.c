@@ -78,7 +78,7 @@ static clattn_status make_slot(struct cla_host_job *job, int turn, int which, in
         return cla_fail(error, CLATTN_TOO_LARGE,
                         "%s takes %zu bytes for a kv_chunk of %lld keys, and the device can allocate at most %llu "
                         "at once: take a smaller kv_chunk",
-                        cla_operand_names[operands_of[which]], piece.bytes, (long long)keys, (unsigned long long)limit);
+                        cla_operand_name(operands_of[which]), piece.bytes, (long long)keys, (unsigned long long)limit);
     const clattn_status status = cla_device_block_grow(&slot->block, host->context->context, piece.bytes, error);
     if (status || (piece.as_it_lies && which < FIRST_GRADIENT))
         return status;

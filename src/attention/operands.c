@@ -3,35 +3,31 @@
 #include "device/clcall.h"
 #include "plan/checked.h"
 
-const char *const cla_operand_names[CLA_OPERANDS] = {
-    [CLA_Q] = "q",
-    [CLA_K] = "k",
-    [CLA_V] = "v",
-    [CLA_O] = "o",
-    [CLA_LSE] = "lse",
-    [CLA_M] = "m",
-    [CLA_L] = "l",
-    [CLA_D_O] = "d_o",
-    [CLA_D_Q] = "d_q",
-    [CLA_D_K] = "d_k",
-    [CLA_D_V] = "d_v",
-    [CLA_BIAS_GRAD] = "d_bias",
-    [CLA_SINKS_GRAD] = "d_sinks",
-    [CLA_ALIBI] = "score.alibi",
-    [CLA_BIAS] = "score.bias",
-    [CLA_MASK] = "score.mask",
-    [CLA_BLOCK_MASK] = "score.block_mask",
-    [CLA_BLOCK_OFFSETS] = "score.block_offsets",
-    [CLA_BLOCK_COLUMNS] = "score.block_columns",
-    [CLA_KEY_LENGTHS] = "score.key_lengths",
-    [CLA_CU_Q] = "score.cu_seqlens_q",
-    [CLA_CU_KV] = "score.cu_seqlens_kv",
-    [CLA_SINKS] = "score.sinks",
-    [CLA_DATA] = "score.data",
-    [CLA_STATE] = "state",
-    [CLA_FROM] = "from",
-    [CLA_WORKSPACE] = "workspace",
-};
+const char *cla_operand_name(int which)
+{
+    static const char *const names[CLA_OPERANDS] = {
+        [CLA_Q] = "q",
+        [CLA_K] = "k",
+        [CLA_V] = "v",
+        [CLA_O] = "o",
+        [CLA_LSE] = "lse",
+        [CLA_M] = "m",
+        [CLA_L] = "l",
+        [CLA_D_O] = "d_o",
+        [CLA_D_Q] = "d_q",
+        [CLA_D_K] = "d_k",
+        [CLA_D_V] = "d_v",
+        [CLA_BIAS_GRAD] = "d_bias",
+        [CLA_SINKS_GRAD] = "d_sinks",
+        [CLA_STATE] = "state",
+        [CLA_FROM] = "from",
+        [CLA_WORKSPACE] = "workspace",
+    };
+    const struct cla_feature *of;
+    if (which < CLA_SCORE || which >= CLA_SCORE_END)
+        return names[which];
+    return cla_feature_tensor(which - CLA_SCORE, &of)->path;
+}
 
 struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout)
 {
@@ -40,7 +36,10 @@ struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layou
 
 bool cla_operand_is_bare(int which)
 {
-    return which == CLA_BLOCK_COLUMNS || which >= CLA_DATA;
+    const struct cla_feature *of;
+    if (which < CLA_SCORE || which >= CLA_SCORE_END)
+        return which >= CLA_STATE;
+    return cla_feature_tensor(which - CLA_SCORE, &of)->extent == CLA_LOOSE;
 }
 
 static clattn_status check_present(const struct cla_call *call, int which, struct cla_error *error)
@@ -50,9 +49,9 @@ static clattn_status check_present(const struct cla_call *call, int which, struc
         return CLATTN_SUCCESS;
     if (call->source == CLA_ARRAYS)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is NULL: it must point to an array of %lld elements",
-                        cla_operand_names[which], (long long)operand->end);
+                        cla_operand_name(which), (long long)operand->end);
     return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is NULL: it must be a cl_mem of at least %lld bytes",
-                    cla_operand_names[which], cla_operand_is_bare(which) ? "" : ".buffer",
+                    cla_operand_name(which), cla_operand_is_bare(which) ? "" : ".buffer",
                     (long long)(operand->end * operand->element_bytes));
 }
 
@@ -70,7 +69,7 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
     struct cla_operand *operand = &call->operands[which];
     if ((how & CLA_OPTIONAL) && !tensor->buffer)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_layout_resolve(cla_operand_names[which], &tensor->layout, &operand->sizes,
+    const clattn_status status = cla_layout_resolve(cla_operand_name(which), &tensor->layout, &operand->sizes,
                                                     how & CLA_OUTPUT, &operand->layout, &operand->end, error);
     if (status)
         return status;
@@ -79,7 +78,7 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
     if (call->source == CLA_ARRAYS && !fits_address_space(operand))
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout reaches to element %lld of the array at %p: no array is that large",
-                        cla_operand_names[which], (long long)operand->end, (void *)operand->buffer);
+                        cla_operand_name(which), (long long)operand->end, (void *)operand->buffer);
     /* Packed tensors have no batch, but the kernels multiply one by its stride. */
     if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
         operand->layout.batch = 0;
@@ -144,18 +143,17 @@ static clattn_status fail_overlap(const struct cla_call *call, int output, int o
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "%s (bytes %lld to %lld) overlaps %s (bytes %lld to %lld) in the buffer that both are parts "
                         "of, one of them as a sub-buffer: an output needs a place of its own",
-                        cla_operand_names[output], (long long)a.first, (long long)(a.end - 1), cla_operand_names[other],
+                        cla_operand_name(output), (long long)a.first, (long long)(a.end - 1), cla_operand_name(other),
                         (long long)b.first, (long long)(b.end - 1));
     if (call->operands[other].whole)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "%s (bytes %lld to %lld of its buffer) overlaps %s, which has the same buffer: an output needs "
                         "a place of its own",
-                        cla_operand_names[output], (long long)a.first, (long long)(a.end - 1),
-                        cla_operand_names[other]);
+                        cla_operand_name(output), (long long)a.first, (long long)(a.end - 1), cla_operand_name(other));
     return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                     "%s (bytes %lld to %lld of its buffer) overlaps %s (bytes %lld to %lld of the same buffer): an "
                     "output needs a place of its own",
-                    cla_operand_names[output], (long long)a.first, (long long)(a.end - 1), cla_operand_names[other],
+                    cla_operand_name(output), (long long)a.first, (long long)(a.end - 1), cla_operand_name(other),
                     (long long)b.first, (long long)(b.end - 1));
 }
 

@@ -2,6 +2,7 @@
 #ifndef CLA_OPERANDS_H
 #define CLA_OPERANDS_H
 
+#include "plan/feature.h"
 #include "plan/kernel_params.h"
 #include "plan/problem.h"
 #include <clattn/attention.h>
@@ -10,7 +11,7 @@
  * given as is above (attention/arguments.h), and so are the score modifications (attention/score.h). */
 
 /* Everything that a call may read or write. Those before CLA_FORWARD_OPERANDS are in the order of the forward kernels'
- * arguments, from CLA_LSE on vectors; those from CLA_ALIBI to CLA_DATA belong to the score modifications. */
+ * arguments, from CLA_LSE on vectors. */
 enum {
     CLA_Q,
     CLA_K,
@@ -26,8 +27,8 @@ enum {
     CLA_D_V,
     CLA_BIAS_GRAD,
     CLA_SINKS_GRAD,
-    CLA_ALIBI,
-    CLA_BIAS,
+    CLA_SCORE, /* the tensors of the score features, in the order of their table (plan/feature.h) */
+    CLA_BIAS = CLA_SCORE + 1,
     CLA_MASK,
     CLA_BLOCK_MASK,
     CLA_BLOCK_OFFSETS,
@@ -37,7 +38,8 @@ enum {
     CLA_CU_KV,
     CLA_SINKS,
     CLA_DATA,
-    CLA_STATE,
+    CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
+    CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */
     CLA_WORKSPACE,
     CLA_OPERANDS
@@ -86,7 +88,8 @@ struct cla_call {
 /* A tensor that lies as a resolved layout says. */
 struct clattn_tensor cla_tensor_of(cl_mem buffer, const struct cla_layout *layout);
 
-extern const char *const cla_operand_names[CLA_OPERANDS];
+/* As the caller knows it: "q", "score.bias". */
+const char *cla_operand_name(int which);
 
 /* Whether it is a bare cl_mem among the arguments, not a struct clattn_tensor. */
 bool cla_operand_is_bare(int which);

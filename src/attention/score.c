@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/score.h"
 #include "plan/checked.h"
+#include <string.h>
 
 static int64_t block_rows(const struct clattn_problem *problem, const struct clattn_shape *shape)
 {
@@ -12,32 +13,61 @@ static int64_t block_columns(const struct clattn_problem *problem, const struct 
     return cla_ceil_div(shape->n_kv, problem->block_kv);
 }
 
-static void set_size(struct cla_call *call, int which, int element_bytes, int64_t batch, int64_t heads, int64_t rows,
-                     int64_t columns)
+static int element_bytes(const struct cla_call *call, enum cla_element element)
 {
-    call->operands[which].element_bytes = element_bytes;
-    call->operands[which].sizes = (struct cla_sizes){batch, heads, rows, columns};
+    switch (element) {
+    case CLA_BYTE:
+        return 1;
+    case CLA_AS_BIAS:
+        return clattn_dtype_size(call->problem->dtype);
+    case CLA_FLOAT:
+    case CLA_INT:
+        break;
+    }
+    return 4;
+}
+
+static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent)
+{
+    const struct clattn_problem *problem = call->problem;
+    const struct clattn_shape *shape = &call->shape;
+    switch (extent) {
+    case CLA_OF_PAIRS:
+        return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, shape->n_kv};
+    case CLA_OF_BLOCKS:
+        return (struct cla_sizes){shape->batch, shape->heads, block_rows(problem, shape),
+                                  block_columns(problem, shape)};
+    case CLA_OF_BLOCK_ROWS:
+        return (struct cla_sizes){shape->batch, shape->heads, block_rows(problem, shape) + 1, 1};
+    case CLA_OF_HEADS:
+        return (struct cla_sizes){shape->batch, shape->heads, 1, 1};
+    case CLA_OF_HEAD:
+        return (struct cla_sizes){1, shape->heads, 1, 1};
+    case CLA_OF_BATCH:
+        return (struct cla_sizes){shape->batch, 1, 1, 1};
+    case CLA_OF_SEQUENCES:
+        return (struct cla_sizes){shape->batch + 1, 1, 1, 1};
+    case CLA_LOOSE:
+        break;
+    }
+    return (struct cla_sizes){0};
 }
 
 void cla_score_sizes(struct cla_call *call)
 {
-    const struct clattn_problem *problem = call->problem;
-    const struct clattn_shape *shape = &call->shape;
-    const int bytes = clattn_dtype_size(problem->dtype);
-    set_size(call, CLA_BIAS_GRAD, bytes, shape->batch, shape->heads, shape->n_q, shape->n_kv);
-    set_size(call, CLA_SINKS_GRAD, sizeof(float), 1, shape->heads, 1, 1);
-    set_size(call, CLA_ALIBI, sizeof(float), shape->batch, shape->heads, 1, 1);
-    set_size(call, CLA_BIAS, bytes, shape->batch, shape->heads, shape->n_q, shape->n_kv);
-    set_size(call, CLA_MASK, 1, shape->batch, shape->heads, shape->n_q, shape->n_kv);
-    set_size(call, CLA_KEY_LENGTHS, sizeof(int32_t), shape->batch, 1, 1, 1);
-    set_size(call, CLA_CU_Q, sizeof(int32_t), shape->batch + 1, 1, 1, 1);
-    set_size(call, CLA_CU_KV, sizeof(int32_t), shape->batch + 1, 1, 1, 1);
-    set_size(call, CLA_SINKS, sizeof(float), 1, shape->heads, 1, 1);
-    if (!(call->features & CLATTN_BLOCK_MASK))
-        return;
-    const int64_t rows = block_rows(problem, shape), columns = block_columns(problem, shape);
-    set_size(call, CLA_BLOCK_MASK, 1, shape->batch, shape->heads, rows, columns);
-    set_size(call, CLA_BLOCK_OFFSETS, sizeof(int32_t), shape->batch, shape->heads, rows + 1, 1);
+    struct cla_operand *operands = call->operands;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS);
+    operands[CLA_BIAS_GRAD].element_bytes = element_bytes(call, CLA_AS_BIAS);
+    operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD);
+    operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+        if (!(call->features & of->bit))
+            continue; /* what block_q is, is known with a block mask alone */
+        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent);
+        operands[CLA_SCORE + i].element_bytes = element_bytes(call, tensor->element);
+    }
 }
 
 clattn_status cla_score_workspace(const struct clattn_problem *problem, unsigned features,
@@ -61,18 +91,15 @@ bool cla_score_is_csr(const struct cla_call *call)
     return call->operands[CLA_BLOCK_OFFSETS].buffer != NULL;
 }
 
-/* A list of numbers: the kernels get its offset and no stride. */
-static clattn_status place_list(struct cla_call *call, int which, const struct clattn_tensor *tensor, int64_t *offset,
-                                struct cla_error *error)
+/* The numbers of a list lie one after the other: the kernels get its offset and no stride. */
+static clattn_status check_list(const struct cla_call *call, int which, struct cla_error *error)
 {
-    const clattn_status status = cla_call_place(call, which, tensor, call->empty ? CLA_OPTIONAL : CLA_INPUT, error);
     const struct cla_operand *operand = &call->operands[which];
-    if (!status && operand->end && operand->sizes.batch > 1 && operand->layout.batch != 1)
+    if (operand->end && operand->sizes.batch > 1 && operand->layout.batch != 1)
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout.batch is %lld: the numbers lie one after the other, so it is 1 or all strides are 0",
-                        cla_operand_names[which], (long long)operand->layout.batch);
-    *offset = operand->layout.offset;
-    return status;
+                        cla_operand_name(which), (long long)operand->layout.batch);
+    return CLATTN_SUCCESS;
 }
 
 /* Of layouts that broadcast over the batch or the heads one copy is made. */
@@ -109,98 +136,71 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
     return CLATTN_SUCCESS;
 }
 
-static clattn_status place_pairs(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+/* What kernels get to know of a layout: its first words, or of a vector of heads those that it needs. */
+static void tell_place(struct cla_call *call, int number, enum cla_extent extent)
 {
-    struct cla_score_params *score = &call->score;
-    const struct {
-        unsigned feature;
-        int which;
-        const struct clattn_tensor *tensor;
-        struct cla_layout *layout;
-    } tensors[] = {
-        {CLATTN_BIAS, CLA_BIAS, &args->bias, &score->bias},
-        {CLATTN_MASK, CLA_MASK, &args->mask, &score->mask},
-        {args->block_offsets.buffer ? 0 : CLATTN_BLOCK_MASK, CLA_BLOCK_MASK, &args->block_mask, &score->block_mask}};
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        if (!(call->features & tensors[i].feature))
-            continue;
-        const clattn_status status =
-            cla_call_place(call, tensors[i].which, tensors[i].tensor, call->empty ? CLA_OPTIONAL : CLA_INPUT, error);
-        if (status)
-            return status;
-        *tensors[i].layout = call->operands[tensors[i].which].layout;
-    }
-    return CLATTN_SUCCESS;
+    const struct cla_layout *layout = &call->operands[CLA_SCORE + number].layout;
+    const int64_t words[] = {layout->offset, extent == CLA_OF_HEAD ? layout->head : layout->batch, layout->head,
+                             layout->row, layout->column};
+    memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
 }
 
-static clattn_status place_heads(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+static void place_loose(struct cla_call *call, int which, cl_mem buffer)
 {
-    const int how = call->empty ? CLA_OPTIONAL : CLA_INPUT;
-    struct cla_score_params *score = &call->score;
-    clattn_status status = CLATTN_SUCCESS;
-    if (call->features & CLATTN_ALIBI) {
-        const struct cla_layout *layout = &call->operands[CLA_ALIBI].layout;
-        status = cla_call_place(call, CLA_ALIBI, &args->alibi, how, error);
-        score->alibi_offset = layout->offset;
-        score->alibi_batch = layout->batch;
-        score->alibi_head = layout->head;
+    call->operands[which] = (struct cla_operand){
+        .buffer = buffer, .sizes = {1, 1, 1, buffer != NULL}, .end = buffer != NULL, .element_bytes = 1, .whole = true};
+}
+
+static clattn_status place_tensor(struct cla_call *call, int number, const struct cla_feature_tensor *tensor,
+                                  const struct clattn_score_args *args, struct cla_error *error)
+{
+    const int which = CLA_SCORE + number, how = call->empty ? CLA_OPTIONAL : CLA_INPUT;
+    const void *given = (const char *)args + tensor->given;
+    if (tensor->extent == CLA_LOOSE) {
+        place_loose(call, which, *(const cl_mem *)given);
+        return CLATTN_SUCCESS;
     }
-    if (!status && (call->features & CLATTN_SINKS)) {
-        const struct cla_layout *layout = &call->operands[CLA_SINKS].layout;
-        status = cla_call_place(call, CLA_SINKS, &args->sinks, how, error);
-        score->sinks_offset = layout->offset;
-        score->sinks_head = layout->head;
-    }
+    clattn_status status = cla_call_place(call, which, given, how, error);
+    if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
+        status = check_list(call, which, error);
+    if (!status)
+        tell_place(call, number, tensor->extent);
     return status;
 }
 
-static void place_data(struct cla_call *call, cl_mem data)
+/* A block mask is given as bytes, or as compressed rows. */
+static bool is_of_csr(int which, const struct clattn_score_args *args)
 {
-    call->operands[CLA_DATA] = (struct cla_operand){
-        .buffer = data, .sizes = {1, 1, 1, data != NULL}, .end = data != NULL, .element_bytes = 1, .whole = true};
+    if (which == CLA_BLOCK_OFFSETS || which == CLA_BLOCK_COLUMNS)
+        return true;
+    return which == CLA_BLOCK_MASK && args->block_offsets.buffer;
 }
 
 clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
-    struct cla_score_params *score = &call->score;
-    const unsigned features = call->features;
-    clattn_status status = place_heads(call, args, error);
-    if (!status)
-        status = place_pairs(call, args, error);
-    if (!status && (features & CLATTN_BLOCK_MASK) && args->block_offsets.buffer)
+    clattn_status status = CLATTN_SUCCESS;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)) && !status; i++)
+        if ((call->features & of->bit) && !is_of_csr(CLA_SCORE + i, args))
+            status = place_tensor(call, i, tensor, args, error);
+    if (!status && (call->features & CLATTN_BLOCK_MASK) && args->block_offsets.buffer)
         status = place_csr(call, args, error);
-    if (!status && (features & CLATTN_KEY_LENGTHS))
-        status = place_list(call, CLA_KEY_LENGTHS, &args->key_lengths, &score->key_lengths_offset, error);
-    if (!status && (features & CLATTN_VARLEN))
-        status = place_list(call, CLA_CU_Q, &args->cu_seqlens_q, &score->cu_q_offset, error);
-    if (!status && (features & CLATTN_VARLEN))
-        status = place_list(call, CLA_CU_KV, &args->cu_seqlens_kv, &score->cu_kv_offset, error);
-    if (!status && args->data)
-        place_data(call, args->data);
     return status;
 }
 
 cl_uint cla_score_arguments(const struct cla_call *call, unsigned features, bool state, struct cla_argument *arguments)
 {
-    const struct {
-        unsigned feature;
-        int which;
-    } buffers[] = {{CLATTN_ALIBI, CLA_ALIBI},
-                   {CLATTN_BIAS, CLA_BIAS},
-                   {CLATTN_MASK, CLA_MASK},
-                   {CLATTN_BLOCK_MASK, cla_score_is_csr(call) ? CLA_WORKSPACE : CLA_BLOCK_MASK},
-                   {CLATTN_KEY_LENGTHS, CLA_KEY_LENGTHS},
-                   {CLATTN_VARLEN, CLA_CU_Q},
-                   {CLATTN_VARLEN, CLA_CU_KV},
-                   {CLATTN_SINKS, CLA_SINKS},
-                   {CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD, CLA_DATA}};
+    const struct cla_feature *of;
     cl_uint count = 0;
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-        const cl_mem *buffer = &call->operands[buffers[i].which].buffer;
-        if (features & buffers[i].feature)
-            arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    for (int i = 0; cla_feature_tensor(i, &of); i++) {
+        if (!(features & of->bit) || !cla_feature_tensor_is_argument(i))
+            continue;
+        const bool expanded = CLA_SCORE + i == CLA_BLOCK_MASK && cla_score_is_csr(call);
+        const cl_mem *buffer = &call->operands[expanded ? CLA_WORKSPACE : CLA_SCORE + i].buffer;
+        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
     }
     if (features || state)
-        arguments[count++] = (struct cla_argument){sizeof call->score, &call->score};
+        arguments[count++] = (struct cla_argument){cla_score_params_bytes(), &call->score};
     return count;
 }

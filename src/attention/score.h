@@ -8,8 +8,8 @@
 /* The score modifications of a call: struct clattn_score_args, checked, becomes what the kernels get. Asks OpenCL
  * nothing. */
 
-/* The most arguments that CLATTN_SCORE_PARAMETERS of cl/common/view.clh can be. */
-#define CLA_SCORE_ARGUMENTS 11
+/* The most arguments that CLATTN_SCORE_PARAMETERS of cl/score/view.clh can be. */
+#define CLA_SCORE_ARGUMENTS (CLA_SCORE_TENSORS + 1)
 
 /* Checks all that is no tensor against the call's features and shape, and fills these fields of call->score. */
 clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);

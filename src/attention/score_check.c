@@ -2,6 +2,7 @@
 #include "attention/score.h"
 #include "plan/philox.h"
 #include <math.h>
+#include <string.h>
 
 static bool is_set(const struct clattn_tensor *tensor)
 {
@@ -9,64 +10,69 @@ static bool is_set(const struct clattn_tensor *tensor)
     return tensor->buffer || layout->offset || layout->strided || !cla_layout_is_default(layout);
 }
 
-/* A number that belongs to a feature. */
-struct number {
-    const char *name;
-    unsigned feature;
-    const char *feature_name;
-    double value;
-};
+static double value_of(const struct cla_feature_number *number, const struct clattn_score_args *args)
+{
+    const void *given = (const char *)args + number->given;
+    switch (number->type) {
+    case CLA_NUMBER_INT64:
+        return (double)*(const int64_t *)given;
+    case CLA_NUMBER_UINT64:
+        return (double)*(const uint64_t *)given;
+    case CLA_NUMBER_UINT32:
+        return (double)*(const uint32_t *)given;
+    case CLA_NUMBER_FLOAT:
+        break;
+    }
+    return (double)*(const float *)given;
+}
 
 /* Values for something that the problem does not do are a mistake of the caller's, not a wish to be passed over. */
 static clattn_status check_absent_numbers(unsigned features, const struct clattn_score_args *args,
                                           struct cla_error *error)
 {
-    const struct number numbers[] = {
-        {"window_left", CLATTN_WINDOW, "CLATTN_WINDOW", (double)args->window_left},
-        {"window_right", CLATTN_WINDOW, "CLATTN_WINDOW", (double)args->window_right},
-        {"softcap", CLATTN_SOFTCAP, "CLATTN_SOFTCAP", (double)args->softcap},
-        {"block_count", CLATTN_BLOCK_MASK, "CLATTN_BLOCK_MASK", (double)args->block_count},
-        {"total_q", CLATTN_VARLEN, "CLATTN_VARLEN", (double)args->total_q},
-        {"total_kv", CLATTN_VARLEN, "CLATTN_VARLEN", (double)args->total_kv},
-        {"dropout_p", CLATTN_DROPOUT, "CLATTN_DROPOUT", (double)args->dropout_p},
-        {"dropout_seed", CLATTN_DROPOUT, "CLATTN_DROPOUT", (double)args->dropout_seed},
-        {"dropout_offset", CLATTN_DROPOUT, "CLATTN_DROPOUT", (double)args->dropout_offset},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!(features & numbers[i].feature) && numbers[i].value != 0)
+    const struct cla_feature *of;
+    const struct cla_feature_number *number;
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+        if (!(features & of->bit) && value_of(number, args) != 0)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                            "score.%s is %.10g, and the problem has no %s: it must be 0 then", numbers[i].name,
-                            numbers[i].value, numbers[i].feature_name);
+                            "score.%s is %.10g, and the problem has no %s: it must be 0 then", number->name,
+                            value_of(number, args), of->constant);
     return CLATTN_SUCCESS;
+}
+
+static bool is_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
+{
+    const void *given = (const char *)args + tensor->given;
+    return tensor->extent == CLA_LOOSE ? *(const cl_mem *)given != NULL : is_set(given);
 }
 
 static clattn_status check_absent_tensors(unsigned features, const struct clattn_score_args *args,
                                           struct cla_error *error)
 {
-    const unsigned mods = CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD;
-    const struct {
-        int which;
-        unsigned feature;
-        const char *feature_name;
-        bool set;
-    } tensors[] = {
-        {CLA_ALIBI, CLATTN_ALIBI, "CLATTN_ALIBI", is_set(&args->alibi)},
-        {CLA_BIAS, CLATTN_BIAS, "CLATTN_BIAS", is_set(&args->bias)},
-        {CLA_MASK, CLATTN_MASK, "CLATTN_MASK", is_set(&args->mask)},
-        {CLA_BLOCK_MASK, CLATTN_BLOCK_MASK, "CLATTN_BLOCK_MASK", is_set(&args->block_mask)},
-        {CLA_BLOCK_OFFSETS, CLATTN_BLOCK_MASK, "CLATTN_BLOCK_MASK", is_set(&args->block_offsets)},
-        {CLA_BLOCK_COLUMNS, CLATTN_BLOCK_MASK, "CLATTN_BLOCK_MASK", args->block_columns != NULL},
-        {CLA_KEY_LENGTHS, CLATTN_KEY_LENGTHS, "CLATTN_KEY_LENGTHS", is_set(&args->key_lengths)},
-        {CLA_CU_Q, CLATTN_VARLEN, "CLATTN_VARLEN", is_set(&args->cu_seqlens_q)},
-        {CLA_CU_KV, CLATTN_VARLEN, "CLATTN_VARLEN", is_set(&args->cu_seqlens_kv)},
-        {CLA_SINKS, CLATTN_SINKS, "CLATTN_SINKS", is_set(&args->sinks)},
-        {CLA_DATA, mods, "score_mod or mask_mod", args->data != NULL},
-    };
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        if (!(features & tensors[i].feature) && tensors[i].set)
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++)
+        if (!(features & of->bit) && is_given(tensor, args))
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                            "%s is given, and the problem has no %s: it must be all zero then",
-                            cla_operand_names[tensors[i].which], tensors[i].feature_name);
+                            "%s is given, and the problem has no %s: it must be all zero then", tensor->path,
+                            of->constant);
+    return CLATTN_SUCCESS;
+}
+
+/* Numbers that kernels get as they are. */
+static clattn_status take_numbers(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *number;
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
+        if (!(call->features & of->bit) || !number->range)
+            continue;
+        const float value = (float)value_of(number, args);
+        if (!(value >= number->least && value <= number->most))
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.%s is %g: it is %s", number->name, (double)value,
+                            number->range);
+        memcpy((char *)&call->score + cla_feature_number_at(i), &value, sizeof value);
+    }
     return CLATTN_SUCCESS;
 }
 
@@ -160,8 +166,10 @@ static clattn_status check_totals(struct cla_call *call, const struct clattn_sco
     return check_total("total_kv", args->total_kv, shape->batch, "n_kv", shape->n_kv, &call->score.total_kv, error);
 }
 
-static clattn_status check_block_mask(const struct clattn_score_args *args, struct cla_error *error)
+static clattn_status check_block_mask(struct cla_call *call, const struct clattn_score_args *args,
+                                      struct cla_error *error)
 {
+    (void)call;
     const bool csr = args->block_offsets.buffer;
     if (csr && is_set(&args->block_mask))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -179,19 +187,19 @@ static clattn_status check_block_mask(const struct clattn_score_args *args, stru
 
 clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
-    const unsigned features = call->features;
-    clattn_status status = check_absent_numbers(features, args, error);
+    static const struct {
+        unsigned feature;
+        clattn_status (*check)(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);
+    } own[] = {{CLATTN_WINDOW, check_window},
+               {CLATTN_SOFTCAP, check_softcap},
+               {CLATTN_BLOCK_MASK, check_block_mask},
+               {CLATTN_VARLEN, check_totals},
+               {CLATTN_DROPOUT, check_dropout}};
+    clattn_status status = check_absent_numbers(call->features, args, error);
     if (!status)
-        status = check_absent_tensors(features, args, error);
-    if (!status && (features & CLATTN_WINDOW))
-        status = check_window(call, args, error);
-    if (!status && (features & CLATTN_SOFTCAP))
-        status = check_softcap(call, args, error);
-    if (!status && (features & CLATTN_BLOCK_MASK))
-        status = check_block_mask(args, error);
-    if (!status && (features & CLATTN_VARLEN))
-        status = check_totals(call, args, error);
-    if (!status && (features & CLATTN_DROPOUT))
-        status = check_dropout(call, args, error);
-    return status;
+        status = check_absent_tensors(call->features, args, error);
+    for (size_t i = 0; i < sizeof own / sizeof *own && !status; i++)
+        if (call->features & own[i].feature)
+            status = own[i].check(call, args, error);
+    return status ? status : take_numbers(call, args, error);
 }

@@ -162,7 +162,7 @@ static clattn_status check_workspace(const struct cla_standard *standard, const 
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "workspace overlaps %s, which begins at byte %lld of the same buffer: the first %zu bytes "
                             "are overwritten",
-                            cla_operand_names[i], (long long)operand->layout.offset * operand->element_bytes, needed);
+                            cla_operand_name(i), (long long)operand->layout.offset * operand->element_bytes, needed);
     }
     return CLATTN_SUCCESS;
 }

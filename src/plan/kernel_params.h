@@ -6,6 +6,7 @@
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/softcap.h"
+#include <stddef.h>
 
 /* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
  * (cl/unit/nvidia_wgmma.clh). */
@@ -39,7 +40,11 @@ struct cla_backward_params {
 
 _Static_assert(sizeof(struct cla_backward_params) == 8 * 40 + 6 * 8 + 32, "the kernels expect this size");
 
-/* That of the score modifications: cl/common/view.clh. */
+/* Words of 8 bytes for the places and numbers of later features. */
+enum { CLA_SCORE_MORE = 64 };
+
+/* That of the score features: cl/common/view.clh. What it does not name lies in `more`, in the order of the table
+ * (plan/feature.h), and kernels take so much of it as that fills. */
 struct cla_score_params {
     struct cla_layout bias, mask, block_mask;
     int64_t alibi_offset, alibi_batch, alibi_head;
@@ -55,13 +60,10 @@ struct cla_score_params {
     struct cla_softcap_curve curve;
     struct cla_softcap_bend bend;
     struct cla_softcap_low low;
+    int64_t more[CLA_SCORE_MORE];
 };
 
-_Static_assert(sizeof(struct cla_score_params) == 3 * 40 + 8 * 8 + (30 + CLA_DROPOUT_DIGITS) * 4,
+_Static_assert(offsetof(struct cla_score_params, more) == 3 * 40 + 8 * 8 + (30 + CLA_DROPOUT_DIGITS) * 4,
                "the kernels expect this size");
-
-/* CLATTN_FEATURES, beside the bits of enum clattn_feature: text of the user's. */
-#define CLA_FEATURE_SCORE_MOD 1024u
-#define CLA_FEATURE_MASK_MOD  2048u
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/problem.h"
 #include "plan/checked.h"
-#include "plan/kernel_params.h"
+#include "plan/feature.h"
+#include "plan/philox.h"
 #include "plan/reserved.h"
 #include "plan/user_text.h"
 #include <math.h>
@@ -151,7 +152,7 @@ static clattn_status check_block(const char *name, int value, bool wanted, struc
 
 static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
 {
-    const unsigned known = 2 * CLATTN_DROPOUT - 1;
+    const unsigned known = cla_features_known();
     if ((unsigned)problem->pass > CLATTN_BACKWARD_ACCUMULATE)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.pass is %d: it is CLATTN_FORWARD (0), CLATTN_BACKWARD (1), CLATTN_ACCUMULATE (2) or "

@@ -19,7 +19,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 /* The size of an element of O in bytes. */
 int cla_problem_o_size(const struct clattn_problem *problem);
 
-/* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (kernel_params.h). */
+/* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (plan/feature.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
 /* Whether the blocks of the mask are mostly seen, as far as is known: then tiles as large as without one, which meet

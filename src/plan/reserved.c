@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/reserved.h"
+#include "plan/feature.h"
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +18,13 @@ struct cla_struct {
     size_t reserved, words; /* where the uint64_t begin, and how many there are */
     const struct member *members;
     size_t member_count;
+    struct member (*of_feature)(const struct cla_feature_tensor *row); /* NULL, or one more for each tensor of these */
 };
 
 #define WORDS(type) (sizeof((struct clattn_##type *)0)->reserved / sizeof(uint64_t))
 
 /* Nothing, not even padding, lies behind the reserved room: it ends the struct. */
-#define STRUCT(type, members, member_count)                                                                            \
+#define STRUCT(type, members, member_count, of_feature)                                                                \
     _Static_assert(offsetof(struct clattn_##type, reserved) + 8 * WORDS(type) == sizeof(struct clattn_##type),         \
                    "reserved room ends its struct");                                                                   \
     const struct cla_struct cla_struct_##type = {"struct clattn_" #type,                                               \
@@ -30,9 +32,11 @@ struct cla_struct {
                                                  offsetof(struct clattn_##type, reserved),                             \
                                                  WORDS(type),                                                          \
                                                  members,                                                              \
-                                                 member_count}
-#define PLAIN(type)  STRUCT(type, NULL, 0)
-#define HOLDER(type) STRUCT(type, type##_members, sizeof type##_members / sizeof *type##_members)
+                                                 member_count,                                                         \
+                                                 of_feature}
+#define PLAIN(type)                 STRUCT(type, NULL, 0, NULL)
+#define HOLDER(type)                STRUCT(type, type##_members, sizeof type##_members / sizeof *type##_members, NULL)
+#define OF_FEATURES(type, function) STRUCT(type, NULL, 0, function)
 
 #define ONE(holder, member, type)                                                                                      \
     {                                                                                                                  \
@@ -67,11 +71,19 @@ HOLDER(plan_info);
 static const struct member tensor_members[] = {ONE(tensor, layout, layout)};
 HOLDER(tensor);
 
-static const struct member score_args_members[] = {
-    ONE(score_args, alibi, tensor),        ONE(score_args, bias, tensor),          ONE(score_args, mask, tensor),
-    ONE(score_args, block_mask, tensor),   ONE(score_args, block_offsets, tensor), ONE(score_args, key_lengths, tensor),
-    ONE(score_args, cu_seqlens_q, tensor), ONE(score_args, cu_seqlens_kv, tensor), ONE(score_args, sinks, tensor)};
-HOLDER(score_args);
+/* Those of the score features come from their table. */
+static struct member tensor_of(const struct cla_feature_tensor *row)
+{
+    return (struct member){row->name, &cla_struct_tensor, row->given, row->extent != CLA_LOOSE};
+}
+
+static struct member layout_of(const struct cla_feature_tensor *row)
+{
+    return (struct member){row->layout_name, &cla_struct_layout, row->layout, row->layout != 0};
+}
+
+OF_FEATURES(score_args, tensor_of);
+OF_FEATURES(host_score_args, layout_of);
 
 static const struct member forward_args_members[] = {
     ONE(forward_args, shape, shape), ONE(forward_args, q, tensor), ONE(forward_args, k, tensor),
@@ -96,12 +108,6 @@ static const struct member finish_args_members[] = {
     ONE(finish_args, shape, shape), ONE(finish_args, o, tensor), ONE(finish_args, lse, tensor),
     ONE(finish_args, m, tensor),    ONE(finish_args, l, tensor), ONE(finish_args, score, score_args)};
 HOLDER(finish_args);
-
-static const struct member host_score_args_members[] = {
-    ONE(host_score_args, alibi_layout, layout), ONE(host_score_args, bias_layout, layout),
-    ONE(host_score_args, mask_layout, layout), ONE(host_score_args, block_mask_layout, layout),
-    ONE(host_score_args, block_offsets_layout, layout)};
-HOLDER(host_score_args);
 
 static const struct member host_forward_args_members[] = {
     ONE(host_forward_args, shape, shape),     ONE(host_forward_args, q_layout, layout),
@@ -141,21 +147,40 @@ static bool is_zero(const struct cla_struct *type, const char *given, struct fou
     return true;
 }
 
+static bool all_zero(const struct cla_struct *type, const char *given, struct found *found);
+
+static bool is_member_zero(const struct member *member, const char *given, struct found *found)
+{
+    for (size_t i = 0; i < member->count; i++) {
+        if (all_zero(member->type, given + member->offset + i * member->type->size, found))
+            continue;
+        found->names[found->depth] = member->name;
+        found->indices[found->depth++] = member->count > 1 ? i + 1 : 0;
+        return false;
+    }
+    return true;
+}
+
+static bool are_features_zero(const struct cla_struct *type, const char *given, struct found *found)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; type->of_feature && (row = cla_feature_tensor(i, &of)); i++) {
+        const struct member member = type->of_feature(row);
+        if (!is_member_zero(&member, given, found))
+            return false;
+    }
+    return true;
+}
+
 static bool all_zero(const struct cla_struct *type, const char *given, struct found *found)
 {
     if (!is_zero(type, given, found))
         return false;
-    for (size_t m = 0; m < type->member_count; m++) {
-        const struct member *member = &type->members[m];
-        for (size_t i = 0; i < member->count; i++) {
-            if (all_zero(member->type, given + member->offset + i * member->type->size, found))
-                continue;
-            found->names[found->depth] = member->name;
-            found->indices[found->depth++] = member->count > 1 ? i + 1 : 0;
+    for (size_t m = 0; m < type->member_count; m++)
+        if (!is_member_zero(&type->members[m], given, found))
             return false;
-        }
-    }
-    return true;
+    return are_features_zero(type, given, found);
 }
 
 static clattn_status fail(const struct found *found, const char *name, struct cla_error *error)

@@ -166,7 +166,7 @@ CHANGES = [
     ('a function', [('version.h', r'(CLATTN_API const char \*clattn_version)', r'CLATTN_API int clattn_later(void); \1')],
      None),
     ('a member that moves others', [('problem.h', r'int d_v;', 'int d_v; int64_t later;')], 'clattn_problem.causal was at'),
-    ('a member in the padding', [('host.h', r'const float \*data;', 'int later; const float *data;')],
+    ('a member in the padding', [('score.h', r'const float \*data;', 'int later; const float *data;')],
      'clattn_host_score_args.later is at byte'),
     ('a member behind the room', [('problem.h', r'(const char \*knobs;\s+uint64_t reserved\[\d+\];)', r'\1 int64_t later;')],
      'clattn_problem had size'),

@@ -37,6 +37,7 @@
 /* The question that blocks of keys wait for each other by, as it was. */
 static bool asks_as_before;
 #define hopper_has_pairs hopper_has_pairs_now
+#include MODEL_FEATURES
 #include "backward_hopper_tiles.h"
 #undef hopper_has_pairs
 static bool hopper_has_pairs(int row, int first_key, const clattn_view *view)

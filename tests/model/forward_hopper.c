@@ -43,6 +43,7 @@ enum {
     MOST_TEAMS = 4
 };
 
+#include MODEL_FEATURES
 #include "forward_hopper_scores.h"
 static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
                         unit_address tile, unit_address barrier_at, int lid);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_SCORE_H
+#define CLATTN_SCORE_H
+
+#include <clattn/tensor.h>
+
+CLATTN_BEGIN_DECLS
+
+/* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its
+ * kernels; their values come with each call, in struct clattn_score_args, which says what each one is. Any combination
+ * is allowed, in every pass. */
+enum clattn_feature {
+    CLATTN_WINDOW = 1,      /* row i sees keys near its own place only */
+    CLATTN_SOFTCAP = 2,     /* softcap * tanh(s / softcap) */
+    CLATTN_ALIBI = 4,       /* - slope * distance (arXiv:2108.12409) */
+    CLATTN_BIAS = 8,        /* + bias[b][h][i][j] */
+    CLATTN_MASK = 16,       /* hidden where mask[b][h][i][j] is 0 */
+    CLATTN_BLOCK_MASK = 32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention, Algorithm 5) */
+    CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
+    CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
+    CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
+    CLATTN_DROPOUT = 512     /* weights are dropped at random, the others scaled up */
+};
+
+/* No limit, for struct clattn_score_args.window_left and window_right. */
+#define CLATTN_UNLIMITED INT64_C(-1)
+
+/* The values of the problem's features. Fields of features that the problem does not have must be zero. Layouts of all
+ * zero strides are dense, as everywhere, where the sizes are greater than 1; a stride of 0 among others broadcasts, so
+ * one bias can serve all heads or batch elements.
+ *
+ * Rows and keys are aligned by shift = n_kv - n_q, with the lengths of the sequence itself (key_lengths[b],
+ * cu_seqlens), so that the last row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0. */
+struct clattn_score_args {
+    /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. CLATTN_TOO_LARGE where a
+     * reach and a length together come to 2^31 - 8192 or more; a reach longer than both lengths counts as the longer
+     * one. */
+    int64_t window_left, window_right;
+
+    float softcap;              /* CLATTN_SOFTCAP: greater than 0, finite */
+    struct clattn_tensor alibi; /* CLATTN_ALIBI: fp32 slopes [batch, heads]: s - slope * |i + shift - j| */
+    struct clattn_tensor bias;  /* CLATTN_BIAS: of the problem's type, [batch, heads, n_q, n_kv] */
+    struct clattn_tensor mask;  /* CLATTN_MASK: one byte each, [batch, heads, n_q, n_kv], 0 hides */
+
+    /* CLATTN_BLOCK_MASK: one byte each, [batch, heads, ceil(n_q / block_q), ceil(n_kv / block_kv)], 0 hides; or, with
+     * block_offsets.buffer not NULL, compressed rows (CSR): int32 block_offsets [batch, heads, block rows + 1] counts
+     * from the start of block_columns, which holds the int32 numbers of the blocks of each row that are kept, in any
+     * order. The layouts' row stride of block_offsets is 1; numbers out of range keep nothing. CSR takes workspace. */
+    struct clattn_tensor block_mask;
+    struct clattn_tensor block_offsets;
+    cl_mem block_columns;
+    int64_t block_count; /* int32 numbers in block_columns */
+
+    /* CLATTN_KEY_LENGTHS: int32 [batch], dense from layout.offset on; clamped to 0..n_kv */
+    struct clattn_tensor key_lengths;
+
+    /* CLATTN_VARLEN: int32 [batch + 1], dense from layout.offset on, not falling, from 0 to total_q (total_kv):
+     * sequence b has rows (keys) cu_seqlens[b] to cu_seqlens[b + 1] - 1 of the total_q (total_kv) that the packed
+     * tensors have, at most batch * n_q (batch * n_kv). Values out of range are clamped, and of a sequence that is
+     * longer than n_q (n_kv) the rest does not exist. */
+    struct clattn_tensor cu_seqlens_q, cu_seqlens_kv;
+    int64_t total_q, total_kv;
+
+    struct clattn_tensor sinks; /* CLATTN_SINKS: fp32 logits [heads]; -inf is none. They count in m, l and LSE */
+
+    /* CLATTN_DROPOUT: P is dropped where a random number of 12 binary digits is below round(4096 p) (of which at most
+     * 4095 is taken; a p above 0 that is rounded to 0, below 1/8192, is CLATTN_INVALID_ARGUMENT), and divided by the
+     * share that is kept, so that its mean stays. l and LSE are those without dropout. The numbers depend on seed,
+     * offset, b, h, i and j alone: see clattn_dropout_mask. Their digits are bits of Philox 4x32-7 (Salmon et al., SC
+     * 2011), 256 pairs to a call: whether one pair is dropped says of another next to nothing (correlations are 0, few
+     * up to 0.007 for p from 0.1 to 0.9, to 0.03 at 0.0125), of more of them together not quite nothing. 0 <= p < 1; a
+     * problem that says it (problem.dropout_p) is computed faster. */
+    float dropout_p;
+    uint64_t dropout_seed;
+    uint32_t dropout_offset;
+
+    cl_mem data; /* what score_mod and mask_mod get; NULL: none. No output may lie in the same buffer */
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
+};
+
+/* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
+ * Fields of features that the problem does not have must be zero. What the arrays hold is checked too, where the device
+ * level clamps. A layout with a stride of 0 broadcasts, and the elements are copied to the device once. */
+struct clattn_host_score_args {
+    int64_t window_left, window_right; /* CLATTN_WINDOW */
+    float softcap;                     /* CLATTN_SOFTCAP */
+    const float *alibi;                /* CLATTN_ALIBI: [batch, heads] */
+    const void *bias;                  /* CLATTN_BIAS: [batch, heads, n_q, n_kv], of the problem's type */
+    const uint8_t *mask;               /* CLATTN_MASK: [batch, heads, n_q, n_kv] */
+    const uint8_t *block_mask; /* CLATTN_BLOCK_MASK: [batch, heads, blocks of rows, blocks of keys], or in its place */
+    const int32_t *block_offsets; /*   [batch, heads, blocks of rows + 1], from 0 to block_count and not falling, and */
+    const int32_t *block_columns; /*   [block_count], from 0 to the blocks of keys - 1 */
+    int64_t block_count;
+    struct clattn_layout alibi_layout, bias_layout, mask_layout, block_mask_layout, block_offsets_layout;
+
+    const int32_t *key_lengths; /* CLATTN_KEY_LENGTHS: [batch], from 0 to n_kv */
+
+    /* CLATTN_VARLEN: [batch + 1], from 0 to the total, not falling, each sequence of n_q rows (n_kv keys) or fewer. */
+    const int32_t *cu_seqlens_q, *cu_seqlens_kv;
+    int64_t total_q, total_kv;
+
+    const float *sinks; /* CLATTN_SINKS: [heads] */
+    float dropout_p;    /* CLATTN_DROPOUT */
+    uint64_t dropout_seed;
+    uint32_t dropout_offset;
+    const float *data; /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
+    int64_t data_count;
+
+    uint64_t reserved[64]; /* 0: clattn/version.h */
+};
+
+CLATTN_END_DECLS
+
+#endif

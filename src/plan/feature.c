@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/feature.h"
+#include "plan/kernel_params.h"
+
+#define GIVEN(member_) .name = #member_, .path = "score." #member_, .given = offsetof(struct clattn_score_args, member_)
+#define ARRAY(member_) .array = offsetof(struct clattn_host_score_args, member_)
+#define LAYOUT(member_)                                                                                                \
+    .layout = offsetof(struct clattn_host_score_args, member_##_layout), .layout_name = #member_ "_layout"
+#define PARAMS(member_) .params = 1 + offsetof(struct cla_score_params, member_)
+#define NUMBER(member_, type_)                                                                                         \
+    .name = #member_, .given = offsetof(struct clattn_score_args, member_), ARRAY(member_), .type = CLA_NUMBER_##type_
+
+/* In the order in which they change a score. A new feature is a row at the end: score_mod comes behind them all. */
+const struct cla_feature cla_features[] = {
+    {.name = "window",
+     .constant = "CLATTN_WINDOW",
+     .bit = CLATTN_WINDOW,
+     .hooks = CLA_BEGINS | CLA_ENDS,
+     .numbers = {{NUMBER(window_left, INT64)}, {NUMBER(window_right, INT64)}}},
+    {.name = "softcap",
+     .constant = "CLATTN_SOFTCAP",
+     .bit = CLATTN_SOFTCAP,
+     .hooks = CLA_MODIFIES | CLA_SLOPES | CLA_FAST_MODIFY,
+     .numbers = {{NUMBER(softcap, FLOAT)}}},
+    {.name = "alibi",
+     .constant = "CLATTN_ALIBI",
+     .bit = CLATTN_ALIBI,
+     .hooks = CLA_MODIFIES | CLA_FAST_MODIFY,
+     .tensors = {{GIVEN(alibi), ARRAY(alibi), LAYOUT(alibi), PARAMS(alibi_offset), .extent = CLA_OF_HEADS,
+                  .element = CLA_FLOAT}}},
+    {.name = "bias",
+     .constant = "CLATTN_BIAS",
+     .bit = CLATTN_BIAS,
+     .hooks = CLA_MODIFIES | CLA_FAST_MODIFY,
+     .tensors = {{GIVEN(bias), ARRAY(bias), LAYOUT(bias), PARAMS(bias), .extent = CLA_OF_PAIRS,
+                  .element = CLA_AS_BIAS}}},
+    {.name = "mask",
+     .constant = "CLATTN_MASK",
+     .bit = CLATTN_MASK,
+     .hooks = CLA_HIDES,
+     .tensors = {{GIVEN(mask), ARRAY(mask), LAYOUT(mask), PARAMS(mask), .extent = CLA_OF_PAIRS, .element = CLA_BYTE}}},
+    {.name = "block_mask",
+     .constant = "CLATTN_BLOCK_MASK",
+     .bit = CLATTN_BLOCK_MASK,
+     .hooks = CLA_HIDES | CLA_FAST_HIDES,
+     .tensors = {{GIVEN(block_mask), ARRAY(block_mask), LAYOUT(block_mask), PARAMS(block_mask), .extent = CLA_OF_BLOCKS,
+                  .element = CLA_BYTE},
+                 {GIVEN(block_offsets), ARRAY(block_offsets), LAYOUT(block_offsets), .kernel = "",
+                  .extent = CLA_OF_BLOCK_ROWS, .element = CLA_INT},
+                 {GIVEN(block_columns), ARRAY(block_columns), .kernel = "", .extent = CLA_LOOSE, .element = CLA_INT}},
+     .numbers = {{NUMBER(block_count, INT64)}}},
+    {.name = "key_lengths",
+     .constant = "CLATTN_KEY_LENGTHS",
+     .bit = CLATTN_KEY_LENGTHS,
+     .tensors = {{GIVEN(key_lengths), ARRAY(key_lengths), PARAMS(key_lengths_offset), .extent = CLA_OF_BATCH,
+                  .element = CLA_INT}}},
+    {.name = "varlen",
+     .constant = "CLATTN_VARLEN",
+     .bit = CLATTN_VARLEN,
+     .tensors = {{GIVEN(cu_seqlens_q), ARRAY(cu_seqlens_q), PARAMS(cu_q_offset), .kernel = "cu_q",
+                  .extent = CLA_OF_SEQUENCES, .element = CLA_INT},
+                 {GIVEN(cu_seqlens_kv), ARRAY(cu_seqlens_kv), PARAMS(cu_kv_offset), .kernel = "cu_kv",
+                  .extent = CLA_OF_SEQUENCES, .element = CLA_INT}},
+     .numbers = {{NUMBER(total_q, INT64)}, {NUMBER(total_kv, INT64)}}},
+    {.name = "sinks",
+     .constant = "CLATTN_SINKS",
+     .bit = CLATTN_SINKS,
+     .hooks = CLA_FINISHES,
+     .tensors = {{GIVEN(sinks), ARRAY(sinks), PARAMS(sinks_offset), .extent = CLA_OF_HEAD, .element = CLA_FLOAT}}},
+    {.name = "dropout",
+     .constant = "CLATTN_DROPOUT",
+     .bit = CLATTN_DROPOUT,
+     .hooks = CLA_FINISHES,
+     .numbers = {{NUMBER(dropout_p, FLOAT)}, {NUMBER(dropout_seed, UINT64)}, {NUMBER(dropout_offset, UINT32)}}},
+    {.name = "data",
+     .constant = "score_mod or mask_mod",
+     .bit = CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD,
+     .tensors = {{GIVEN(data), ARRAY(data), .extent = CLA_LOOSE, .element = CLA_FLOAT}}},
+};
+
+const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_FEATURE_H
+#define CLA_FEATURE_H
+
+#include "plan/text.h"
+#include <clattn/score.h>
+#include <stdbool.h>
+
+/* The score features: one table, from which come what kernels get (their parameters, their views of a head, the order
+ * of their hooks), what the host checks and stages, the options of `clattn run`, and what `clattn verify` draws.
+ *
+ * Feature NAME has its kernel text in cl/score/NAME.clh. The row says which of these hooks that defines: */
+enum cla_hook {
+    CLA_MODIFIES = 1,     /* clattn_NAME_modify: the score */
+    CLA_SLOPES = 2,       /* clattn_NAME_gradient: the derivative of that by the score; without it 1 */
+    CLA_HIDES = 4,        /* clattn_NAME_hides: whether a pair is hidden */
+    CLA_BEGINS = 8,       /* clattn_NAME_first_key, _last_row: rows do not see all keys before their own place */
+    CLA_ENDS = 16,        /* clattn_NAME_last_key, _first_row: nor all behind it */
+    CLA_FINISHES = 32,    /* clattn_NAME_finish: results are not O / l */
+    CLA_FAST_MODIFY = 64, /* kernels on matrix units have their own form of `modify` */
+    CLA_FAST_HIDES = 128  /* and of `hides` */
+};
+
+/* Which elements a tensor has. */
+enum cla_extent {
+    CLA_OF_PAIRS = 1,  /* [batch, heads, n_q, n_kv] */
+    CLA_OF_BLOCKS,     /* [batch, heads, blocks of rows, blocks of keys] of the problem's block_q and block_kv */
+    CLA_OF_BLOCK_ROWS, /* [batch, heads, blocks of rows + 1] */
+    CLA_OF_HEADS,      /* [batch, heads] */
+    CLA_OF_HEAD,       /* [heads] */
+    CLA_OF_BATCH,      /* [batch], dense */
+    CLA_OF_SEQUENCES,  /* [batch + 1], dense */
+    CLA_LOOSE          /* a bare cl_mem, of any size */
+};
+
+enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT };
+
+/* A tensor of struct clattn_score_args, which struct clattn_host_score_args has as an array and a layout. */
+struct cla_feature_tensor {
+    const char *name; /* the field, */
+    const char *path; /* as messages have it: "score.bias" */
+    const char
+        *kernel; /* score_KERNEL is the kernels' parameter, view->KERNEL its value; NULL: as the field; "": none */
+    enum cla_extent extent;
+    enum cla_element element;
+    size_t given;         /* where struct clattn_score_args has it */
+    size_t array, layout; /* where struct clattn_host_score_args has it; layout 0: it has none */
+    const char *layout_name;
+    size_t params;      /* 1 + where struct cla_score_params has its place; 0: behind what that names */
+    const char *option; /* of `clattn run`: --OPTION FILE.npy; NULL: none */
+    const char *help;
+    float drawn_from, drawn_to; /* the values that verify takes; both 0: it makes them in its own way */
+};
+
+enum cla_number_type { CLA_NUMBER_FLOAT = 1, CLA_NUMBER_INT64, CLA_NUMBER_UINT64, CLA_NUMBER_UINT32 };
+
+/* A number of both structs. */
+struct cla_feature_number {
+    const char *name;
+    enum cla_number_type type;
+    size_t given, array;
+    /* Of a float that kernels get as it is, as view->NAME: what it may be, and words that say so. NULL: the number has
+     * a check of its own (src/attention/score_check.c). */
+    const char *range;
+    float least, most;
+    const char *option; /* --OPTION X; NULL: none, or one that more than a number belongs to */
+    const char *help;
+    float drawn_from, drawn_to;
+};
+
+/* The most of a feature, and the most tensors of all together. */
+enum { CLA_FEATURE_TENSORS = 3, CLA_FEATURE_NUMBERS = 3, CLA_SCORE_TENSORS = 32 };
+
+struct cla_feature {
+    const char *name;     /* "alibi" */
+    const char *constant; /* "CLATTN_ALIBI", for messages */
+    unsigned bit;
+    unsigned hooks;                                         /* enum cla_hook */
+    struct cla_feature_tensor tensors[CLA_FEATURE_TENSORS]; /* until one without a name */
+    struct cla_feature_number numbers[CLA_FEATURE_NUMBERS];
+};
+
+extern const struct cla_feature cla_features[];
+extern const int cla_feature_count;
+
+/* Bits beside those of enum clattn_feature: text of the user's. */
+#define CLA_FEATURE_SCORE_MOD (1u << 29)
+#define CLA_FEATURE_MASK_MOD  (1u << 30)
+
+/* The bits of enum clattn_feature that there are. */
+unsigned cla_features_known(void);
+
+/* Which of them have one of the hooks. */
+unsigned cla_features_with(unsigned hooks);
+
+/* Those that the kernels on matrix units have no form of their own for, the user's functions among them. */
+unsigned cla_features_plain(void);
+
+/* The tensors of all features, numbered in the table's order (attention/operands.h); NULL behind the last. */
+const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla_feature **of);
+
+/* Whether kernels have a parameter for it. */
+bool cla_feature_tensor_is_argument(int number);
+
+/* The numbers of all features, likewise. */
+const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of);
+
+/* The number of bytes of struct cla_score_params that kernels take. */
+size_t cla_score_params_bytes(void);
+
+/* Where in that a tensor's place begins, and the bytes of it: the offset of its layout, and as many strides as its
+ * extent asks for. And where a number begins. */
+size_t cla_feature_tensor_at(int number);
+size_t cla_feature_tensor_bytes(int number);
+size_t cla_feature_number_at(int number);
+
+/* Appends what a program with these features has above its files. */
+void cla_features_define(unsigned features, struct cla_text *text);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/feature.h"
+#include "plan/kernel_params.h"
+#include "plan/layout.h"
+#include <limits.h>
+#include <string.h>
+
+unsigned cla_features_known(void)
+{
+    unsigned known = 0;
+    for (int i = 0; i < cla_feature_count; i++)
+        known |= cla_features[i].bit;
+    return known & ~(CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
+}
+
+unsigned cla_features_with(unsigned hooks)
+{
+    unsigned with = 0;
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].hooks & hooks)
+            with |= cla_features[i].bit;
+    return with;
+}
+
+unsigned cla_features_plain(void)
+{
+    const unsigned changes = cla_features_with(CLA_MODIFIES) & ~cla_features_with(CLA_FAST_MODIFY);
+    return changes | CLA_FEATURE_SCORE_MOD;
+}
+
+const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla_feature **of)
+{
+    for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
+        for (int i = 0; i < CLA_FEATURE_TENSORS && feature->tensors[i].name; i++) {
+            if (number-- > 0)
+                continue;
+            *of = feature;
+            return &feature->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of)
+{
+    for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
+        for (int i = 0; i < CLA_FEATURE_NUMBERS && feature->numbers[i].name; i++) {
+            if (number-- > 0)
+                continue;
+            *of = feature;
+            return &feature->numbers[i];
+        }
+    }
+    return NULL;
+}
+
+/* What kernels have of a tensor: words of 8 bytes in their parameters, these as a struct's members, what a view of a
+ * head holds of it, and how that is found. $ stands for the tensor's name in kernels, @ for the type of its elements.
+ * Without rows there may be no heads either, and no values of them. */
+static const struct extent {
+    size_t words;
+    const char *params, *members, *open;
+} extents[] = {
+    [CLA_OF_PAIRS] = {5, "clattn_layout $;", "__global const @ *$; long $_row, $_column;",
+                      "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row; "
+                      "v.$_column = score_params.$.column;"},
+    [CLA_OF_BLOCKS] = {5, "clattn_layout $;", "__global const @ *$; long $_row, $_column;",
+                       "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row; "
+                       "v.$_column = score_params.$.column;"},
+    [CLA_OF_BLOCK_ROWS] = {0, "", "", ""},
+    [CLA_OF_HEADS] = {3, "long $_offset, $_batch, $_head;", "@ $;",
+                      "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + b * score_params.$_batch + "
+                      "h * score_params.$_head] : 0;"},
+    [CLA_OF_HEAD] = {2, "long $_offset, $_head;", "@ $;",
+                     "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + h * score_params.$_head] : 0;"},
+    [CLA_OF_BATCH] = {1, "long $_offset;", "", ""},
+    [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", ""},
+    [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;"},
+};
+
+static const char *const elements[] = {
+    [CLA_FLOAT] = "float", [CLA_AS_BIAS] = "clattn_storage", [CLA_BYTE] = "uchar", [CLA_INT] = "int"};
+
+static const char *kernel_name(const struct cla_feature_tensor *tensor)
+{
+    return tensor->kernel ? tensor->kernel : tensor->name;
+}
+
+bool cla_feature_tensor_is_argument(int number)
+{
+    const struct cla_feature *of;
+    return *kernel_name(cla_feature_tensor(number, &of)) != '\0';
+}
+
+size_t cla_feature_tensor_bytes(int number)
+{
+    const struct cla_feature *of;
+    return sizeof(int64_t) * extents[cla_feature_tensor(number, &of)->extent].words;
+}
+
+static size_t bytes_behind(const struct cla_feature_tensor *tensor)
+{
+    return tensor->params || !*kernel_name(tensor) ? 0 : sizeof(int64_t) * extents[tensor->extent].words;
+}
+
+size_t cla_feature_tensor_at(int number)
+{
+    const struct cla_feature *of;
+    size_t at = offsetof(struct cla_score_params, more);
+    const struct cla_feature_tensor *tensor;
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)) && i < number; i++)
+        at += bytes_behind(tensor);
+    return tensor && tensor->params ? tensor->params - 1 : at;
+}
+
+/* Behind the tensors, 8 bytes each. */
+size_t cla_feature_number_at(int number)
+{
+    const struct cla_feature *of;
+    size_t at = offsetof(struct cla_score_params, more);
+    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_number *other;
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++)
+        at += bytes_behind(tensor);
+    for (int i = 0; i < number && (other = cla_feature_number(i, &of)); i++)
+        at += other->range ? sizeof(int64_t) : 0;
+    return at;
+}
+
+size_t cla_score_params_bytes(void)
+{
+    return cla_feature_number_at(INT_MAX);
+}
+
+/* A template with the names in place. */
+static void add(struct cla_text *text, const char *template, const char *name, const char *element)
+{
+    for (const char *at = template; *at; at++) {
+        if (*at == '$')
+            cla_text_add(text, name, strlen(name));
+        else if (*at == '@')
+            cla_text_add(text, element, strlen(element));
+        else
+            cla_text_add(text, at, 1);
+    }
+}
+
+/* A macro of what the tensors of the program's features ask for. */
+static void define_of_tensors(const char *macro, unsigned features, const char *(*template_of)(const struct extent *),
+                              const char *constant, struct cla_text *text)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    cla_text_printf(text, "#define %s", macro);
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+        if (!(of->bit & features) || !*kernel_name(tensor))
+            continue;
+        cla_text_add(text, " ", 1);
+        add(text, constant ? constant : template_of(&extents[tensor->extent]), kernel_name(tensor),
+            elements[tensor->element]);
+    }
+}
+
+static const char *members_of(const struct extent *extent)
+{
+    return extent->members;
+}
+
+static const char *open_of(const struct extent *extent)
+{
+    return extent->open;
+}
+
+static void define_of_numbers(unsigned features, const char *template, struct cla_text *text)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *number;
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
+        if (!(of->bit & features) || !number->range)
+            continue;
+        cla_text_add(text, " ", 1);
+        add(text, template, number->name, "float");
+    }
+    cla_text_add(text, "\n", 1);
+}
+
+/* Members of the kernels' struct of parameters: of all features, so that it is the same in all programs. */
+static void define_params(struct cla_text *text)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    cla_text_printf(text, "#define CLATTN_SCORE_PARAMS_BYTES %d\n", (int)cla_score_params_bytes());
+    cla_text_printf(text, "#define CLATTN_MORE_PARAMS");
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+        cla_text_add(text, " ", 1);
+        if (bytes_behind(tensor))
+            add(text, extents[tensor->extent].params, kernel_name(tensor), elements[tensor->element]);
+    }
+    define_of_numbers(UINT_MAX, "float $, $_spare;", text);
+}
+
+/* A macro that calls X with each feature that has the hook and none of the others, and with its derivative. */
+static void define_hooks(const char *macro, unsigned features, unsigned hook, unsigned without, struct cla_text *text)
+{
+    int count = 0;
+    cla_text_printf(text, "#define CLATTN_EACH_%s(X)", macro);
+    for (int i = 0; i < cla_feature_count; i++) {
+        const struct cla_feature *feature = &cla_features[i];
+        if (!(feature->bit & features) || !(feature->hooks & hook) || (feature->hooks & without))
+            continue;
+        cla_text_printf(text, " X(%s, %s)", feature->name, feature->hooks & CLA_SLOPES ? "SLOPES" : "EVEN");
+        count++;
+    }
+    cla_text_printf(text, "\n#define CLATTN_HAS_%s %d\n", macro, count);
+}
+
+void cla_features_define(unsigned features, struct cla_text *text)
+{
+    const unsigned known = cla_features_known();
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].bit & known)
+            cla_text_printf(text, "#define %s %d\n", cla_features[i].constant, (features & cla_features[i].bit) != 0);
+    cla_text_printf(text, "#define CLATTN_SCORE_MOD %d\n", (features & CLA_FEATURE_SCORE_MOD) != 0);
+    cla_text_printf(text, "#define CLATTN_MASK_MOD %d\n", (features & CLA_FEATURE_MASK_MOD) != 0);
+    define_of_tensors("CLATTN_BUFFER_PARAMETERS", features, NULL, ", __global const @ *score_$", text);
+    cla_text_add(text, "\n", 1);
+    define_of_tensors("CLATTN_BUFFER_ARGUMENTS", features, NULL, ", score_$", text);
+    cla_text_add(text, "\n", 1);
+    define_params(text);
+    define_of_tensors("CLATTN_VIEW_MEMBERS", features, members_of, NULL, text);
+    define_of_numbers(features, "float $;", text);
+    define_of_tensors("CLATTN_VIEW_OPEN", features, open_of, NULL, text);
+    define_of_numbers(features, "v.$ = score_params.$;", text);
+    define_hooks("PLAIN_MODIFY", features, CLA_MODIFIES, CLA_FAST_MODIFY, text);
+    define_hooks("PLAIN_SLOPE", features, CLA_SLOPES, CLA_FAST_MODIFY, text);
+    define_hooks("PAIR_HIDE", features, CLA_HIDES, CLA_FAST_HIDES, text);
+    define_hooks("BEGIN", features, CLA_BEGINS, 0, text);
+    define_hooks("END", features, CLA_ENDS, 0, text);
+    define_hooks("FINISH", features, CLA_FINISHES, 0, text);
+}
