@@ -3,21 +3,18 @@
 #include "attention/arguments.h"
 #include "attention/forward.h"
 #include "attention/score.h"
-#include "attention/sums.h"
+#include "attention/stages.h"
 #include "attention/workspace.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/checked.h"
-#include "plan/heads_together.h"
 #include "plan/reserved.h"
 
 /* A backward pass, checked. */
 struct pass {
     struct cla_call call;
-    struct cla_sums sums;
+    struct cla_recipe recipe;
     struct cla_layout statistics;
-    int b_r, b_c, chains;
-    size_t groups[CLA_MOST_KERNELS]; /* 0: the kernel has nothing to do */
 };
 
 static clattn_status refuse_without(const char *name, const char *feature, struct cla_error *error)
@@ -122,10 +119,10 @@ static clattn_status place_workspace(struct cla_call *call, const struct clattn_
 
 clattn_status cla_backward_extend(const struct clattn_plan *plan, struct cla_call *call, struct cla_error *error)
 {
-    struct cla_sums sums;
-    call->sums_byte = call->workspace_bytes;
-    const clattn_status status = cla_sums_locate(plan, &call->shape, call->sums_byte, &sums, error);
-    call->workspace_bytes = sums.end_byte;
+    struct cla_recipe recipe;
+    call->recipe_byte = call->workspace_bytes;
+    const clattn_status status = cla_recipe_make(plan, &call->shape, call, call->recipe_byte, &recipe, error);
+    call->workspace_bytes = recipe.end_byte;
     return status;
 }
 
@@ -165,61 +162,6 @@ static struct cla_layout statistics_layout(const struct cla_call *call)
                                .row = CLA_STATISTICS};
 }
 
-/* Keys of one sequence that the call may have to do with. */
-static int64_t most_keys(const struct cla_call *call)
-{
-    return call->key_count < call->shape.n_kv ? call->key_count : call->shape.n_kv;
-}
-
-/* A kernel that stays takes one block after the other. */
-static size_t at_most(size_t groups, size_t most)
-{
-    return most && groups > most ? most : groups;
-}
-
-static clattn_status count_groups(const struct clattn_plan *plan, struct pass *pass, struct cla_error *error)
-{
-    const struct cla_operand *operands = pass->call.operands;
-    const struct clattn_shape *shape = &pass->call.shape;
-    const struct cla_sizes *d_bias = &operands[CLA_BIAS_GRAD].sizes;
-    const int64_t row_blocks = cla_ceil_div(shape->n_q, plan->info.b_r);
-    const int64_t key_blocks = cla_ceil_div(most_keys(&pass->call), plan->info.b_c);
-    const int64_t bias_columns = cla_ceil_div(shape->n_kv, plan->info.b_c);
-    const bool wants_keys = operands[CLA_D_K].end || operands[CLA_D_V].end;
-    size_t key_groups = 0;
-    clattn_status status = CLATTN_SUCCESS;
-    if (operands[CLA_D_Q].end)
-        status =
-            cla_plan_groups(plan, shape->batch, shape->heads, row_blocks, "n_q / B_r", &pass->groups[CLA_DQ], error);
-    if (!status && (wants_keys || (plan->sum_floats && operands[CLA_D_Q].end)))
-        status = cla_plan_groups(plan, shape->batch, shape->kv_heads, key_blocks, "n_kv / B_c", &key_groups, error);
-    pass->groups[CLA_DK_DV] = at_most(key_groups, plan->most_groups);
-    pass->groups[CLA_ORDER] = plan->orders_blocks && key_groups ? (size_t)(shape->batch * shape->kv_heads) : 0;
-    pass->groups[CLA_DK_DV_AGAIN] = wants_keys && plan->kernels->skeleton[CLA_DK_DV_AGAIN].kernel ? key_groups : 0;
-    if (!status && operands[CLA_BIAS_GRAD].end) /* both counts are below 2^31 */
-        status = cla_plan_groups(plan, d_bias->batch, d_bias->heads, row_blocks * bias_columns,
-                                 "n_q / B_r x n_kv / B_c", &pass->groups[CLA_D_BIAS], error);
-    if (!status)
-        status =
-            cla_rows_check(&plan->kernels->rows, &pass->call, plan->context->capabilities.address_bits == 32, error);
-    return status;
-}
-
-/* Heads whose blocks of keys take turns, by what they read and add to. */
-static int32_t heads_together(const struct pass *pass)
-{
-    const struct clattn_shape *shape = &pass->call.shape;
-    const struct clattn_problem *problem = pass->call.problem;
-    const int64_t share = shape->kv_heads ? shape->heads / shape->kv_heads : 0;
-    const int64_t row_bytes = 2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)pass->chains * problem->d;
-    struct cla_together work = {.heads = shape->batch * shape->kv_heads,
-                                .blocks = cla_ceil_div(most_keys(&pass->call), pass->b_c),
-                                .groups = (int64_t)pass->groups[CLA_DK_DV]};
-    if (!cla_multiply(shape->n_q, share * row_bytes, &work.bytes))
-        work.bytes = INT64_MAX;
-    return cla_heads_together(&work);
-}
-
 /* Without query heads the gradients of K and V are those of heads without rows, of which the kernels know. */
 static struct cla_backward_params params_of(const struct pass *pass)
 {
@@ -234,77 +176,31 @@ static struct cla_backward_params params_of(const struct pass *pass)
                                         .d_k = operands[CLA_D_K].layout,
                                         .d_v = operands[CLA_D_V].layout,
                                         .statistics = pass->statistics,
-                                        .sums = pass->sums.sums,
-                                        .counters = pass->sums.counters,
-                                        .flags = pass->sums.flags,
-                                        .tickets = pass->sums.tickets,
-                                        .maps = pass->sums.maps,
-                                        .order = pass->sums.order,
                                         .batch = (int32_t)shape->batch,
                                         .heads = (int32_t)(shape->heads ? shape->heads : shape->kv_heads),
                                         .kv_heads = (int32_t)shape->kv_heads,
                                         .n_q = shape->heads ? (int32_t)shape->n_q : 0,
-                                        .n_kv = (int32_t)most_keys(call),
+                                        .n_kv =
+                                            (int32_t)(call->key_count < shape->n_kv ? call->key_count : shape->n_kv),
                                         .scale = call->problem->scale,
-                                        .scale_log2e = call->problem->scale * 1.44269504088896341f,
-                                        .heads_together = heads_together(pass)};
+                                        .scale_log2e = call->problem->scale * 1.44269504088896341f};
 }
 
-/* The outputs of each kernel; -1: none. */
-static const int outputs_of[CLA_MOST_KERNELS][2] = {[CLA_DQ] = {CLA_D_Q, -1},
-                                                    [CLA_DK_DV] = {CLA_D_K, CLA_D_V},
-                                                    [CLA_D_BIAS] = {CLA_BIAS_GRAD, -1},
-                                                    [CLA_DK_DV_AGAIN] = {CLA_D_K, CLA_D_V},
-                                                    [CLA_ORDER] = {-1, -1}};
-
-static clattn_status launch(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
-                            int number, struct cla_error *error)
-{
-    static const int inputs[] = {CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_WORKSPACE};
-    const struct cla_operand *operands = pass->call.operands;
-    const struct cla_backward_params params = params_of(pass);
-    struct cla_argument arguments[9 + CLA_SCORE_ARGUMENTS];
-    cl_uint count = 0;
-    if (!pass->groups[number])
-        return CLATTN_SUCCESS;
-    cla_chain_next(chain);
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        const cl_mem *buffer = &operands[inputs[i]].buffer;
-        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
-    }
-    for (int i = 0; i < 2 && outputs_of[number][i] >= 0; i++) {
-        const cl_mem *buffer = &operands[outputs_of[number][i]].buffer;
-        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
-    }
-    arguments[count++] = (struct cla_argument){sizeof params, &params};
-    if (number == CLA_D_BIAS)
-        arguments[count++] =
-            (struct cla_argument){sizeof operands[CLA_BIAS_GRAD].layout, &operands[CLA_BIAS_GRAD].layout};
-    count +=
-        cla_score_arguments(&pass->call, plan->features, cla_problem_accumulates(&plan->problem), arguments + count);
-    return cla_chain_launch(chain, &plan->kernels->skeleton[number], arguments, count, pass->groups[number],
-                            (size_t)plan->work_group_sizes[number], error);
-}
-
+/* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
 static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain, const struct pass *pass,
                          struct cla_error *error)
 {
     struct cla_rows *rows = &plan->kernels->rows;
+    const struct cla_words zeroed = cla_recipe_zeroed(&pass->recipe);
+    struct cla_backward_params params = params_of(pass);
     clattn_status status = cla_rows_expand(rows, chain, &pass->call, error);
     cla_chain_next(chain);
     if (!status)
-        status = cla_rows_statistics(rows, chain, &pass->call, &pass->statistics, &pass->sums.cleared, error);
-    /* One after the other, each by itself enough for the device, so that the last one's event is the pass's. */
+        status = cla_rows_statistics(rows, chain, &pass->call, &pass->statistics, &zeroed, error);
+    cla_recipe_tell(&pass->recipe, &params);
+    const struct cla_stage_call of = {.call = &pass->call, .block = &params, .block_bytes = sizeof params};
     if (!status)
-        status = launch(plan, chain, pass, CLA_ORDER, error);
-    if (!status)
-        status = launch(plan, chain, pass, CLA_DK_DV, error);
-    if (!status)
-        status = launch(plan, chain, pass, CLA_DK_DV_AGAIN, error);
-    if (!status)
-        status = launch(plan, chain, pass, CLA_DQ, error);
-    if (!status)
-        status = launch(plan, chain, pass, CLA_D_BIAS, error);
+        status = cla_stages_run(plan, chain, &pass->recipe, &of, error);
     if (status || !pass->call.operands[CLA_SINKS_GRAD].end)
         return status;
     cla_chain_next(chain);
@@ -315,14 +211,17 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
                                    const struct clattn_backward_args *args, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
-    struct pass pass = {.b_r = plan->info.b_r, .b_c = plan->info.b_c, .chains = plan->chains};
+    struct pass pass;
     struct cla_chain chain;
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &pass.call, error);
     if (!status)
-        status = cla_sums_locate(plan, &pass.call.shape, pass.call.sums_byte, &pass.sums, error);
+        status = cla_recipe_make(plan, &pass.call.shape, &pass.call, pass.call.recipe_byte, &pass.recipe, error);
     if (!status)
-        status = count_groups(plan, &pass, error);
+        status = cla_stages_count(plan, &pass.recipe, error);
+    if (!status)
+        status =
+            cla_rows_check(&plan->kernels->rows, &pass.call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_enqueue_checks(plan, queue, &pass.call, wait_count, wait_list, error);
     if (status)

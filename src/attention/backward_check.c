@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/backward.h"
 #include "attention/forward.h"
-#include "attention/sums.h"
+#include "attention/stages.h"
 #include "device/clcall.h"
 #include "device/report.h"
 
@@ -28,16 +28,17 @@ clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queu
                                  struct cla_error *error)
 {
     struct cla_call call;
-    struct cla_sums sums;
+    struct cla_recipe recipe;
     uint32_t given_up = 0;
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &call, error);
     if (!status)
         status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
     if (!status)
-        status = cla_sums_locate(plan, &call.shape, call.sums_byte, &sums, error);
-    if (!status && plan->sum_floats)
-        status = read_word(queue, args->workspace, sums.given_up, wait_count, wait_list, &given_up, error);
+        status = cla_recipe_make(plan, &call.shape, &call, call.recipe_byte, &recipe, error);
+    if (!status && recipe.stuck_region >= 0)
+        status = read_word(queue, args->workspace, recipe.regions[recipe.stuck_region].first + recipe.stuck_word,
+                           wait_count, wait_list, &given_up, error);
     if (status || !given_up)
         return status;
     return cla_fail(error, CLATTN_KERNEL_STUCK,

@@ -6,7 +6,7 @@
 
 /* The commands of one call, in stages: those of a stage may run together, and wait for all of the stage before. Events
  * carry this, so that it holds on queues of any kind. */
-#define CLA_CHAIN_EVENTS 8
+#define CLA_CHAIN_EVENTS 14 /* a recipe's stages (plan/recipe.h), those of every skeleton, and a marker */
 
 struct cla_chain {
     cl_command_queue queue;

@@ -2,7 +2,7 @@
 #ifndef CLA_FORWARD_H
 #define CLA_FORWARD_H
 
-#include "attention/plan.h"
+#include "attention/stages.h"
 
 /* clattn_forward_enqueue() without the report. `plan` is not NULL. */
 clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
@@ -16,25 +16,10 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
 /* Makes the states that an operand holds what the forward kernel writes as O, m and l; there is no LSE then. */
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places);
 
-/* Enqueues the forward kernel of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
- * mask is expanded before it. */
+/* Enqueues the forward kernels of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
+ * mask is expanded before them. `recipe` is the call's, counted. */
 clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
-                                 size_t groups, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                                 struct cla_error *error);
-
-/* One work-group for each block of B_r rows of each head, and split. */
-clattn_status cla_forward_groups(const struct clattn_plan *plan, const struct clattn_shape *shape, int splits,
-                                 size_t *groups, struct cla_error *error);
-
-/* What a forward pass has in the workspace before anything else. */
-struct cla_forward_places {
-    struct cla_state_places splits; /* their states; `states` is 0 where keys are not split */
-    int64_t maps;                   /* of the work-groups (struct cla_skeleton), in 4-byte words */
-    size_t end_byte;
-};
-
-/* For a call of this shape (resolved). */
-clattn_status cla_forward_locate(const struct clattn_plan *plan, const struct clattn_shape *shape,
-                                 struct cla_forward_places *places, struct cla_error *error);
+                                 const struct cla_recipe *recipe, cl_uint wait_count, const cl_event *wait_list,
+                                 cl_event *event, struct cla_error *error);
 
 #endif

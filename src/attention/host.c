@@ -180,14 +180,15 @@ static clattn_status settle_problem(const struct cla_host_job *job, struct clatt
 /* The workspace that the plan takes comes on top of what the arguments alone ask for. */
 static clattn_status add_plan_bytes(struct cla_host_job *job, struct cla_error *error)
 {
-    struct cla_forward_places places;
+    struct cla_recipe recipe;
     if (job->streamed || job->call.empty)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_forward_locate(job->plan, &job->call.shape, &places, error);
-    if (!status)
-        job->call.workspace_bytes += places.end_byte;
-    job->splits = !status && places.splits.states ? places.splits.states : 1;
-    return status;
+    const clattn_status status = cla_recipe_make(job->plan, &job->call.shape, NULL, 0, &recipe, error);
+    if (status)
+        return status;
+    job->call.workspace_bytes += recipe.end_byte;
+    job->splits = recipe.splits;
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status forward(struct clattn_host *host, const struct clattn_problem *problem,

@@ -2,48 +2,13 @@
 #ifndef CLA_OPERANDS_H
 #define CLA_OPERANDS_H
 
-#include "plan/feature.h"
 #include "plan/kernel_params.h"
+#include "plan/operand.h"
 #include "plan/problem.h"
 #include <clattn/attention.h>
 
 /* A call, and the tensors and buffers that it touches: where each lies, and whether it may lie there. What they are
  * given as is above (attention/arguments.h), and so are the score modifications (attention/score.h). */
-
-/* Everything that a call may read or write. Those before CLA_FORWARD_OPERANDS are in the order of the forward kernels'
- * arguments, from CLA_LSE on vectors. */
-enum {
-    CLA_Q,
-    CLA_K,
-    CLA_V,
-    CLA_O,
-    CLA_LSE,
-    CLA_M,
-    CLA_L,
-    CLA_FORWARD_OPERANDS,
-    CLA_D_O = CLA_FORWARD_OPERANDS,
-    CLA_D_Q,
-    CLA_D_K,
-    CLA_D_V,
-    CLA_BIAS_GRAD,
-    CLA_SINKS_GRAD,
-    CLA_SCORE, /* the tensors of the score features, in the order of their table (plan/feature.h) */
-    CLA_BIAS = CLA_SCORE + 1,
-    CLA_MASK,
-    CLA_BLOCK_MASK,
-    CLA_BLOCK_OFFSETS,
-    CLA_BLOCK_COLUMNS,
-    CLA_KEY_LENGTHS,
-    CLA_CU_Q,
-    CLA_CU_KV,
-    CLA_SINKS,
-    CLA_DATA,
-    CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
-    CLA_STATE = CLA_SCORE_END,
-    CLA_FROM, /* the state that is merged into the other */
-    CLA_WORKSPACE,
-    CLA_OPERANDS
-};
 
 /* Of what buffer a sub-buffer is a part, and which; of NULL: it is none, or OpenCL has not been asked. */
 struct cla_part {
@@ -79,8 +44,7 @@ struct cla_call {
     struct cla_score_params score;
     size_t workspace_bytes; /* what this very call needs */
     size_t csr_offset;      /* where in the workspace a block mask that comes as CSR is expanded to */
-    size_t sums_byte;       /* where in it the sums of dQ begin (attention/sums.h) */
-    int64_t maps;           /* where in it those of a forward kernel lie (attention/forward.h) */
+    size_t recipe_byte;     /* where in it the regions of a backward pass's recipe begin (plan/recipe.h) */
     cl_event *first_event;  /* NULL, or what gets the event of the call's first command */
     bool empty;             /* there are no rows to write */
 };

@@ -5,7 +5,8 @@
 #include "attention/rows.h"
 #include "device/context.h"
 #include "device/launch.h"
-#include "plan/skeleton.h"
+#include "plan/planner.h"
+#include "plan/recipe.h"
 #include "plan/splits.h"
 #include <clattn/attention.h>
 
@@ -21,13 +22,8 @@ struct clattn_plan {
     unsigned features;             /* cla_problem_features, which counts the texts in */
     struct clattn_plan_info info;
     struct cla_split_rule split_rule; /* forward passes */
-    size_t most_groups; /* no more need be launched of a kernel that stays; 0: as many as there are blocks */
+    struct cla_choice choice;
     int work_group_sizes[CLA_MOST_KERNELS];
-    int64_t sum_floats; /* see struct cla_skeleton; 0: no sums */
-    int chains;         /* of them, for each block */
-    bool clears_sums;   /* they are to be 0 */
-    bool orders_blocks; /* of keys, that have a part in them: see struct cla_skeleton */
-    int maps;           /* of each work-group: see struct cla_skeleton */
     struct cla_plan_kernels *kernels;
 };
 

@@ -57,26 +57,14 @@ static void judge_failure(clattn_status status, const struct cla_error *error, s
         snprintf(refusal->reason, sizeof refusal->reason, "the build ended with %s", clattn_status_name(status));
 }
 
-/* The skeleton that the planner would take if this one were not there; NULL where there is none. */
-static const struct cla_skeleton *next_skeleton(const struct clattn_plan *plan, const struct cla_skeleton *refused)
-{
-    bool after = false;
-    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++) {
-        if (after && cla_skeleton_serves(*skeleton, plan->problem.pass) &&
-            (*skeleton)->prefers(&plan->context->capabilities, &plan->problem))
-            return *skeleton;
-        after = after || *skeleton == refused;
-    }
-    return NULL;
-}
-
 /* Where a planned kernel does not compile, a slower one does not quietly take its place: the message says how to ask
  * for it. Not where text of the caller's is compiled too, which may well be the reason. */
 static void name_way_out(const struct clattn_plan *plan, const struct cla_skeleton *refused, struct cla_error *error)
 {
     const struct clattn_problem *problem = &plan->problem;
     const bool own_text = problem->score_mod || problem->score_mod_grad || problem->mask_mod;
-    const struct cla_skeleton *other = problem->skeleton || own_text ? NULL : next_skeleton(plan, refused);
+    const struct cla_skeleton *other =
+        problem->skeleton || own_text ? NULL : cla_plan_preferred(&plan->context->capabilities, problem, refused);
     const struct cla_error cause = *error;
     if (other)
         cla_fail(error, cause.status,
@@ -113,28 +101,16 @@ static const char *build_options(const struct clattn_plan *plan, const struct cl
     return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable -DCLATTN_INLINE=static" : CLA_BUILD_OPTIONS;
 }
 
-static bool is_needed(const struct clattn_plan *plan, const struct cla_skeleton *skeleton, int number)
+/* The numbers, as bits, of the kernels that calls may run. */
+static uint32_t needed(const struct clattn_plan *plan, const struct cla_choice *choice)
 {
-    if (skeleton->backward && number == CLA_D_BIAS)
-        return plan->features & CLATTN_BIAS;
-    if (skeleton->backward && number == CLA_ORDER)
-        return skeleton->orders_blocks(&plan->problem);
-    if (skeleton->backward)
-        return true;
-    return number == CLA_SPLIT ? cla_may_split(&plan->split_rule) : !cla_must_split(&plan->split_rule);
-}
-
-static int kernel_count(const struct cla_skeleton *skeleton)
-{
-    int count = 0;
-    while (skeleton->backward && count < CLA_MOST_KERNELS && skeleton->entries[count])
-        count++;
-    return skeleton->backward ? count : CLA_FORWARD_KERNELS;
-}
-
-static const char *entry_of(const struct cla_skeleton *skeleton, int number)
-{
-    return skeleton->entries[skeleton->backward ? number : 0];
+    const struct clattn_capabilities *capabilities = &plan->context->capabilities;
+    uint32_t kernels = 0;
+    if (!cla_must_split(&plan->split_rule))
+        kernels |= cla_recipe_kernels(choice->skeleton, &choice->config, capabilities, &plan->problem, 1);
+    if (cla_may_split(&plan->split_rule))
+        kernels |= cla_recipe_kernels(choice->skeleton, &choice->config, capabilities, &plan->problem, 2);
+    return kernels;
 }
 
 /* Builds one of the variant's programs and makes its kernel; adds its key to `keys`. */
@@ -145,8 +121,9 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     struct cla_text text = {0};
     cl_program program = NULL;
     char key[CLA_HASH_HEX], name[96];
+    const struct cla_kernel_form form = cla_skeleton_form(skeleton, &choice->config, number);
     snprintf(name, sizeof name, "%s%s%s", skeleton->name, skeleton->backward ? ": " : "",
-             skeleton->backward    ? skeleton->entries[number]
+             skeleton->backward    ? form.entry
              : number == CLA_SPLIT ? ", keys split"
                                    : "");
     clattn_status status = assemble(&plan->problem, choice, number, &text, error);
@@ -154,7 +131,7 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
         goto done;
     status = cla_program_get(plan->context, name, text.data, build_options(plan, choice), &program, key, error);
     if (!status)
-        status = cla_kernel_init(&plan->kernels->skeleton[number], program, entry_of(skeleton, number), error);
+        status = cla_kernel_init(&plan->kernels->skeleton[number], program, form.entry, error);
     if (status)
         judge_failure(status, error, refusal);
     else
@@ -201,7 +178,7 @@ static clattn_status prove(const struct clattn_plan *plan, const struct cla_choi
 static clattn_status prove_registers(const struct clattn_plan *plan, const struct cla_choice *choice, int number,
                                      struct refusal *refusal, struct cla_error *error)
 {
-    const uint64_t most = choice->skeleton->most_spilled_bytes;
+    const uint64_t most = choice->skeleton->kernels[number].most_spilled_bytes;
     cl_ulong kept = 0;
     if (!most)
         return CLATTN_SUCCESS;
@@ -238,9 +215,11 @@ static clattn_status compile_all(struct clattn_plan *plan, const struct cla_choi
     struct cla_text keys = {0};
     clattn_status status = CLATTN_SUCCESS;
     plan->split_rule = cla_split_rule(&plan->context->capabilities, &plan->problem, choice->skeleton, &choice->config);
-    for (int i = 0; i < kernel_count(choice->skeleton) && !status; i++) {
-        if (!is_needed(plan, choice->skeleton, i))
+    const uint32_t kernels = needed(plan, choice);
+    for (int i = 0; i < CLA_MOST_KERNELS && !status; i++) {
+        if (!(kernels >> i & 1))
             continue;
+        plan->work_group_sizes[i] = cla_skeleton_form(choice->skeleton, &choice->config, i).work_group_size;
         status = compile(plan, choice, i, &keys, refusal, error);
         if (!status)
             status = prove(plan, choice, i, refusal, error);
@@ -259,59 +238,6 @@ static void drop_kernels(struct clattn_plan *plan)
         cla_kernel_finish(&plan->kernels->skeleton[i]);
 }
 
-/* The device refused what a tuning record says: the model plans, and a step says why. */
-static clattn_status plan_without_record(struct clattn_plan *plan, const char *reason, struct cla_choice *choice,
-                                         struct cla_error *error)
-{
-    const clattn_status status = cla_plan(&plan->context->capabilities, &plan->problem, choice, &plan->info, error);
-    if (!status)
-        cla_plan_step(&plan->info, "tuning", choice->config.b_r, choice->config.b_c,
-                      "the device refused what a tuning record says: %s", reason);
-    return status;
-}
-
-/* The driver's PTX cannot be retargeted after all: planned without what needs that, and a step says why. */
-static clattn_status plan_without_wgmma(struct clattn_plan *plan, const char *reason, struct cla_choice *choice,
-                                        struct cla_error *error)
-{
-    struct clattn_capabilities without = plan->context->capabilities;
-    without.nv_wgmma = false;
-    const char *refused = choice->skeleton->name;
-    const clattn_status status = cla_plan(&without, &plan->problem, choice, &plan->info, error);
-    if (!status)
-        cla_plan_step(&plan->info, "device", choice->config.b_r, choice->config.b_c, "without %s: %s", refused, reason);
-    return status;
-}
-
-/* What to compile after a refusal: a tuning record's configuration gives way to the model's; warp groups to smaller
- * ones where that is what they lack, and else, or where there are none, to another kernel. */
-static clattn_status plan_next(struct clattn_plan *plan, const struct refusal *refusal, struct cla_choice *choice,
-                               struct cla_error *error)
-{
-    const struct clattn_capabilities *capabilities = &plan->context->capabilities;
-    const bool may_leave = choice->skeleton->retargeted && !cla_plan_is_forced(&plan->problem);
-    clattn_status status = CLATTN_NOTHING_FITS;
-    if (plan->info.source == CLATTN_PLAN_TUNED || plan->info.source == CLATTN_PLAN_BUILT_IN)
-        return plan_without_record(plan, refusal->reason, choice, error);
-    if (refusal->spills || !may_leave)
-        status = cla_plan_step_down(capabilities, &plan->problem, refusal->reason, choice, &plan->info, error);
-    if (status == CLATTN_NOTHING_FITS && may_leave)
-        status = plan_without_wgmma(plan, refusal->reason, choice, error);
-    return status;
-}
-
-static void take_forms(struct clattn_plan *plan, const struct cla_choice *choice)
-{
-    const struct cla_skeleton *skeleton = choice->skeleton;
-    for (int i = 0; i < CLA_MOST_KERNELS && skeleton->entries[i]; i++)
-        plan->work_group_sizes[i] = cla_skeleton_form(skeleton, &choice->config, i).work_group_size;
-    plan->sum_floats = skeleton->sum_floats ? skeleton->sum_floats(&plan->problem) : 0;
-    plan->chains = skeleton->chains ? skeleton->chains(&choice->config) : 1;
-    plan->clears_sums = skeleton->adds_to_zeros;
-    plan->orders_blocks = skeleton->orders_blocks && skeleton->orders_blocks(&plan->problem);
-    plan->maps = skeleton->maps ? skeleton->maps(&choice->config) : 0;
-}
-
 /* Compiles what was planned, then what is smaller, until the device takes it. */
 clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
 {
@@ -322,8 +248,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
     while (!status) {
         struct refusal refusal = {"", false};
         status = compile_all(plan, &choice, &refusal, error);
-        plan->most_groups = choice.skeleton->stays ? context->capabilities.compute_units : 0;
-        take_forms(plan, &choice);
+        plan->choice = choice;
         if (!status)
             return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features,
                                  cla_may_split(&plan->split_rule), error);
@@ -333,7 +258,8 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         cla_say(&context->log, CLATTN_LOG_INFO, "%s with B_r = %d, B_c = %d, %d work-items does not fit: %s",
                 choice.skeleton->name, choice.config.b_r, choice.config.b_c, choice.config.work_group_size,
                 refusal.reason);
-        status = plan_next(plan, &refusal, &choice, error);
+        status = cla_plan_next(&context->capabilities, &plan->problem, refusal.reason, refusal.spills, &choice,
+                               &plan->info, error);
     }
     return status;
 }

@@ -213,26 +213,14 @@ clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, c
     return launch(rows, &rows->d_sinks, chain, arguments, 7 + more, shape->heads, error);
 }
 
-/* The parts of a state begin at multiples of so many floats: 64 bytes. */
-enum { ALIGN = 16 };
-
 clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int states, struct cla_state_places *places,
                                struct cla_error *error)
 {
-    int64_t rows, o, end;
-    if (!cla_multiply(shape->batch, shape->heads, &rows) || !cla_multiply(rows, shape->n_q, &rows) ||
-        !cla_multiply(rows, states, &rows) || rows > INT64_MAX / 64 || !cla_multiply(rows, d_v, &o) ||
-        !cla_add(o, 2 * cla_ceil_div(rows, ALIGN) * ALIGN, &end) || end > INT64_MAX / 16 ||
-        (uint64_t)end > SIZE_MAX / sizeof(float))
-        return cla_fail(error, CLATTN_TOO_LARGE,
-                        "shape: a state of batch %lld x heads %lld x n_q %lld rows is more than can be addressed",
-                        (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
-    places->rows = rows;
-    places->l = cla_ceil_div(rows, ALIGN) * ALIGN;
-    places->o = 2 * places->l;
-    places->end = end;
-    places->states = states;
-    return CLATTN_SUCCESS;
+    if (cla_states_place(d_v, shape, states, places))
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_TOO_LARGE,
+                    "shape: a state of batch %lld x heads %lld x n_q %lld rows is more than can be addressed",
+                    (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q);
 }
 
 clattn_status cla_rows_begin(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

@@ -4,6 +4,8 @@
 
 #include "attention/chain.h"
 #include "attention/operands.h"
+#include "plan/recipe.h"
+#include "plan/states.h"
 
 /* The kernels beside attention's own, whose work is small: the rows' statistics and the sinks' gradient of the backward
  * pass, what begins, merges and finishes a state, and what expands a block mask. */
@@ -20,20 +22,9 @@ clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *contex
                             unsigned features, bool splits, struct cla_error *error);
 void cla_rows_finish(struct cla_rows *rows);
 
-/* Where the parts of a state lie, in floats, and its end. `rows` are those of all `states`, one after the other. */
-struct cla_state_places {
-    int64_t rows, l, o, end;
-    int states;
-};
-
 /* Of so many states of one shape (resolved) in one buffer. */
 clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int states, struct cla_state_places *places,
                                struct cla_error *error);
-
-/* Words of the workspace, which have 4 bytes. */
-struct cla_words {
-    int64_t first, count;
-};
 
 /* The features that a state's results and the sinks' gradient depend on. */
 #define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)

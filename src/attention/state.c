@@ -139,13 +139,15 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
 {
     struct cla_call call;
     struct cla_state_places places = {0};
-    size_t groups = 0;
+    struct cla_recipe recipe;
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_accumulate_args");
     clattn_status status = place_chunk(plan, args, &call, &places, error);
     if (!status)
-        status = cla_forward_groups(plan, &call.shape, 1, &groups, error);
+        status = cla_recipe_make(plan, &call.shape, &call, 0, &recipe, error);
+    if (!status)
+        status = cla_stages_count(plan, &recipe, error);
     if (!status)
         status = last_checks(plan, queue, &call, wait_count, wait_list, error);
     if (status)
@@ -154,7 +156,7 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
         return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
     call.first_event = args->first_event;
     cla_point_into_states(&call, CLA_STATE, &places);
-    return cla_forward_launch(plan, queue, &call, groups, wait_count, wait_list, event, error);
+    return cla_forward_launch(plan, queue, &call, &recipe, wait_count, wait_list, event, error);
 }
 
 static clattn_status place_results(const struct clattn_plan *plan, const struct clattn_finish_args *args,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/workspace.h"
-#include "attention/forward.h"
 #include "attention/score.h"
-#include "attention/sums.h"
+#include "attention/stages.h"
 #include "device/report.h"
 #include "plan/checked.h"
 
@@ -19,29 +18,35 @@ clattn_status cla_statistics_bytes(const struct clattn_shape *shape, size_t *byt
     return CLATTN_SUCCESS;
 }
 
+static clattn_status too_much(struct cla_error *error)
+{
+    return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
+}
+
+/* A forward pass has the recipe's regions first, a backward pass behind all else. */
 clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
                                   struct cla_error *error)
 {
+    const bool backward = cla_problem_is_backward(&plan->problem);
     struct clattn_shape resolved;
-    struct cla_forward_places places = {0};
-    size_t groups = 0, statistics = 0;
+    struct cla_recipe recipe;
+    size_t statistics = 0;
     int64_t blocks = 0, sum = 0;
     clattn_status status = cla_shape_resolve(shape, &resolved, error);
-    if (!status)
-        status = cla_forward_locate(plan, &resolved, &places, error);
-    if (!status)
-        status = cla_forward_groups(plan, &resolved, places.splits.states ? places.splits.states : 1, &groups, error);
-    if (!status && cla_problem_is_backward(&plan->problem))
+    if (!status && backward)
         status = cla_statistics_bytes(&resolved, &statistics, error);
     if (!status)
         status = cla_score_workspace(&plan->problem, plan->features, &resolved, &blocks, error);
     if (status)
         return status;
-    if (!cla_add((int64_t)statistics + (int64_t)places.end_byte, blocks, &sum) || (uint64_t)sum > SIZE_MAX)
-        return cla_fail(error, CLATTN_TOO_LARGE, "shape: the workspace is more than can be counted");
-    struct cla_sums sums;
-    status = cla_sums_locate(plan, &resolved, (size_t)sum, &sums, error);
-    *bytes = sums.end_byte;
+    if (!cla_add((int64_t)statistics, blocks, &sum) || (uint64_t)sum > SIZE_MAX)
+        return too_much(error);
+    status = cla_recipe_make(plan, &resolved, NULL, backward ? (size_t)sum : 0, &recipe, error);
+    if (!status)
+        status = cla_stages_count(plan, &recipe, error);
+    if (!status && !backward && (!cla_add((int64_t)recipe.end_byte, sum, &sum) || (uint64_t)sum > SIZE_MAX))
+        status = too_much(error);
+    *bytes = backward ? recipe.end_byte : (size_t)sum;
     return status;
 }
 

@@ -15,8 +15,11 @@ const char *cla_kernels_hash(const char *skeleton, char hex[40])
     if (!found)
         return NULL;
     struct cla_hash hash = cla_source_hash(found->files);
-    for (int i = 0; found->forms && found->entries[i]; i++) {
-        const struct cla_hash both[2] = {hash, cla_source_hash(found->forms[i].files)};
+    bool differ = false;
+    for (const struct cla_kernel_form *form = found->kernels; form->entry; form++)
+        differ = differ || form->files;
+    for (const struct cla_kernel_form *form = found->kernels; differ && form->entry; form++) {
+        const struct cla_hash both[2] = {hash, cla_source_hash(form->files ? form->files : found->files)};
         hash = cla_hash_bytes(both, sizeof both);
     }
     cla_hash_hex(hash, hex);

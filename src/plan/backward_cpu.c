@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
+#include "plan/recipe.h"
 #include "plan/traffic.h"
 #include <stddef.h>
 
@@ -172,13 +173,11 @@ static const struct cla_knob knobs[] = {
 
 static const char *const files[] = {"backward_cpu.cl", NULL};
 
-static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
-
 const struct cla_skeleton cla_backward_cpu = {
     .name = "backward_cpu",
     .backward = true,
     .files = files,
-    .entries = entries,
+    .kernels = cla_backward_kernels,
     .tile_element_bytes = sizeof(float),
     .for_cpus = true,
     .prefers = cla_cpu_prefers,
@@ -189,5 +188,6 @@ const struct cla_skeleton cla_backward_cpu = {
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
     .streams = streams,
+    .recipe = cla_recipe_backward,
     .define = define,
 };

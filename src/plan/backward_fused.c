@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/backward_fused.cl, over NVIDIA's tensor cores and over the emulation, and of those kernels
  * of cl/backward_matrix.cl that end its work. */
+#include "plan/backward_sums.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -174,6 +175,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
     info->estimate = estimate(problem, config);
+    info->sums = 1;
     cla_plan_step(
         info, "sub-groups", config->b_r, config->b_c,
         "%d sub-groups %s, whose dK and dV they hold while %d rows of Q and dO pass at a time; dQ is added to sums "
@@ -297,15 +299,24 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 static const char *const files[] = {"unit/nvidia_fused.clh", "backward_fused.cl", NULL};
 static const char *const emulated_files[] = {"unit/emulated_fused.clh", "backward_fused.cl", NULL};
 
-#define FORMS(files, ending_files, lanes)                                                                              \
+#define KERNELS(ending_files, lanes)                                                                                   \
     {                                                                                                                  \
-        [CLA_DQ] = {ending_files, ENDING_GROUPS * (lanes), false}, [CLA_DK_DV] = {files, 0, false},                    \
-        [CLA_D_BIAS] = {ending_files, ENDING_GROUPS * (lanes), false},                                                 \
-        [CLA_DK_DV_AGAIN] = {ending_files, AGAIN_GROUPS * (lanes), false},                                             \
+        [CLA_DQ] = {"clattn_dq", ending_files, ENDING_GROUPS * (lanes)}, [CLA_DK_DV] = {.entry = "clattn_dk_dv"},      \
+        [CLA_D_BIAS] = {"clattn_d_bias", ending_files, ENDING_GROUPS * (lanes)},                                       \
+        [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", ending_files, AGAIN_GROUPS * (lanes)},                              \
     }
-static const struct cla_kernel_form forms[] = FORMS(files, cla_backward_matrix_files, CLA_NVIDIA_LANES);
-static const struct cla_kernel_form emulated_forms[] =
-    FORMS(emulated_files, cla_backward_matrix_emulated_files, CLA_EMULATED_LANES);
+static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] =
+    KERNELS(cla_backward_matrix_files, CLA_NVIDIA_LANES);
+static const struct cla_kernel_form emulated_kernels[] =
+    KERNELS(cla_backward_matrix_emulated_files, CLA_EMULATED_LANES);
+
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
+    cla_sum_flags(&blocks, out);
+    cla_sum_sums(run, &blocks, 1, true, out);
+    cla_sum_stages(run, 0, out);
+}
 
 /* The device refused: the shape that takes less local memory. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -321,15 +332,12 @@ const struct cla_skeleton cla_backward_fused = {
     .name = fused_name,
     .backward = true,
     .files = files,
-    .entries = cla_backward_summed_entries,
-    .forms = forms,
+    .kernels = kernels,
     .declines = true,
     .no_chunks = true,
     .largest_d = 128,
     .any_order = true,
     .tile_element_bytes = 2,
-    .sum_floats = cla_sum_floats,
-    .adds_to_zeros = true,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
     .knobs = knobs,
@@ -337,6 +345,7 @@ const struct cla_skeleton cla_backward_fused = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .recipe = recipe,
     .define = define,
 };
 
@@ -344,16 +353,13 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .name = emulated_name,
     .backward = true,
     .files = emulated_files,
-    .entries = cla_backward_summed_entries,
-    .forms = emulated_forms,
+    .kernels = emulated_kernels,
     .declines = true,
     .no_chunks = true,
     .largest_d = 128,
     .any_order = true,
     .emulated = true,
     .tile_element_bytes = 2,
-    .sum_floats = cla_sum_floats,
-    .adds_to_zeros = true,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = knobs,
@@ -362,5 +368,6 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .unoptimised = cla_matrix_unoptimised,
+    .recipe = recipe,
     .define = define,
 };

@@ -2,6 +2,9 @@
  *
  * The planner's side of cl/backward_hopper.cl, and of those kernels of cl/backward_matrix.cl that end its work. The
  * figures are in tests/data/measured/h200-backward-hopper-notes.md. */
+#include "plan/backward_sums.h"
+#include "plan/checked.h"
+#include "plan/heads_together.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -153,6 +156,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
     info->estimate = estimate(problem, config);
+    info->sums = 1;
     cla_plan_step(info, "warp groups", config->b_r, config->b_c,
                   "a producer brings %d rows of Q and dO at a time for %d consumers %s, who hold dK and dV and add "
                   "to sums of dQ, %s%s; work-groups stay, one to a compute unit",
@@ -233,11 +237,6 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
            suits(capabilities, problem, &config);
 }
 
-static int chains(const struct cla_config *config)
-{
-    return config->backward_matrix.chains;
-}
-
 static const struct cla_knob knobs[] = {
     {"chains", offsetof(struct cla_config, backward_matrix.chains), 1, 4, {1, 2}, 2},
     {"kv_stages", offsetof(struct cla_config, backward_matrix.kv_stages), 1, 2, {1, 2}, 2},
@@ -269,36 +268,84 @@ static const char *const files[] = {"backward_hopper.cl", NULL};
 
 static const char *const order_files[] = {"backward_order.cl", NULL};
 
-static const struct cla_kernel_form forms[] = {
-    [CLA_DQ] = {cla_backward_matrix_files, ENDING_ITEMS, false},
-    [CLA_DK_DV] = {files, WARP_GROUP *(CONSUMERS + 1), true},
-    [CLA_D_BIAS] = {cla_backward_matrix_files, ENDING_ITEMS, false},
-    [CLA_DK_DV_AGAIN] = {cla_backward_matrix_files, AGAIN_ITEMS, false},
-    [CLA_ORDER] = {order_files, ORDER_ITEMS, false},
+static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] = {
+    [CLA_DQ] = {"clattn_dq", cla_backward_matrix_files, ENDING_ITEMS},
+    [CLA_DK_DV] = {.entry = "clattn_dk_dv", .retargeted = true},
+    [CLA_D_BIAS] = {"clattn_d_bias", cla_backward_matrix_files, ENDING_ITEMS},
+    [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", cla_backward_matrix_files, AGAIN_ITEMS},
+    [CLA_ORDER] = {"clattn_order", order_files, ORDER_ITEMS},
 };
-static const char *const entries[] = {"clattn_dq",          "clattn_dk_dv", "clattn_d_bias",
-                                      "clattn_dk_dv_again", "clattn_order", NULL};
+
+/* Heads whose blocks of keys are worked on together, by what they read and add to. */
+static int32_t heads_together(const struct cla_run *run, int64_t units)
+{
+    const struct clattn_shape *shape = &run->shape;
+    const struct clattn_problem *problem = run->problem;
+    const int64_t share = shape->kv_heads ? shape->heads / shape->kv_heads : 0, blocks = cla_run_key_blocks(run);
+    const int64_t row_bytes =
+        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_matrix.chains * problem->d;
+    const int64_t all = shape->batch * shape->kv_heads * blocks;
+    struct cla_together work = {
+        .heads = shape->batch * shape->kv_heads, .blocks = blocks, .groups = units && units < all ? units : all};
+    if (!cla_multiply(shape->n_q, share * row_bytes, &work.bytes))
+        work.bytes = INT64_MAX;
+    return cla_heads_together(&work);
+}
+
+enum { MAPS = 4, ORDER = 2 }; /* TMA descriptors of a work-group; words of a block of keys: its place, and its cost */
+
+static void regions(const struct cla_run *run, const struct cla_sum_blocks *blocks, int64_t units,
+                    struct cla_recipe *out)
+{
+    const int chains = run->config->backward_matrix.chains;
+    out->stuck_region = 0;
+    out->stuck_word = 1; /* behind the one that counts tickets */
+    cla_recipe_region(out, "tickets", 2, sizeof(uint32_t), true, offsetof(struct cla_backward_params, tickets));
+    cla_recipe_region(out, "counters", cla_recipe_times(out, blocks->rows, chains), sizeof(uint32_t), true,
+                      offsetof(struct cla_backward_params, counters));
+    cla_sum_flags(blocks, out);
+    cla_recipe_region(out, "TMA descriptors", MAPS * units, CLA_MAP_WORDS * sizeof(uint32_t), false,
+                      offsetof(struct cla_backward_params, maps));
+    if (orders_blocks(run->problem))
+        cla_recipe_region(out, "order", blocks->keys, ORDER * sizeof(uint32_t), false,
+                          offsetof(struct cla_backward_params, order));
+    cla_sum_sums(run, blocks, chains, false, out);
+}
+
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
+    const int64_t units = run->capabilities->compute_units;
+    regions(run, &blocks, units, out);
+    if (out->too_large)
+        return;
+    cla_recipe_number(out, offsetof(struct cla_backward_params, heads_together), heads_together(run, units));
+    if (orders_blocks(run->problem) && cla_sum_wanted(run))
+        cla_recipe_stage(out, (struct cla_stage){.kernel = CLA_ORDER,
+                                                 .batch = run->shape.batch,
+                                                 .heads = run->shape.kv_heads,
+                                                 .blocks = blocks.keys > 0,
+                                                 .counted = "one",
+                                                 .arguments = cla_backward_inputs_list});
+    cla_sum_stages(run, units, out);
+}
 
 const struct cla_skeleton cla_backward_hopper = {
     .name = name,
     .backward = true,
     .files = files,
-    .entries = entries,
-    .forms = forms,
+    .kernels = kernels,
     .declines = true,
     .no_chunks = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
-    .retargeted = true,
     .stays = true,
-    .sum_floats = cla_sum_floats,
-    .chains = chains,
-    .orders_blocks = orders_blocks,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
     .adopt = adopt,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .recipe = recipe,
     .define = define,
 };

@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. The figures behind
  * its table are in tests/data/measured/h200-backward-matrix-notes.md. */
+#include "plan/backward_sums.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -405,29 +406,11 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 
 const char *const cla_backward_matrix_files[] = {"unit/nvidia_mma.clh", "backward_matrix.cl", NULL};
 const char *const cla_backward_matrix_emulated_files[] = {"unit/emulated.clh", "backward_matrix.cl", NULL};
-static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
-
-const char *const cla_backward_summed_entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", "clattn_dk_dv_again",
-                                                   NULL};
-
-int cla_sum_part_pieces(const struct clattn_problem *problem)
-{
-    enum { MOST = 4 };
-    const int pieces = cla_pieces(problem->d);
-    return pieces > MOST ? MOST : (pieces + 1) / 2;
-}
-
-int64_t cla_sum_floats(const struct clattn_problem *problem)
-{
-    enum { ROWS = 64, TWO_PARTS_D = 128 };
-    return (int64_t)(problem->d > TWO_PARTS_D ? 4 : 2) * cla_sum_part_pieces(problem) * CLA_PIECE * ROWS;
-}
-
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
     .backward = true,
     .files = cla_backward_matrix_files,
-    .entries = entries,
+    .kernels = cla_backward_kernels,
     .declines = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
@@ -439,6 +422,7 @@ const struct cla_skeleton cla_backward_matrix = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .streams = streams,
+    .recipe = cla_recipe_backward,
     .define = define,
 };
 
@@ -446,7 +430,7 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .name = emulated_name,
     .backward = true,
     .files = cla_backward_matrix_emulated_files,
-    .entries = entries,
+    .kernels = cla_backward_kernels,
     .declines = true,
     .largest_d = 256,
     .emulated = true,
@@ -460,5 +444,6 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .private_bytes = private_bytes,
     .unoptimised = cla_matrix_unoptimised,
     .streams = streams,
+    .recipe = cla_recipe_backward,
     .define = define,
 };

@@ -4,6 +4,7 @@
  * serves all of its kernels, whose blocks are rows in one and keys in another, so that TX and TY divide both B_R and
  * B_C. */
 #include "plan/checked.h"
+#include "plan/recipe.h"
 #include "plan/simt.h"
 #include "plan/traffic.h"
 #include <stddef.h>
@@ -347,13 +348,11 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 
 static const char *const files[] = {"backward_simt.cl", NULL};
 
-static const char *const entries[] = {"clattn_dq", "clattn_dk_dv", "clattn_d_bias", NULL};
-
 const struct cla_skeleton cla_backward_simt = {
     .name = "backward_simt",
     .backward = true,
     .files = files,
-    .entries = entries,
+    .kernels = cla_backward_kernels,
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
@@ -364,5 +363,6 @@ const struct cla_skeleton cla_backward_simt = {
     .private_bytes = private_bytes,
     .unoptimised = unoptimised,
     .streams = streams,
+    .recipe = cla_recipe_backward,
     .define = define,
 };

@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/forward_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
+#include "plan/recipe.h"
 #include <stddef.h>
 
 /* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T of a panel, the K and V tiles.
@@ -149,12 +150,10 @@ static const struct cla_knob knobs[] = {
 
 static const char *const files[] = {"forward_cpu.cl", NULL};
 
-static const char *const entries[] = {"clattn_forward", NULL};
-
 const struct cla_skeleton cla_forward_cpu = {
     .name = "forward_cpu",
     .files = files,
-    .entries = entries,
+    .kernels = cla_forward_kernels,
     .tile_element_bytes = sizeof(float),
     .for_cpus = true,
     .prefers = cla_cpu_prefers,
@@ -164,5 +163,6 @@ const struct cla_skeleton cla_forward_cpu = {
     .step_down = step_down,
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
+    .recipe = cla_recipe_forward,
     .define = define,
 };

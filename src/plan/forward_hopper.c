@@ -7,6 +7,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/recipe.h"
 #include "plan/splits.h"
 #include <stddef.h>
 
@@ -87,12 +88,6 @@ static const struct {
     int producer, consumer;
     int tiles; /* of a consumer's, what scores, weights and outputs may take */
 } registers[MOST_CONSUMERS + 1] = {{0, 0, 0}, {0, 0, 200}, {40, 232, 200}, {32, 160, 128}, {32, 112, 80}};
-
-/* Of each work-group in the workspace: of Q, K and V. */
-static int maps(const struct cla_config *config)
-{
-    return config->hopper.boxes ? 3 * config->hopper.teams : 0;
-}
 
 /* The teams that make up the caller's work-group of so many rows each. */
 static int forced_teams(const struct clattn_problem *problem, const struct cla_config *config)
@@ -379,18 +374,37 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 }
 
 static const char *const files[] = {"forward_hopper.cl", NULL};
-static const char *const entries[] = {"clattn_forward", NULL};
+
+#define KERNEL                                                                                                         \
+    {                                                                                                                  \
+        .entry = "clattn_forward", .retargeted = true, .most_spilled_bytes = MOST_SPILLED_BYTES                        \
+    }
+static const struct cla_kernel_form kernels[CLA_SPLIT + 2] = {[CLA_WHOLE] = KERNEL, [CLA_SPLIT] = KERNEL};
+
+/* Persistent work-groups; and in the workspace, for each of them, TMA descriptors of Q, K and V for each team. */
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    const struct clattn_shape *shape = &run->shape;
+    const bool has_rows = shape->batch && shape->heads && shape->n_q;
+    const int64_t units = run->capabilities->compute_units;
+    cla_recipe_forward(run, out);
+    out->stages[0].most_groups = units;
+    if (!run->config->hopper.boxes)
+        return;
+    out->stages[0].arguments = cla_forward_workspace_list;
+    if (has_rows)
+        cla_recipe_region(out, "TMA descriptors", 3 * run->config->hopper.teams * units, CLA_MAP_WORDS * 4, false,
+                          offsetof(struct cla_forward_params, maps));
+}
 
 const struct cla_skeleton cla_forward_hopper = {
     .name = name,
     .files = files,
-    .entries = entries,
+    .kernels = kernels,
     .declines = true,
     .no_chunks = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
-    .retargeted = true,
-    .most_spilled_bytes = MOST_SPILLED_BYTES,
     .stays = true,
     .prefers = prefers,
     .choose = choose,
@@ -400,7 +414,7 @@ const struct cla_skeleton cla_forward_hopper = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .maps = maps,
     .teams = teams,
+    .recipe = recipe,
     .define = define,
 };

@@ -6,6 +6,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/recipe.h"
 #include <stddef.h>
 
 enum {
@@ -368,12 +369,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 static const char *const nvidia_files[] = {"unit/nvidia_mma.clh", "forward_matrix.cl", NULL};
 static const char *const emulated_files[] = {"unit/emulated.clh", "forward_matrix.cl", NULL};
 
-static const char *const entries[] = {"clattn_forward", NULL};
-
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,
     .files = nvidia_files,
-    .entries = entries,
+    .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
@@ -384,13 +383,14 @@ const struct cla_skeleton cla_forward_matrix = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .recipe = cla_recipe_forward,
     .define = define,
 };
 
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
     .files = emulated_files,
-    .entries = entries,
+    .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
     .emulated = true,
@@ -403,5 +403,6 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .unoptimised = cla_matrix_unoptimised,
+    .recipe = cla_recipe_forward,
     .define = define,
 };

@@ -2,6 +2,7 @@
  *
  * The planner's side of cl/forward_simt.cl: what a configuration costs, and which one to take. */
 #include "plan/checked.h"
+#include "plan/recipe.h"
 #include "plan/simt.h"
 #include "plan/traffic.h"
 
@@ -313,12 +314,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 
 static const char *const files[] = {"forward_simt.cl", NULL};
 
-static const char *const entries[] = {"clattn_forward", NULL};
-
 const struct cla_skeleton cla_forward_simt = {
     .name = "forward_simt",
     .files = files,
-    .entries = entries,
+    .kernels = cla_forward_kernels,
     .tile_element_bytes = sizeof(float),
     .prefers = prefers,
     .choose = choose,
@@ -329,5 +328,6 @@ const struct cla_skeleton cla_forward_simt = {
     .private_bytes = private_bytes,
     .unoptimised = unoptimised,
     .streams = streams,
+    .recipe = cla_recipe_forward,
     .define = define,
 };

@@ -43,12 +43,15 @@ static void paper_bound(const struct clattn_capabilities *capabilities, const st
         info->paper_b_c, info->paper_b_r, d);
 }
 
-static const struct cla_skeleton *preferred(const struct clattn_capabilities *capabilities,
-                                            const struct clattn_problem *problem)
+const struct cla_skeleton *cla_plan_preferred(const struct clattn_capabilities *capabilities,
+                                              const struct clattn_problem *problem, const struct cla_skeleton *after)
 {
-    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++)
-        if (cla_skeleton_serves(*skeleton, problem->pass) && (*skeleton)->prefers(capabilities, problem))
+    bool passed = !after;
+    for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++) {
+        if (passed && cla_skeleton_serves(*skeleton, problem->pass) && (*skeleton)->prefers(capabilities, problem))
             return *skeleton;
+        passed = passed || *skeleton == after;
+    }
     return NULL;
 }
 
@@ -62,9 +65,11 @@ static void list_skeletons(enum clattn_pass pass, char *names, size_t size)
 }
 
 static clattn_status pick_skeleton(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                                   const struct cla_skeleton **skeleton, struct cla_error *error)
+                                   const struct cla_skeleton *after, const struct cla_skeleton **skeleton,
+                                   struct cla_error *error)
 {
-    *skeleton = problem->skeleton ? cla_skeleton_find(problem->skeleton) : preferred(capabilities, problem);
+    *skeleton =
+        problem->skeleton ? cla_skeleton_find(problem->skeleton) : cla_plan_preferred(capabilities, problem, after);
     if (*skeleton && cla_skeleton_serves(*skeleton, problem->pass))
         return CLATTN_SUCCESS;
     char names[256];
@@ -90,7 +95,6 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
     info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
     info->local_bytes = choice->skeleton->local_bytes(problem, config);
     info->private_bytes = choice->skeleton->private_bytes(problem, config);
-    info->sums = choice->skeleton->sum_floats != NULL;
     if (choice->skeleton->streams)
         choice->skeleton->streams(config, info->streams);
     else
@@ -167,12 +171,14 @@ static clattn_status configure(const struct clattn_capabilities *capabilities, c
     return skeleton->adopt(capabilities, problem, config, info, error);
 }
 
-clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                       struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error)
+/* With one of the skeletons behind `after` (NULL: any). */
+static clattn_status plan_after(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const struct cla_skeleton *after, struct cla_choice *choice,
+                                struct clattn_plan_info *info, struct cla_error *error)
 {
     struct cla_choice found = {0};
     *info = (struct clattn_plan_info){0};
-    clattn_status status = pick_skeleton(capabilities, problem, &found.skeleton, error);
+    clattn_status status = pick_skeleton(capabilities, problem, after, &found.skeleton, error);
     if (status)
         return status;
     paper_bound(capabilities, problem, found.skeleton, info);
@@ -184,6 +190,12 @@ clattn_status cla_plan(const struct clattn_capabilities *capabilities, const str
     describe_splits(capabilities, problem, &found, info);
     *choice = found;
     return list_constants(problem, &found, info, error);
+}
+
+clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error)
+{
+    return plan_after(capabilities, problem, NULL, choice, info, error);
 }
 
 clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -205,6 +217,46 @@ clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities,
                   "the device refused B_r = %d, B_c = %d with %d work-items: %s", refused.b_r, refused.b_c,
                   refused.work_group_size, reason);
     return list_constants(problem, choice, info, error);
+}
+
+static bool is_retargeted(const struct cla_choice *choice)
+{
+    for (const struct cla_kernel_form *form = choice->skeleton->kernels; form->entry; form++)
+        if (form->retargeted)
+            return true;
+    return false;
+}
+
+/* The driver's PTX cannot be retargeted after all. */
+static clattn_status leave_skeleton(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem, const char *reason, struct cla_choice *choice,
+                                    struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_skeleton *refused = choice->skeleton;
+    const clattn_status status = plan_after(capabilities, problem, refused, choice, info, error);
+    if (!status)
+        cla_plan_step(info, "device", choice->config.b_r, choice->config.b_c, "without %s: %s", refused->name, reason);
+    return status;
+}
+
+clattn_status cla_plan_next(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            const char *reason, bool spills, struct cla_choice *choice, struct clattn_plan_info *info,
+                            struct cla_error *error)
+{
+    const bool may_leave = is_retargeted(choice) && !cla_plan_is_forced(problem);
+    clattn_status status = CLATTN_NOTHING_FITS;
+    if (info->source == CLATTN_PLAN_TUNED || info->source == CLATTN_PLAN_BUILT_IN) {
+        status = cla_plan(capabilities, problem, choice, info, error);
+        if (!status)
+            cla_plan_step(info, "tuning", choice->config.b_r, choice->config.b_c,
+                          "the device refused what a tuning record says: %s", reason);
+        return status;
+    }
+    if (spills || !may_leave)
+        status = cla_plan_step_down(capabilities, problem, reason, choice, info, error);
+    if (status == CLATTN_NOTHING_FITS && may_leave)
+        status = leave_skeleton(capabilities, problem, reason, choice, info, error);
+    return status;
 }
 
 void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text)

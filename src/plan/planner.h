@@ -14,14 +14,26 @@ struct cla_choice {
 clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
 
+/* The first skeleton that serves the pass and prefers the device, of those behind `after` (NULL: of all); NULL: none. */
+const struct cla_skeleton *cla_plan_preferred(const struct clattn_capabilities *capabilities,
+                                              const struct clattn_problem *problem, const struct cla_skeleton *after);
+
 /* Whether the problem takes any choice out of the planner's hands. */
 bool cla_plan_is_forced(const struct clattn_problem *problem);
 
-/* Takes the next smaller configuration after the device refused the present one, and adds a step saying why. Fails with
- * CLATTN_NOTHING_FITS where there is none, or where the caller forced the block sizes. */
+/* Takes the next smaller configuration of the present skeleton after the device refused the present one, and adds a step
+ * saying why. Fails with CLATTN_NOTHING_FITS where there is none, or where the caller forced the block sizes. */
 clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                  const char *reason, struct cla_choice *choice, struct clattn_plan_info *info,
                                  struct cla_error *error);
+
+/* What to compile after the device refused the present choice, for `reason`; adds a step saying so. A tuning record's
+ * configuration gives way to the model's; retargeted kernels to smaller ones where they lack registers (`spills`), and
+ * else, or where there are none, to the next skeleton; others to smaller ones alone. CLATTN_NOTHING_FITS where there is
+ * nothing more, or where the caller forced the choice. */
+clattn_status cla_plan_next(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            const char *reason, bool spills, struct cla_choice *choice, struct clattn_plan_info *info,
+                            struct cla_error *error);
 
 /* The #define lines of a choice, which stand above the program text. Integers only. */
 void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text);

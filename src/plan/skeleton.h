@@ -56,21 +56,31 @@ struct cla_knob {
     int tried_count;
 };
 
-/* The kernels of a backward skeleton, in the order of its entries: gradients of Q, of K and V, and of the bias; those
- * of keys and values again for which the second has left a flag; and the order of blocks of keys, which runs first.
- * Each is a program of its own, CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate.
- */
+/* The kernels of a backward skeleton: gradients of Q, of K and V, and of the bias; those of keys and values again for
+ * which the second has left a flag; and the order of blocks of keys, which runs first. Each is a program of its own,
+ * CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate. */
 enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_ORDER, CLA_MOST_KERNELS };
 
-/* A kernel that is not as the others of its skeleton are. */
+/* The kernels of a forward skeleton: one text, whose constant CLATTN_SPLIT is the number. */
+enum { CLA_WHOLE, CLA_SPLIT };
+
+/* One kernel of a skeleton. */
 struct cla_kernel_form {
-    const char *const *files;
-    int work_group_size; /* 0: the configuration's */
+    const char *entry;        /* the kernel function; NULL ends a table */
+    const char *const *files; /* program text, ended by NULL; NULL: the skeleton's */
+    int work_group_size;      /* 0: the configuration's */
+
+    /* It is built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what holds for any
+     * program's. */
     bool retargeted;
+
+    /* What its compiled form may keep of an item in memory, of CL_KERNEL_PRIVATE_MEM_SIZE: with more it does not fit
+     * (0: with any it does). */
+    uint64_t most_spilled_bytes;
 };
 
-/* The kernels of a forward skeleton: one text, whose constant CLATTN_SPLIT is the number. */
-enum { CLA_WHOLE, CLA_SPLIT, CLA_FORWARD_KERNELS };
+struct cla_run;
+struct cla_recipe;
 
 /* A kernel's structure: which text it is, when it applies, what a configuration costs, and which one to take. The
  * planner loops over a table of these (src/plan/variant.c); a new kernel is its .cl file and a row there.
@@ -80,8 +90,8 @@ struct cla_skeleton {
     const char *name;
     bool backward;            /* it serves CLATTN_BACKWARD and _ACCUMULATE; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
     const char *const *files; /* program text: files under cl/, in order, ended by NULL */
-    const char *const *entries; /* the kernel functions, ended by NULL */
-    int tile_element_bytes;     /* of what its tiles of Q, K and V hold: the paper's M counts these */
+    const struct cla_kernel_form *kernels; /* by their numbers */
+    int tile_element_bytes;                /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
@@ -90,34 +100,8 @@ struct cla_skeleton {
     int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: CLATTN_MAX_D */
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
 
-    /* Its programs are built from retargeted PTX (plan/retarget.h), of whose work-groups the driver only knows what
-     * holds for any program's. */
-    bool retargeted;
-
-    /* What its compiled kernels may keep of an item in memory, of CL_KERNEL_PRIVATE_MEM_SIZE: with more they do not fit
-     * (0: with any they do). */
-    uint64_t most_spilled_bytes;
-
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
     bool stays;
-
-    /* The form of each kernel, where they differ (NULL: `files`, the configuration's work_group_size, `retargeted`). */
-    const struct cla_kernel_form *forms;
-
-    /* Floats that the sums of dQ take in the workspace for each block of b_r rows, in a skeleton that adds them up
-     * there (NULL: it does not). The kernel of K and V then computes the sums too, and that of Q ends them. */
-    int64_t (*sum_floats)(const struct clattn_problem *problem);
-    bool adds_to_zeros; /* these sums are to be 0 before it begins */
-
-    /* How many such sums there are of each block, which blocks of keys add to in turn (NULL: one). */
-    int (*chains)(const struct cla_config *config);
-
-    /* Whether blocks of keys are taken in an order that depends on the problem's mask (NULL: they are not). */
-    bool (*orders_blocks)(const struct clattn_problem *problem);
-
-    /* Maps that each work-group of a forward kernel makes in the workspace, by which tiles are brought in whole boxes
-     * (NULL: none). With any, the kernel takes the workspace as its last argument before the parameters. */
-    int (*maps)(const struct cla_config *config);
 
     /* How many blocks of rows a work-group that stays works on side by side (NULL: one). */
     int (*teams)(const struct cla_config *config);
@@ -154,6 +138,9 @@ struct cla_skeleton {
     /* Whether the device's compiler should leave this text unoptimised (NULL: no). */
     bool (*unoptimised)(const struct clattn_capabilities *capabilities);
 
+    /* What a call runs (plan/recipe.h). */
+    void (*recipe)(const struct cla_run *run, struct cla_recipe *recipe);
+
     /* Writes the skeleton's own #define lines; those every kernel has (type, d, d_v, b_r, b_c, causal) are written for
      * it. */
     void (*define)(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
@@ -179,22 +166,13 @@ struct cla_skeleton {
 #define CLA_DECLARE_SKELETON(name) extern const struct cla_skeleton cla_##name;
 CLA_EACH_SKELETON(CLA_DECLARE_SKELETON)
 
-/* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
-enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
-extern const char *const cla_backward_matrix_files[];
-extern const char *const cla_backward_matrix_emulated_files[];
-extern const char *const cla_backward_summed_entries[]; /* of a skeleton that they end */
-void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text);
-
-/* The sums of dQ as they take them, for each block of 64 rows: two parts, or four beyond d = 128, of so many pieces of
- * 16 columns; and the floats of all. */
-int cla_sum_part_pieces(const struct clattn_problem *problem);
-int64_t cla_sum_floats(const struct clattn_problem *problem);
-
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);
 
-/* The form of one of its kernels. */
+/* The kernels that most skeletons have: one text each, in work-groups as configured. */
+extern const struct cla_kernel_form cla_forward_kernels[], cla_backward_kernels[];
+
+/* One of its kernels, with the skeleton's files and the configuration's work-group size in place. */
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number);
 

@@ -19,13 +19,18 @@ bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass p
     return skeleton->backward == (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE);
 }
 
+const struct cla_kernel_form cla_forward_kernels[CLA_SPLIT + 2] = {
+    [CLA_WHOLE] = {.entry = "clattn_forward"}, [CLA_SPLIT] = {.entry = "clattn_forward"}};
+const struct cla_kernel_form cla_backward_kernels[CLA_MOST_KERNELS + 1] = {[CLA_DQ] = {.entry = "clattn_dq"},
+                                                                           [CLA_DK_DV] = {.entry = "clattn_dk_dv"},
+                                                                           [CLA_D_BIAS] = {.entry = "clattn_d_bias"}};
+
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number)
 {
-    struct cla_kernel_form form = {skeleton->files, config->work_group_size, skeleton->retargeted};
-    if (!skeleton->forms)
-        return form;
-    form = skeleton->forms[number];
+    struct cla_kernel_form form = skeleton->kernels[number];
+    if (!form.files)
+        form.files = skeleton->files;
     if (!form.work_group_size)
         form.work_group_size = config->work_group_size;
     return form;

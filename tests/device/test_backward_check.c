@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * clattn_backward_check: what a kernel says that gave up waiting is answered, until the next pass on the workspace; and
- * plans whose kernels wait for nobody succeed at once. No kernel of a CPU waits for others, so the word is written
- * here. */
-#include "attention/sums.h"
+ * plans whose kernels wait for nobody succeed at once. No kernel of a CPU waits for others: a made-up skeleton says
+ * that it has a word for it, and the word is written here. */
+#include "attention/stages.h"
 #include "attention/workspace.h"
 #include "support/device.h"
 #include "support/unit.h"
@@ -12,6 +12,17 @@
 enum { HEADS = 2, ROWS = 70, KEYS = 70, D = 64, BUFFERS = 10 };
 
 static struct test_device device;
+
+/* backward_fused_emulated, with a word in which it would say that it has given up. */
+static void waiting_recipe(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    cla_backward_fused_emulated.recipe(run, recipe);
+    recipe->stuck_region = recipe->region_count;
+    recipe->stuck_word = 1;
+    cla_recipe_region(recipe, "stuck", 2, 4, true, CLA_UNTOLD);
+}
+
+static struct cla_skeleton waiting;
 
 /* A pass over zeros. */
 struct pass {
@@ -44,6 +55,11 @@ static void open_pass(struct pass *pass, const char *skeleton)
     const size_t bytes = (size_t)HEADS * ROWS * D * 2;
     *pass = (struct pass){.args.shape = {.batch = 1, .heads = HEADS, .kv_heads = HEADS, .n_q = ROWS, .n_kv = KEYS}};
     assert_true(test_succeeded(clattn_plan_create(&pass->plan, device.clattn, &problem), "clattn_plan_create"));
+    if (strcmp(skeleton, "backward_fused_emulated") == 0) {
+        waiting = cla_backward_fused_emulated;
+        waiting.recipe = waiting_recipe;
+        pass->plan->choice.skeleton = &waiting;
+    }
     struct clattn_tensor *const tensors[] = {&pass->args.q,   &pass->args.k,   &pass->args.v,
                                              &pass->args.o,   &pass->args.d_o, &pass->args.d_q,
                                              &pass->args.d_k, &pass->args.d_v, &pass->args.lse};
@@ -72,14 +88,16 @@ static clattn_status run(const struct pass *pass)
 static void write_word(const struct pass *pass)
 {
     const cl_uint one = 1;
-    struct cla_sums sums;
+    struct cla_recipe recipe;
     struct cla_error error;
     size_t statistics;
     assert_int_equal(cla_statistics_bytes(&pass->args.shape, &statistics, &error), CLATTN_SUCCESS);
-    assert_int_equal(cla_sums_locate(pass->plan, &pass->args.shape, statistics, &sums, &error), CLATTN_SUCCESS);
-    assert_true(sums.given_up >= sums.cleared.first && sums.given_up < sums.cleared.first + sums.cleared.count);
-    assert_int_equal(clEnqueueWriteBuffer(device.queue, pass->args.workspace, CL_TRUE, (size_t)sums.given_up * 4,
-                                          sizeof one, &one, 0, NULL, NULL),
+    assert_int_equal(cla_recipe_make(pass->plan, &pass->args.shape, NULL, statistics, &recipe, &error), CLATTN_SUCCESS);
+    const struct cla_words zeroed = cla_recipe_zeroed(&recipe);
+    const int64_t at = recipe.regions[recipe.stuck_region].first + recipe.stuck_word;
+    assert_true(at >= zeroed.first && at < zeroed.first + zeroed.count);
+    assert_int_equal(clEnqueueWriteBuffer(device.queue, pass->args.workspace, CL_TRUE, (size_t)at * 4, sizeof one, &one,
+                                          0, NULL, NULL),
                      CL_SUCCESS);
 }
 

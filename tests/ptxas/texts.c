@@ -9,6 +9,7 @@
  *     kernel_texts DIRECTORY */
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/recipe.h"
 #include "plan/retarget.h"
 #include "plan/source.h"
 #include "plan/user_text.h"
@@ -52,10 +53,9 @@ static int write_entry(const char *directory, const char *device, const struct c
     own.config.work_group_size = form.work_group_size;
     if (problem->block_q)
         snprintf(blocks, sizeof blocks, "-blocks%d", problem->block_q);
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s%s", device, choice->skeleton->name,
-             choice->skeleton->entries[backward ? number : 0], problem->d, choice->config.b_r, choice->config.b_c,
-             problem->causal ? "-causal" : "", problem->features, blocks,
-             problem->block_q && problem->unordered ? "-unordered" : "", problem->mask_mod ? "-user" : "",
+    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s%s", device, choice->skeleton->name, form.entry,
+             problem->d, choice->config.b_r, choice->config.b_c, problem->causal ? "-causal" : "", problem->features,
+             blocks, problem->block_q && problem->unordered ? "-unordered" : "", problem->mask_mod ? "-user" : "",
              !backward && number == CLA_SPLIT ? "-split" : "", problem->dtype == CLATTN_BF16 ? "-bf16" : "",
              problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
     for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
@@ -77,10 +77,10 @@ static int write_entry(const char *directory, const char *device, const struct c
 }
 
 /* Of a problem without features all kernels of a backward pass that it has; of others those that differ. */
-static bool is_written(const struct clattn_problem *problem, const struct cla_skeleton *skeleton, int number)
+static bool is_written(const struct clattn_problem *problem, int number)
 {
     if (number == CLA_ORDER)
-        return skeleton->orders_blocks(problem);
+        return true;
     return problem->features || problem->mask_mod ? number == CLA_DK_DV : number != CLA_D_BIAS;
 }
 
@@ -109,8 +109,9 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
                              ? 0
                              : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
     }
-    for (int i = 0; i < CLA_MOST_KERNELS && choice.skeleton->entries[i]; i++)
-        if (is_written(&resolved, choice.skeleton, i))
+    const uint32_t kernels = cla_recipe_kernels(choice.skeleton, &choice.config, &capabilities, &resolved, 1);
+    for (int i = 0; i < CLA_MOST_KERNELS; i++)
+        if (kernels >> i & 1 && is_written(&resolved, i))
             failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
     return failed;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/planned.h"
 #include "plan/problem.h"
+#include "plan/recipe.h"
 
 struct cla_error test_error;
 
@@ -10,4 +11,21 @@ clattn_status test_plan(const struct clattn_capabilities *capabilities, struct c
     struct clattn_problem resolved;
     const clattn_status status = cla_problem_resolve(&problem, &resolved, &test_error);
     return status ? status : cla_plan(capabilities, &resolved, choice, info, &test_error);
+}
+
+int64_t test_sum_bytes(const struct cla_choice *choice, struct clattn_problem problem, bool zeroed)
+{
+    const struct clattn_capabilities none = {.compute_units = 1};
+    const struct cla_run run = {.problem = &problem,
+                                .config = &choice->config,
+                                .capabilities = &none,
+                                .shape = {.batch = 1, .heads = 1, .kv_heads = 1, .n_q = 1, .n_kv = 1},
+                                .keys = 1,
+                                .splits = 1};
+    const struct cla_recipe recipe = cla_recipe_of(choice->skeleton, &run);
+    for (int i = 0; i < recipe.region_count; i++)
+        if (recipe.regions[i].told_at == offsetof(struct cla_backward_params, sums) &&
+            recipe.regions[i].zeroed == zeroed)
+            return recipe.regions[i].bytes;
+    return 0;
 }

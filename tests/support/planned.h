@@ -9,4 +9,7 @@ clattn_status test_plan(const struct clattn_capabilities *capabilities, struct c
                         struct cla_choice *choice, struct clattn_plan_info *info);
 extern struct cla_error test_error;
 
+/* The bytes of its sums of dQ for one block of rows; 0 where they are not `zeroed`, or are and should not be. */
+int64_t test_sum_bytes(const struct cla_choice *choice, struct clattn_problem problem, bool zeroed);
+
 #endif

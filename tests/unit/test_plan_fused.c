@@ -57,8 +57,7 @@ static void shapes_take_what_the_kernel_declares(void **state)
             const int row = 2 * rows[i].columns, stage = 64 * (2 * row + 8);
             assert_int_equal(info.local_bytes,
                              2 * 128 * row + rows[i].stages * stage + rows[i].weights * (64 * 128 * 2));
-            assert_int_equal(choice.skeleton->sum_floats(&problem), rows[i].sum_pieces * 64 * 16);
-            assert_true(choice.skeleton->adds_to_zeros);
+            assert_int_equal(test_sum_bytes(&choice, problem, true), 4 * rows[i].sum_pieces * 64 * 16);
             assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size,
                              rows[i].items);
             assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).work_group_size, 128);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Planning of forward_hopper: limits, the configurations that were timed, forced sizes, and what it refuses. */
-#include "attention/forward.h"
+#include "plan/skeleton.h"
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
@@ -192,11 +192,10 @@ static void boxes_are_a_knob(void **state)
     (void)state;
     static const struct {
         const char *knobs, *written, *define;
-        int maps;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 ", 3},
-        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0 teams=1", "CLATTN_BOXES=0 ", 0},
+        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 "},
+        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 "},
+        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0 teams=1", "CLATTN_BOXES=0 "},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
@@ -207,39 +206,10 @@ static void boxes_are_a_knob(void **state)
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.knobs, rows[i].written);
         assert_non_null(strstr(info.constants, rows[i].define));
-        assert_int_equal(choice.skeleton->maps(&choice.config), rows[i].maps);
     }
 }
 
 /* Behind the states of splits, on a multiple of 128 bytes, 128 for each map of each group; nothing without rows. */
-static void maps_lie_behind_states(void **state)
-{
-    (void)state;
-    static const struct {
-        int splits, maps;
-        int64_t n_q, first, end_byte; /* of words, and bytes */
-    } rows[] = {
-        {1, 3, 100, 0, 132 * 3 * 128},
-        {1, 0, 100, 0, 0},
-        {1, 3, 0, 0, 0},
-        {2, 0, 1, 0, (16 + 16 + 2 * 3 * 8) * 4},
-        {2, 3, 1, 96, 96 * 4 + 132 * 3 * 128},
-        {2, 3, 0, 0, 0},
-    };
-    EACH (i, rows) {
-        const struct clattn_plan made = {.problem = {.d = 8, .d_v = 8},
-                                         .split_rule = {.splits = rows[i].splits, .b_r = 64, .b_c = 64},
-                                         .most_groups = 132,
-                                         .maps = rows[i].maps};
-        const struct clattn_shape shape = {.batch = 1, .heads = 3, .kv_heads = 3, .n_q = rows[i].n_q, .n_kv = 1000};
-        struct cla_forward_places places;
-        assert_int_equal(cla_forward_locate(&made, &shape, &places, &test_error), CLATTN_SUCCESS);
-        assert_int_equal(places.splits.states > 1, rows[i].splits > 1);
-        assert_int_equal(places.maps, rows[i].first);
-        assert_int_equal(places.end_byte, rows[i].end_byte);
-    }
-}
-
 static void others_are_left_to_others(void **state)
 {
     (void)state;
@@ -393,7 +363,6 @@ int main(void)
         cmocka_unit_test(forced_keys_keep_what_suits_them),
         cmocka_unit_test(limits_hold_and_whatever_fits_is_found),
         cmocka_unit_test(boxes_are_a_knob),
-        cmocka_unit_test(maps_lie_behind_states),
         cmocka_unit_test(alibi_has_a_panel_where_there_is_room),
         cmocka_unit_test(calls_are_kept_where_tiles_divide_them),
     };

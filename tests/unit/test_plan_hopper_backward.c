@@ -46,7 +46,7 @@ static void it_has_one_tile(void **state)
                 2 * 16 + places * 3 * 8 + 2 * 16 + (shared ? 1 : 2) * 16 + 2 * 16 + 3 * 8 + (shared ? 16 : 0);
             const int block = unordered ? 0 : 8; /* that summands are of */
             assert_int_equal(info.local_bytes, tiles + notes + block + barriers + statistics);
-            assert_int_equal(choice.skeleton->sum_floats(&problem), rows[i].parts * rows[i].part);
+            assert_int_equal(test_sum_bytes(&choice, problem, false), 4 * rows[i].parts * rows[i].part);
             snprintf(define, sizeof define, "CLATTN_UNORDERED=%d ", unordered);
             assert_non_null(strstr(info.constants, define));
             assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, 384);

@@ -52,7 +52,6 @@ static void masks_in_blocks_have_tiles_that_suit_them(void **state)
         assert_string_equal(info.knobs, rows[i].knobs);
         if (rows[i].local_bytes)
             assert_int_equal(info.local_bytes, rows[i].local_bytes);
-        assert_int_equal(choice.skeleton->maps(&choice.config), 3 * choice.config.hopper.teams);
         problem.skeleton = "forward_hopper";
         problem.b_r = info.b_r;
         problem.b_c = info.b_c;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_OPERAND_H
+#define CLA_OPERAND_H
+
+#include "plan/feature.h"
+
+/* Everything that a call may read or write. Those before CLA_FORWARD_OPERANDS are in the order of the forward kernels'
+ * arguments, from CLA_LSE on vectors. */
+enum {
+    CLA_Q,
+    CLA_K,
+    CLA_V,
+    CLA_O,
+    CLA_LSE,
+    CLA_M,
+    CLA_L,
+    CLA_FORWARD_OPERANDS,
+    CLA_D_O = CLA_FORWARD_OPERANDS,
+    CLA_D_Q,
+    CLA_D_K,
+    CLA_D_V,
+    CLA_BIAS_GRAD,
+    CLA_SINKS_GRAD,
+    CLA_SCORE, /* the tensors of the score features, in the order of their table (plan/feature.h) */
+    CLA_BIAS = CLA_SCORE + 1,
+    CLA_MASK,
+    CLA_BLOCK_MASK,
+    CLA_BLOCK_OFFSETS,
+    CLA_BLOCK_COLUMNS,
+    CLA_KEY_LENGTHS,
+    CLA_CU_Q,
+    CLA_CU_KV,
+    CLA_SINKS,
+    CLA_DATA,
+    CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
+    CLA_STATE = CLA_SCORE_END,
+    CLA_FROM, /* the state that is merged into the other */
+    CLA_WORKSPACE,
+    CLA_OPERANDS
+};
+
+#endif
