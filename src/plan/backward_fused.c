@@ -25,12 +25,12 @@ static const char fused_name[] = "backward_fused", emulated_name[] = "backward_f
 
 static const char *name_of(const struct cla_config *config)
 {
-    return config->backward_matrix.compute_capability ? fused_name : emulated_name;
+    return config->backward_fused.ending.compute_capability ? fused_name : emulated_name;
 }
 
 static int sub_groups(const struct cla_config *config)
 {
-    return config->work_group_size / config->backward_matrix.lanes;
+    return config->work_group_size / config->backward_fused.ending.lanes;
 }
 
 static int columns(const struct clattn_problem *problem)
@@ -49,12 +49,12 @@ static int ds_places(const struct clattn_problem *problem, const struct cla_conf
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = 2 * (int64_t)columns(problem);
-    const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_matrix.draws_once ? config->b_c / 8 : 0));
+    const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_fused.draws_once ? config->b_c / 8 : 0));
     const int64_t weights = 2 * (int64_t)config->b_r * config->b_c;
     const int places = ds_places(problem, config);
     return (uint64_t)(2 * config->b_c * row +
-                      (config->backward_matrix.own_keys ? 2 * stage + places * weights : 3 * stage + 4 * weights) +
-                      (config->backward_matrix.compute_capability ? 0 : ALIGNING_BYTES));
+                      (config->backward_fused.own_keys ? 2 * stage + places * weights : 3 * stage + 4 * weights) +
+                      (config->backward_fused.ending.compute_capability ? 0 : ALIGNING_BYTES));
 }
 
 /* Gradients, scores and dP, addresses. */
@@ -62,8 +62,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 {
     const int d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
     const int keys = config->b_c / sub_groups(config) / CLA_PIECE;
-    const int gradients = config->backward_matrix.own_keys ? keys * (d + d_v) : 16;
-    return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes * (gradients + 8) + 48);
+    const int gradients = config->backward_fused.own_keys ? keys * (d + d_v) : 16;
+    return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->backward_fused.ending.lanes * (gradients + 8) + 48);
 }
 
 static bool fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -82,8 +82,8 @@ static int keys_each(const struct clattn_problem *problem)
 static void set_keys(const struct clattn_problem *problem, struct cla_config *config, int keys)
 {
     config->b_c = keys;
-    config->work_group_size = keys / keys_each(problem) * config->backward_matrix.lanes;
-    config->backward_matrix.side[CLA_DK_DV].split = KEYS / keys; /* that AGAIN_GROUPS have work */
+    config->work_group_size = keys / keys_each(problem) * config->backward_fused.ending.lanes;
+    config->backward_fused.ending.side[CLA_DK_DV].split = KEYS / keys; /* that AGAIN_GROUPS have work */
 }
 
 /* Tiles of KEYS keys are met for the sake of a block of a mask that is shorter: three of four, where half of 64 x 64
@@ -99,7 +99,7 @@ static bool has_short_blocks(const struct clattn_problem *problem)
 static bool two_fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                     const struct cla_config *config)
 {
-    return !config->backward_matrix.compute_capability ||
+    return !config->backward_fused.ending.compute_capability ||
            2 * (local_bytes(problem, config) + CLA_ADDED_BYTES + RESERVED_BYTES) <=
                cla_most_compiled_local_bytes(capabilities) + RESERVED_BYTES;
 }
@@ -108,10 +108,10 @@ static bool two_fit(const struct clattn_capabilities *capabilities, const struct
 static void take_less(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    config->backward_matrix.own_keys = 1;
-    config->backward_matrix.draws_once = (problem->features & CLATTN_DROPOUT) != 0;
+    config->backward_fused.own_keys = 1;
+    config->backward_fused.draws_once = (problem->features & CLATTN_DROPOUT) != 0;
     if (!fits(capabilities, problem, config))
-        config->backward_matrix.draws_once = 0;
+        config->backward_fused.draws_once = 0;
 }
 
 /* Sizes that were timed on an H200. A compute capability of 0 is the emulation's. */
@@ -120,11 +120,11 @@ static struct cla_config sizes(const struct clattn_problem *problem, int compute
     const bool wide = columns(problem) == WIDE, draws = problem->features & CLATTN_DROPOUT;
     struct cla_config config = {
         .b_r = ROWS,
-        .backward_matrix = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
-                            .lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES,
-                            .compute_capability = compute_capability,
-                            .own_keys = !wide || keys == FEW_KEYS,
-                            .draws_once = !wide && draws},
+        .backward_fused = {.ending = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
+                                      .lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES,
+                                      .compute_capability = compute_capability},
+                           .own_keys = !wide || keys == FEW_KEYS,
+                           .draws_once = !wide && draws},
     };
     set_keys(problem, &config, keys);
     return config;
@@ -158,10 +158,10 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
-           (config->backward_matrix.own_keys || (columns(problem) == WIDE && config->b_c == KEYS)) &&
-           (!config->backward_matrix.draws_once ||
-            (config->backward_matrix.own_keys && (problem->features & CLATTN_DROPOUT))) &&
-           limits.items >= AGAIN_GROUPS * config->backward_matrix.lanes && fits(capabilities, problem, config);
+           (config->backward_fused.own_keys || (columns(problem) == WIDE && config->b_c == KEYS)) &&
+           (!config->backward_fused.draws_once ||
+            (config->backward_fused.own_keys && (problem->features & CLATTN_DROPOUT))) &&
+           limits.items >= AGAIN_GROUPS * config->backward_fused.ending.lanes && fits(capabilities, problem, config);
 }
 
 /* For 16 x 16 pairs, in products by backward_matrix's measure. */
@@ -180,14 +180,14 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         info, "sub-groups", config->b_r, config->b_c,
         "%d sub-groups %s, whose dK and dV they hold while %d rows of Q and dO pass at a time; dQ is added to sums "
         "in device memory, in any order%s",
-        sub_groups(config), config->backward_matrix.own_keys ? "have keys of their own" : "share all keys", config->b_r,
+        sub_groups(config), config->backward_fused.own_keys ? "have keys of their own" : "share all keys", config->b_r,
         config->b_c == FEW_KEYS && !problem->b_c && has_short_blocks(problem)
             ? "; few keys, as blocks of the mask are short"
             : "");
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V once, Q and dO in %d places, %s: %llu of %llu bytes",
-                  config->backward_matrix.own_keys ? 2 : 3,
-                  !config->backward_matrix.own_keys ? "P and dS in 2"
+                  config->backward_fused.own_keys ? 2 : 3,
+                  !config->backward_fused.own_keys  ? "P and dS in 2"
                   : ds_places(problem, config) == 1 ? "dS in 1"
                                                     : "dS in 2",
                   (unsigned long long)local_bytes(problem, config),
@@ -228,7 +228,7 @@ static clattn_status check_nvidia(const struct clattn_capabilities *capabilities
 /* Keys that no one asked for give way to a knob: shared keys are many. */
 static void settle(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (!config->backward_matrix.own_keys && !problem->b_c && !problem->work_group_size)
+    if (!config->backward_fused.own_keys && !problem->b_c && !problem->work_group_size)
         set_keys(problem, config, KEYS);
 }
 
@@ -279,8 +279,8 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
 }
 
 static const struct cla_knob knobs[] = {
-    {"draws_once", offsetof(struct cla_config, backward_matrix.draws_once), 0, 1, {0, 1}, 2},
-    {"own_keys", offsetof(struct cla_config, backward_matrix.own_keys), 0, 1, {0, 1}, 2},
+    {"draws_once", offsetof(struct cla_config, backward_fused.draws_once), 0, 1, {0, 1}, 2},
+    {"own_keys", offsetof(struct cla_config, backward_fused.own_keys), 0, 1, {0, 1}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
@@ -288,12 +288,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     const struct cla_define defines[] = {
         {"COLUMNS", columns(problem)},
         {"D_PIECES", cla_pieces(problem->d)},
-        {"DRAWS_ONCE", config->backward_matrix.draws_once},
-        {"OWN_KEYS", config->backward_matrix.own_keys},
+        {"DRAWS_ONCE", config->backward_fused.draws_once},
+        {"OWN_KEYS", config->backward_fused.own_keys},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    cla_backward_matrix_define(config, CLA_SUMMED_BY_FUSED, text);
+    cla_backward_matrix_define(&config->backward_fused.ending, CLA_SUMMED_BY_FUSED, 1, text);
 }
 
 static const char *const files[] = {"unit/nvidia_fused.clh", "backward_fused.cl", NULL};
@@ -322,7 +322,7 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    if (config->backward_matrix.own_keys)
+    if (config->backward_fused.own_keys)
         return false;
     take_less(capabilities, problem, config);
     return suits(capabilities, problem, config);

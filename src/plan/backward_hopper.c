@@ -65,11 +65,11 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 {
     const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,
                   key = config->b_c * 128;
-    const int64_t stages = config->backward_matrix.stages, d_o_stages = shares_keys(config) ? 1 : stages;
+    const int64_t stages = config->backward_hopper.stages, d_o_stages = shares_keys(config) ? 1 : stages;
     const int64_t words = draws(problem, config) ? 32 * config->b_r : 0,
                   dropped = draws(problem, config) ? 2 * CONSUMERS * 8 * config->b_r : 0;
     const int64_t slope = problem->features & CLATTN_ALIBI ? 16 : 0;
-    const int64_t keys = config->backward_matrix.kv_stages * ((k + v) * key + 24);
+    const int64_t keys = config->backward_hopper.kv_stages * ((k + v) * key + 24);
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
     const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
@@ -118,9 +118,10 @@ static struct cla_config sizes(const struct clattn_problem *problem, int stages)
         .b_r = ROWS,
         .b_c = shared ? CONSUMER_KEYS : CONSUMERS * CONSUMER_KEYS,
         .work_group_size = WARP_GROUP * (CONSUMERS + 1),
-        .backward_matrix = {.side = {{shared ? 32 : 64, 32, wide && !shared, 2, 1}, {32, 16, 0, 1, shared ? 2 : 1}},
-                            .lanes = CLA_NVIDIA_LANES,
-                            .compute_capability = 90,
+        .backward_hopper = {.ending = {.side = {{shared ? 32 : 64, 32, wide && !shared, 2, 1},
+                                                {32, 16, 0, 1, shared ? 2 : 1}},
+                                       .lanes = CLA_NVIDIA_LANES,
+                                       .compute_capability = 90},
                             .stages = stages,
                             .kv_stages = wide ? 1 : 2,
                             .chains = chains_of(problem)},
@@ -168,14 +169,14 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         cla_plan_step(info, "order", config->b_r, config->b_c,
                       "of blocks of keys a mask leaves different numbers of tiles: the %s come first",
                       problem->unordered ? "longest" : "shortest");
-    if (config->backward_matrix.chains > 1)
+    if (config->backward_hopper.chains > 1)
         cla_plan_step(info, "sums", config->b_r, config->b_c,
                       "each has %d places that blocks of keys add to in turn, so that fewer wait for each other",
-                      config->backward_matrix.chains);
+                      config->backward_hopper.chains);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
-                  config->backward_matrix.kv_stages, config->backward_matrix.kv_stages == 1 ? "" : "s",
-                  config->backward_matrix.stages, shares_keys(config) ? 1 : config->backward_matrix.stages,
+                  config->backward_hopper.kv_stages, config->backward_hopper.kv_stages == 1 ? "" : "s",
+                  config->backward_hopper.stages, shares_keys(config) ? 1 : config->backward_hopper.stages,
                   draws(problem, config) ? ", and what dropout draws" : "",
                   (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
@@ -207,11 +208,11 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, const st
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    if (problem->unordered && config->backward_matrix.chains > 1)
+    if (problem->unordered && config->backward_hopper.chains > 1)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs: chains is %d: where problem.unordered is 1 no block of keys waits for another, "
                         "and there is one sum of each tile: take chains=1",
-                        config->backward_matrix.chains);
+                        config->backward_hopper.chains);
     if (!suits(capabilities, problem, config))
         return nothing_fits(problem, config, error);
     explain(capabilities, problem, config, info);
@@ -238,9 +239,9 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 }
 
 static const struct cla_knob knobs[] = {
-    {"chains", offsetof(struct cla_config, backward_matrix.chains), 1, 4, {1, 2}, 2},
-    {"kv_stages", offsetof(struct cla_config, backward_matrix.kv_stages), 1, 2, {1, 2}, 2},
-    {"stages", offsetof(struct cla_config, backward_matrix.stages), 2, 4, {2, 3}, 2},
+    {"chains", offsetof(struct cla_config, backward_hopper.chains), 1, 4, {1, 2}, 2},
+    {"kv_stages", offsetof(struct cla_config, backward_hopper.kv_stages), 1, 2, {1, 2}, 2},
+    {"stages", offsetof(struct cla_config, backward_hopper.stages), 2, 4, {2, 3}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
@@ -251,17 +252,18 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"CONSUMER_REGISTERS", each.consumer},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
-        {"KV_STAGES", config->backward_matrix.kv_stages},
+        {"KV_STAGES", config->backward_hopper.kv_stages},
         {"ORDERS_BLOCKS", orders_blocks(problem)},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", each.producer},
         {"ROW_PIECES", cla_pieces(config->b_r)},
-        {"STAGES", config->backward_matrix.stages},
+        {"STAGES", config->backward_hopper.stages},
         {"UNORDERED", problem->unordered},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    cla_backward_matrix_define(config, CLA_SUMMED_BY_HOPPER, text);
+    cla_backward_matrix_define(&config->backward_hopper.ending, CLA_SUMMED_BY_HOPPER, config->backward_hopper.chains,
+                               text);
 }
 
 static const char *const files[] = {"backward_hopper.cl", NULL};
@@ -283,7 +285,7 @@ static int32_t heads_together(const struct cla_run *run, int64_t units)
     const struct clattn_problem *problem = run->problem;
     const int64_t share = shape->kv_heads ? shape->heads / shape->kv_heads : 0, blocks = cla_run_key_blocks(run);
     const int64_t row_bytes =
-        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_matrix.chains * problem->d;
+        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_hopper.chains * problem->d;
     const int64_t all = shape->batch * shape->kv_heads * blocks;
     struct cla_together work = {
         .heads = shape->batch * shape->kv_heads, .blocks = blocks, .groups = units && units < all ? units : all};
@@ -297,7 +299,7 @@ enum { MAPS = 4, ORDER = 2 }; /* TMA descriptors of a work-group; words of a blo
 static void regions(const struct cla_run *run, const struct cla_sum_blocks *blocks, int64_t units,
                     struct cla_recipe *out)
 {
-    const int chains = run->config->backward_matrix.chains;
+    const int chains = run->config->backward_hopper.chains;
     out->stuck_region = 0;
     out->stuck_word = 1; /* behind the one that counts tickets */
     cla_recipe_region(out, "tickets", 2, sizeof(uint32_t), true, offsetof(struct cla_backward_params, tickets));

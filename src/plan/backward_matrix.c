@@ -380,15 +380,15 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[DK_DV].resident = 2;
 }
 
-void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed summed, struct cla_text *text)
+void cla_backward_matrix_define(const struct cla_backward_units *units, enum cla_summed summed, int chains,
+                                struct cla_text *text)
 {
-    const int chains = config->backward_matrix.chains;
-    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains ? chains : 1);
-    if (config->backward_matrix.compute_capability)
-        cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->backward_matrix.compute_capability);
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains);
+    if (units->compute_capability)
+        cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", units->compute_capability);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
     for (int i = 0; i < SIDES; i++) {
-        const struct cla_backward_side *side = &config->backward_matrix.side[i];
+        const struct cla_backward_side *side = &units->side[i];
         cla_text_printf(
             text,
             "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
@@ -401,7 +401,7 @@ void cla_backward_matrix_define(const struct cla_config *config, enum cla_summed
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_backward_matrix_define(config, CLA_NOT_SUMMED, text);
+    cla_backward_matrix_define(&config->backward_matrix, CLA_NOT_SUMMED, 1, text);
 }
 
 const char *const cla_backward_matrix_files[] = {"unit/nvidia_mma.clh", "backward_matrix.cl", NULL};

@@ -11,6 +11,13 @@ struct cla_backward_side {
     int moving, slice, fixed_registers, stages, split;
 };
 
+/* The constants of backward_matrix's kernels, of dq (and d_bias) and of dk_dv. */
+struct cla_backward_units {
+    struct cla_backward_side side[2];
+    int lanes;              /* items of a sub-group */
+    int compute_capability; /* ten times NVIDIA's; 0: the emulation */
+};
+
 /* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the
  * head of its .cl file says. */
 struct cla_config {
@@ -35,14 +42,17 @@ struct cla_config {
             int steady;                                 /* tries bounds before it looks for them */
             int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
         } hopper;
+        struct cla_backward_units backward_matrix;
         struct {
-            struct cla_backward_side side[2]; /* of dq (and d_bias), and of dk_dv */
-            int lanes, compute_capability;
-            int stages, kv_stages; /* backward_hopper, whose others are backward_matrix's kernels; */
-            int chains;            /* sums of each tile that it adds to, 0 as 1; */
-            int own_keys;          /* and backward_fused, whose are, too: whether warps have keys of their own; */
-            int draws_once;        /* if so, whether they draw for each other what dropout takes */
-        } backward_matrix;
+            struct cla_backward_units ending; /* the kernels that end its work */
+            int stages, kv_stages;
+            int chains; /* sums of each tile that it adds to */
+        } backward_hopper;
+        struct {
+            struct cla_backward_units ending;
+            int own_keys;   /* warps have keys of their own */
+            int draws_once; /* they draw for each other what dropout takes */
+        } backward_fused;
     };
 };
 

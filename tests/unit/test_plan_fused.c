@@ -175,10 +175,10 @@ static void local_memory_decides_the_shape(void **state)
     problem.skeleton = "backward_fused";
     assert_int_equal(cla_problem_resolve(&problem, &resolved, &test_error), CLATTN_SUCCESS);
     assert_int_equal(cla_plan(&capabilities, &resolved, &choice, &info, &test_error), CLATTN_SUCCESS);
-    assert_int_equal(choice.config.backward_matrix.own_keys, 0);
+    assert_int_equal(choice.config.backward_fused.own_keys, 0);
     assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &test_error),
                      CLATTN_SUCCESS);
-    assert_int_equal(choice.config.backward_matrix.own_keys, 1);
+    assert_int_equal(choice.config.backward_fused.own_keys, 1);
     assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "registers", &choice, &info, &test_error),
                      CLATTN_NOTHING_FITS);
 }

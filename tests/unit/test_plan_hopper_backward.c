@@ -107,7 +107,7 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
             0.99f; /* blocks make no tile smaller, whatever is hidden; few then wait for others */
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
-        assert_int_equal(choice.config.backward_matrix.chains, 1);
+        assert_int_equal(choice.config.backward_hopper.chains, 1);
         assert_string_equal(info.knobs + strlen("chains=1"), rows[i].knobs + strlen("chains=1"));
     }
 }
