@@ -26,12 +26,7 @@ static const char name[] = "forward_hopper";
 /* Of all teams. */
 static int consumers(const struct cla_config *config)
 {
-    return config->b_r / CLA_WARP_GROUP_ROWS * config->hopper.teams;
-}
-
-static int teams(const struct cla_config *config)
-{
-    return config->hopper.teams;
+    return config->b_r / CLA_WARP_GROUP_ROWS * config->teams;
 }
 
 /* Whether each tile lies within the keys that a call of Philox serves (cl/common/philox.clh). */
@@ -52,7 +47,7 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
     const int64_t team =
         config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
-    const int count = config->hopper.teams, ended_bytes = count > 1 ? 16 : 0;
+    const int count = config->teams, ended_bytes = count > 1 ? 16 : 0;
     return (uint64_t)((count - 1) * (cla_ceil_div(team, 1024) * 1024) + team + ended_bytes);
 }
 
@@ -67,7 +62,7 @@ static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clat
                        const struct cla_config *config)
 {
     const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
-    return alone == CLATTN_ALIBI && config->hopper.teams == 1 && !problem->score_mod && problem->d <= 128 &&
+    return alone == CLATTN_ALIBI && config->teams == 1 && !problem->score_mod && problem->d <= 128 &&
            problem->d_v <= 128 && bytes_with(problem, config, true) <= limits->local_bytes;
 }
 
@@ -101,9 +96,9 @@ static bool take_forced(const struct clattn_problem *problem, struct cla_config 
     if (cla_hopper_forced_rows(problem))
         config->b_r = cla_hopper_forced_rows(problem);
     if (problem->work_group_size)
-        config->hopper.teams = forced_teams(problem, config);
-    while (config->hopper.teams > 1 && consumers(config) > MOST_CONSUMERS)
-        config->hopper.teams /= 2;
+        config->teams = forced_teams(problem, config);
+    while (config->teams > 1 && consumers(config) > MOST_CONSUMERS)
+        config->teams /= 2;
     if (problem->b_c)
         config->b_c = problem->b_c;
     return !problem->work_group_size || problem->work_group_size == CLA_WARP_GROUP * (consumers(config) + 1);
@@ -123,7 +118,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool is_possible(const struct cla_config *config)
 {
-    return config->b_r % CLA_WARP_GROUP_ROWS == 0 && config->hopper.teams != 3 && consumers(config) >= 1 &&
+    return config->b_r % CLA_WARP_GROUP_ROWS == 0 && config->teams != 3 && consumers(config) >= 1 &&
            consumers(config) <= MOST_CONSUMERS && config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE &&
            config->b_c <= MOST_KEYS;
 }
@@ -144,8 +139,8 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
 {
     if (problem->b_r || problem->work_group_size || consumers(config) == 1)
         return false;
-    if (config->hopper.teams > 1)
-        config->hopper.teams /= 2;
+    if (config->teams > 1)
+        config->teams /= 2;
     else
         config->b_r -= CLA_WARP_GROUP_ROWS;
     return true;
@@ -228,7 +223,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     if (!fit(&limits, problem, situation, config))
         return false;
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2 ||
-        config->hopper.teams > 1)
+        config->teams > 1)
         return true;
     if (situation == CLA_HOPPER_PLAIN_LONG)
         share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
@@ -244,9 +239,9 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
         "stay, one to a compute unit",
         consumers(config), consumers(config) == 1 ? "" : "s", CLA_WARP_GROUP_ROWS,
-        config->hopper.teams == 4   ? " in four teams"
-        : config->hopper.teams == 2 ? " in two teams"
-                                    : "",
+        config->teams == 4   ? " in four teams"
+        : config->teams == 2 ? " in two teams"
+                             : "",
         config->b_c, config->hopper.turns ? " and take turns" : "");
     if (problem->expected_heads && problem->expected_n_q)
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
@@ -306,7 +301,7 @@ static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, h
                                         {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
                                         {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0, 1}, 2},
                                         {"steady", offsetof(struct cla_config, hopper.steady), 0, 1, {0, 1}, 2},
-                                        {"teams", offsetof(struct cla_config, hopper.teams), 1, 4, {0}, 0},
+                                        {"teams", offsetof(struct cla_config, teams), 1, 4, {0}, 0},
                                         {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -330,8 +325,8 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     if (before == 1)
         return false;
     while (consumers(config) > after)
-        if (config->hopper.teams > 1)
-            config->hopper.teams /= 2;
+        if (config->teams > 1)
+            config->teams /= 2;
         else
             config->b_r -= CLA_WARP_GROUP_ROWS;
     complete(&limits, problem, config);
@@ -354,7 +349,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"BOXES", config->hopper.boxes},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
-        {"FILLERS", CLA_WARP_GROUP / config->hopper.teams},
+        {"FILLERS", CLA_WARP_GROUP / config->teams},
         {"KEEPS_CALLS", keeps_calls(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
@@ -364,7 +359,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"ROW_TILES", 1},
         {"STAGES", config->hopper.stages},
         {"STEADY", config->hopper.steady},
-        {"TEAMS", config->hopper.teams},
+        {"TEAMS", config->teams},
         {"TOGETHER_BYTES", CLA_TOGETHER_BYTES},
         {"TOGETHER_ROUNDS", CLA_TOGETHER_ROUNDS},
         {"TURNS", config->hopper.turns},
@@ -393,7 +388,7 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
         return;
     out->stages[0].arguments = cla_forward_workspace_list;
     if (has_rows)
-        cla_recipe_region(out, "TMA descriptors", 3 * run->config->hopper.teams * units, CLA_MAP_WORDS * 4, false,
+        cla_recipe_region(out, "TMA descriptors", 3 * run->config->teams * units, CLA_MAP_WORDS * 4, false,
                           offsetof(struct cla_forward_params, maps));
 }
 
@@ -414,7 +409,6 @@ const struct cla_skeleton cla_forward_hopper = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .teams = teams,
     .recipe = recipe,
     .define = define,
 };

@@ -168,7 +168,7 @@ static void take_timed(const struct clattn_problem *problem, enum cla_hopper_sit
     const struct timed *row = timed_of(problem->d_v, rows ? CLA_HOPPER_ANY : situation, rows);
     if (!row)
         row = timed_of(problem->d_v, CLA_HOPPER_FEW, 0);
-    config->hopper.teams = 1;
+    config->teams = 1;
     config->b_r = row->b_r;
     config->b_c = row->b_c;
     config->hopper.stages = row->stages;
@@ -190,7 +190,7 @@ static void take_teams(const struct clattn_problem *problem, int each, struct cl
     const bool four = is_narrow(problem) && has_registers(problem, 4);
     config->b_r = each * CLA_WARP_GROUP_ROWS;
     config->b_c = CLA_WARP_GROUP_ROWS;
-    config->hopper.teams = (four ? 4 : 2) / each;
+    config->teams = (four ? 4 : 2) / each;
     config->hopper.stages = each == 1 ? 2 : 4;
     config->hopper.q_stages = each == 1 && four ? 1 : 2;
     config->hopper.turns = each > 1;

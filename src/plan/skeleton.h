@@ -22,6 +22,7 @@ struct cla_backward_units {
  * head of its .cl file says. */
 struct cla_config {
     int b_r, b_c, work_group_size;
+    int teams; /* blocks of rows that a work-group works on side by side; 0 as 1 */
     union {
         struct {
             int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
@@ -37,7 +38,7 @@ struct cla_config {
             int compute_capability; /* ten times NVIDIA's; 0: the emulation */
         } matrix;
         struct {
-            int teams, stages, q_stages, turns, boxes;
+            int stages, q_stages, turns, boxes;
             int producer_registers, consumer_registers; /* 0: as compiled */
             int steady;                                 /* tries bounds before it looks for them */
             int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
@@ -112,9 +113,6 @@ struct cla_skeleton {
 
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
     bool stays;
-
-    /* How many blocks of rows a work-group that stays works on side by side (NULL: one). */
-    int (*teams)(const struct cla_config *config);
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);

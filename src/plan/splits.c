@@ -23,9 +23,8 @@ static int64_t slots_of(const struct clattn_capabilities *capabilities, const st
                         const struct cla_config *config)
 {
     const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
-    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays
-               ? units * (skeleton->teams ? skeleton->teams(config) : 1)
-               : units * GPU_GROUPS_A_UNIT;
+    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays ? units * (config->teams ? config->teams : 1)
+                                                                      : units * GPU_GROUPS_A_UNIT;
 }
 
 struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,

@@ -211,8 +211,8 @@ static void modifications_leave_fewer_consumers(void **state)
                                                .score_mod = rows[i].functions ? "some text" : NULL,
                                                .skeleton = "forward_hopper"};
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        if (choice.config.b_r != rows[i].b_r || choice.config.hopper.teams != rows[i].teams)
-            fail_msg("row %d: %d teams of %d rows", (int)i, choice.config.hopper.teams, choice.config.b_r);
+        if (choice.config.b_r != rows[i].b_r || choice.config.teams != rows[i].teams)
+            fail_msg("row %d: %d teams of %d rows", (int)i, choice.config.teams, choice.config.b_r);
     }
 }
 
@@ -238,7 +238,7 @@ static void consumers_step_down(void **state)
             assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "it spills", &choice, &info, &test_error),
                              CLATTN_SUCCESS);
             assert_int_equal(info.work_group_size, items);
-            assert_int_equal(choice.config.b_r * choice.config.hopper.teams, (items - 128) / 2);
+            assert_int_equal(choice.config.b_r * choice.config.teams, (items - 128) / 2);
             assert_int_equal(choice.config.hopper.consumer_registers, items == 384 ? 232 : 0);
             assert_non_null(strstr(info.steps[info.step_count - 1].reason, "it spills"));
         }

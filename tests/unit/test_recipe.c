@@ -192,7 +192,7 @@ static void descriptors_lie_behind_states(void **state)
         const struct clattn_shape shape = {.batch = 1, .heads = 3, .kv_heads = 3, .n_q = rows[i].n_q, .n_kv = 1000};
         const struct cla_recipe recipe = recipe_of(&problem, &choice, &shape, 0);
         struct cla_forward_params params = {.maps = -1};
-        assert_int_equal(choice.config.hopper.teams, 1);
+        assert_int_equal(choice.config.teams, 1);
         assert_int_equal(recipe.splits, rows[i].splits);
         assert_int_equal(recipe.stage_count, 1);
         assert_int_equal(recipe.stages[0].kernel, rows[i].splits > 1 ? CLA_SPLIT : CLA_WHOLE);
