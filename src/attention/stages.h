@@ -16,8 +16,8 @@ clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clatt
 /* Counts the work-groups of each stage, where the device can launch them at once. */
 clattn_status cla_stages_count(const struct clattn_plan *plan, struct cla_recipe *recipe, struct cla_error *error);
 
-/* Enqueues the stages, one after the other. `block` is the kernels' argument block, in which the recipe's numbers stand.
- * Where `ends`, the call ends with the last of them, and `event` (if not NULL) gets its event. */
+/* Enqueues the stages, one after the other. `block` is the kernels' argument block, in which the recipe's numbers
+ * stand. Where `ends`, the call ends with the last of them, and `event` (if not NULL) gets its event. */
 struct cla_stage_call {
     const struct cla_call *call;
     const void *block;

@@ -14,14 +14,15 @@ struct cla_choice {
 clattn_status cla_plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_choice *choice, struct clattn_plan_info *info, struct cla_error *error);
 
-/* The first skeleton that serves the pass and prefers the device, of those behind `after` (NULL: of all); NULL: none. */
+/* The first skeleton that serves the pass and prefers the device, of those behind `after` (NULL: of all); or
+ * NULL. */
 const struct cla_skeleton *cla_plan_preferred(const struct clattn_capabilities *capabilities,
                                               const struct clattn_problem *problem, const struct cla_skeleton *after);
 
 /* Whether the problem takes any choice out of the planner's hands. */
 bool cla_plan_is_forced(const struct clattn_problem *problem);
 
-/* Takes the next smaller configuration of the present skeleton after the device refused the present one, and adds a step
+/* Takes the next smaller configuration of the skeleton after the device refused the present one, and adds a step
  * saying why. Fails with CLATTN_NOTHING_FITS where there is none, or where the caller forced the block sizes. */
 clattn_status cla_plan_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                  const char *reason, struct cla_choice *choice, struct clattn_plan_info *info,

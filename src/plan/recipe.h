@@ -53,7 +53,7 @@ struct cla_recipe {
     struct cla_number numbers[CLA_MOST_NUMBERS];
     int region_count, stage_count, number_count;
     int splits;       /* of the keys; then states of so many lie from the workspace's beginning on */
-    int stuck_region; /* the one of which word `stuck_word` is 1 once a work-group has given up waiting; -1: none waits */
+    int stuck_region; /* its word `stuck_word` is 1 once a work-group has given up waiting; -1: none waits */
     int stuck_word;
     bool too_large;  /* something is more than can be counted */
     size_t end_byte; /* of the regions, of cla_recipe_place() */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * clattn_backward_check: what a kernel says that gave up waiting is answered, until the next pass on the workspace; and
- * plans whose kernels wait for nobody succeed at once. No kernel of a CPU waits for others: a made-up skeleton says
- * that it has a word for it, and the word is written here. */
+ * plans whose kernels wait for nobody succeed at once. No kernel of a CPU waits for others, so the word is written
+ * here. */
 #include "attention/stages.h"
 #include "attention/workspace.h"
 #include "support/device.h"
@@ -12,17 +12,6 @@
 enum { HEADS = 2, ROWS = 70, KEYS = 70, D = 64, BUFFERS = 10 };
 
 static struct test_device device;
-
-/* backward_fused_emulated, with a word in which it would say that it has given up. */
-static void waiting_recipe(const struct cla_run *run, struct cla_recipe *recipe)
-{
-    cla_backward_fused_emulated.recipe(run, recipe);
-    recipe->stuck_region = recipe->region_count;
-    recipe->stuck_word = 1;
-    cla_recipe_region(recipe, "stuck", 2, 4, true, CLA_UNTOLD);
-}
-
-static struct cla_skeleton waiting;
 
 /* A pass over zeros. */
 struct pass {
@@ -55,11 +44,6 @@ static void open_pass(struct pass *pass, const char *skeleton)
     const size_t bytes = (size_t)HEADS * ROWS * D * 2;
     *pass = (struct pass){.args.shape = {.batch = 1, .heads = HEADS, .kv_heads = HEADS, .n_q = ROWS, .n_kv = KEYS}};
     assert_true(test_succeeded(clattn_plan_create(&pass->plan, device.clattn, &problem), "clattn_plan_create"));
-    if (strcmp(skeleton, "backward_fused_emulated") == 0) {
-        waiting = cla_backward_fused_emulated;
-        waiting.recipe = waiting_recipe;
-        pass->plan->choice.skeleton = &waiting;
-    }
     struct clattn_tensor *const tensors[] = {&pass->args.q,   &pass->args.k,   &pass->args.v,
                                              &pass->args.o,   &pass->args.d_o, &pass->args.d_q,
                                              &pass->args.d_k, &pass->args.d_v, &pass->args.lse};
