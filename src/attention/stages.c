@@ -8,16 +8,16 @@ static int64_t most_keys(const struct cla_call *call, const struct clattn_shape 
     return call && call->key_count < shape->n_kv ? call->key_count : shape->n_kv;
 }
 
-static uint32_t outputs_of(const struct cla_call *call)
+static uint64_t outputs_of(const struct cla_call *call)
 {
-    uint32_t outputs = 0;
+    uint64_t outputs = 0;
     for (int i = 0; i < CLA_OPERANDS; i++)
         if (call->operands[i].output && call->operands[i].end)
-            outputs |= UINT32_C(1) << i;
+            outputs |= UINT64_C(1) << i;
     return outputs;
 }
 
-_Static_assert(CLA_OPERANDS <= 32, "the outputs of a call are bits of 32");
+_Static_assert(CLA_OPERANDS <= 64, "the outputs of a call are bits of 64");
 
 clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clattn_shape *shape,
                               const struct cla_call *call, size_t first, struct cla_recipe *recipe,
@@ -30,7 +30,7 @@ clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clatt
         .shape = *shape,
         .keys = most_keys(call, shape),
         .splits = cla_splits_of(&plan->split_rule, shape->batch * shape->heads, shape->n_q, shape->n_kv),
-        .outputs = call ? outputs_of(call) : UINT32_MAX,
+        .outputs = call ? outputs_of(call) : UINT64_MAX,
         .d_bias = call ? call->operands[CLA_BIAS_GRAD].sizes : (struct cla_sizes){0}};
     *recipe = cla_recipe_of(plan->choice.skeleton, &run);
     cla_recipe_place(recipe, first);

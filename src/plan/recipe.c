@@ -139,7 +139,7 @@ uint32_t cla_recipe_kernels(const struct cla_skeleton *skeleton, const struct cl
                                 .shape = {.batch = 1, .heads = 1, .kv_heads = 1, .n_q = 1, .n_kv = 1},
                                 .keys = 1,
                                 .splits = splits,
-                                .outputs = UINT32_MAX,
+                                .outputs = UINT64_MAX,
                                 .d_bias = {1, 1, 1, 1}};
     const struct cla_recipe recipe = cla_recipe_of(skeleton, &run);
     uint32_t kernels = 0;

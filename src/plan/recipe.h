@@ -67,7 +67,7 @@ struct cla_run {
     struct clattn_shape shape; /* resolved */
     int64_t keys;              /* of one sequence, that the call may have to do with */
     int splits;                /* of the keys */
-    uint32_t outputs;          /* 1 << number of each operand that is wanted */
+    uint64_t outputs;          /* 1 << number of each operand that is wanted */
     struct cla_sizes d_bias;   /* those of CLA_BIAS_GRAD */
 };
 

@@ -35,7 +35,7 @@ static struct cla_recipe recipe_of(const struct clattn_problem *problem, const s
                                 .shape = *shape,
                                 .keys = shape->n_kv,
                                 .splits = problem->splits > 1 ? problem->splits : 1,
-                                .outputs = UINT32_MAX,
+                                .outputs = UINT64_MAX,
                                 .d_bias = {shape->batch, shape->heads, shape->n_q, shape->n_kv}};
     struct cla_recipe recipe = cla_recipe_of(choice->skeleton, &run);
     cla_recipe_place(&recipe, first);
@@ -210,20 +210,20 @@ static void kernels_that_write_nothing_are_left_out(void **state)
     (void)state;
     static const struct {
         const char *skeleton;
-        uint32_t outputs;
+        uint64_t outputs;
         const char *kernels;
     } rows[] = {
-        {"backward_matrix", 1u << CLA_D_Q | 1u << CLA_D_K | 1u << CLA_BIAS_GRAD, "102"},
-        {"backward_matrix", 1u << CLA_D_Q, "0"},
-        {"backward_matrix", 1u << CLA_D_V, "1"},
+        {"backward_matrix", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_BIAS_GRAD, "102"},
+        {"backward_matrix", UINT64_C(1) << CLA_D_Q, "0"},
+        {"backward_matrix", UINT64_C(1) << CLA_D_V, "1"},
         {"backward_matrix", 0, ""},
-        {"backward_fused", 1u << CLA_D_Q | 1u << CLA_D_V, "130"},
-        {"backward_fused", 1u << CLA_D_Q, "10"},
-        {"backward_fused", 1u << CLA_D_K, "13"},
-        {"backward_fused", 1u << CLA_BIAS_GRAD, "2"},
-        {"backward_hopper", 1u << CLA_D_Q | 1u << CLA_D_K | 1u << CLA_D_V, "4130"},
-        {"backward_hopper", 1u << CLA_D_Q, "410"},
-        {"backward_hopper", 1u << CLA_BIAS_GRAD, "2"},
+        {"backward_fused", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_V, "130"},
+        {"backward_fused", UINT64_C(1) << CLA_D_Q, "10"},
+        {"backward_fused", UINT64_C(1) << CLA_D_K, "13"},
+        {"backward_fused", UINT64_C(1) << CLA_BIAS_GRAD, "2"},
+        {"backward_hopper", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_D_V, "4130"},
+        {"backward_hopper", UINT64_C(1) << CLA_D_Q, "410"},
+        {"backward_hopper", UINT64_C(1) << CLA_BIAS_GRAD, "2"},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, UNITS);
     EACH (i, rows) {
