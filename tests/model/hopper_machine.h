@@ -83,7 +83,9 @@ CLATTN_INLINE void unit_put16(unit_address to, uint4 x)
 }
 CLATTN_INLINE ushort unit_get(unit_address from)
 {
-    return (ushort)unit_get4(from & ~3u);
+    ushort x;
+    memcpy(&x, machine_local(from), sizeof x);
+    return x;
 }
 CLATTN_INLINE void unit_put(unit_address to, ushort x)
 {
