@@ -18,11 +18,11 @@ FLOORS = ['plan', 'device', 'attention']  # the lowest first
 
 # What tools have of the library's own, and why.
 TOOLS_MAY = {
-    ('bench_kernel.c', 'plan/source.h'),      # ceilings: measured by kernels that are embedded beside the library's
-    ('bench_peak.c', 'plan/matrix_units.h'),  # which matrix unit the ceiling is of
-    ('reference_storage.c', 'plan/half.h'),   # one conversion of 16-bit numbers, judged by its own test
-    ('verify_case.c', 'plan/checked.h'),      # one rounding up of divisions
-    ('verify_draw.c', 'plan/checked.h'),
+    ('bench/kernel.c', 'plan/source.h'),      # ceilings: measured by kernels that are embedded beside the library's
+    ('bench/peak.c', 'plan/matrix_units.h'),  # which matrix unit the ceiling is of
+    ('reference/storage.c', 'plan/half.h'),   # one conversion of 16-bit numbers, judged by its own test
+    ('verify/case.c', 'plan/checked.h'),      # one rounding up of divisions
+    ('verify/draw.c', 'plan/checked.h'),
 }
 
 # Whose business another library is: the object file.
@@ -49,7 +49,7 @@ def wrong_includes(root):
                           f'{" and ".join(FLOORS[:number]) or "nothing"}'
     for path in files_of(os.path.join(root, 'tools'), ('.c', '.h')):
         for header in included(path):
-            if header.split('/')[0] in FLOORS and (os.path.basename(path), header) not in TOOLS_MAY:
+            if header.split('/')[0] in FLOORS and (os.path.relpath(path, os.path.join(root, 'tools/clattn')), header) not in TOOLS_MAY:
                 yield f'{os.path.relpath(path, root)} includes {header}: tools use the public headers'
     for path in files_of(os.path.join(root, 'cl'), ('.cl', '.clh')):
         for header in included(path):

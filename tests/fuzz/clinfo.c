@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What clinfo printed, as JSON or raw. (Plans for any capabilities: plan.c.) */
-#include "clinfo.h"
+#include "clinfo/clinfo.h"
 #include "fuzz/fuzz.h"
 #include <string.h>
 

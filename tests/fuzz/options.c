@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The command line of `clattn run`: arguments with a 0 between them. Help, which prints, is left out. */
+#include "run/options.h"
 #include "fuzz/fuzz.h"
-#include "run_options.h"
 #include <math.h>
 #include <string.h>
 

@@ -82,7 +82,7 @@ def retarget():
 
 def option_names():
     kinds = "FLAG|TEXT|NUMBER|SHARE|INTEGER|INTEGERS|WORD|WORDS|FILES"
-    return re.findall(r'(?:%s)\("([a-z-]+)"' % kinds, text_of("tools/clattn/run_options.c"))
+    return re.findall(r'(?:%s)\("([a-z-]+)"' % kinds, text_of("tools/clattn/run/options.c"))
 
 
 def options():
@@ -133,7 +133,7 @@ def dictionaries():
         "retarget": [".version ", ".target sm_90", ".entry ", ".reqntid ", "//@", "// begin inline asm",
                      "// end inline asm", "setmaxnreg", ".minnctapersm", ".maxntid"],
         "options": ["--" + name for name in option_names()],
-        "clinfo": sorted(set(re.findall(r"CL_[A-Z_0-9]+", text_of("tools/clattn/clinfo_fields.c")))),
+        "clinfo": sorted(set(re.findall(r"CL_[A-Z_0-9]+", text_of("tools/clattn/clinfo/fields.c")))),
         "user_text": ["#define ", "#undef ", "%:", "CLATTN_", "clattn_", "\\\\\\x0a", "/*", "*/", "//", "#ifndef ",
                       "INFINITY"],
         "knobs": [name + "=" for name in knob_names()],

@@ -2,7 +2,7 @@
 #ifndef TEST_FORWARD_H
 #define TEST_FORWARD_H
 
-#include "reference.h"
+#include "reference/reference.h"
 #include "support/score.h"
 #include "support/stage.h"
 

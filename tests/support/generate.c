@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/generate.h"
 #include "random.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 
 /* Wide enough that a few keys win each row: data of N(0, 0.1) hides errors in Q and K, since its softmax is flat. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/guard.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

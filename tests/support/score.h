@@ -3,7 +3,7 @@
 #define TEST_SCORE_H
 
 #include "random.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "support/guard.h"
 
 /* The values of a case's features (problem.features says which there are). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench.h"
+#include "bench/bench.h"
 #include "support/unit.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Dumps of clinfo: two real ones (argv[1] is the folder that holds them), and made-up ones with keys that are missing,
  * doubled, of another type or an error message. */
-#include "clinfo.h"
+#include "clinfo/clinfo.h"
 #include "support/unit.h"
 #include <clattn/plan.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * The .npy reader and writer: whole files in every version, files cut at every length, and everything that must be
  * refused with a message that names the file. */
 #define _POSIX_C_SOURCE 200809L
-#include "npy.h"
+#include "files/npy.h"
 #include "support/unit.h"
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The option table: every kind of value, and messages that name the option, its value and what would be right. */
-#include "options.h"
+#include "options/options.h"
 #include "support/unit.h"
 #include <clattn/problem.h>
 #include <string.h>

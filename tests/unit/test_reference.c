@@ -2,9 +2,9 @@
  *
  * The judge is judged: the float64 reference against cases worked out by hand, and the rule against outputs known to be
  * right or wrong. Also how `clattn run` makes one problem of three arrays. */
-#include "arrays.h"
+#include "files/arrays.h"
 #include "random.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "support/unit.h"
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The reference's score modifications, each worked out by hand on a few pairs, and dropout's random numbers. */
-#include "reference.h"
+#include "reference/reference.h"
 #include "support/unit.h"
 #include <clattn/attention.h>
 #include <math.h>

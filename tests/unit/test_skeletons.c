@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The table of skeletons, as callers see it. Takes the names that tests/meson.build reads from the sources. */
-#include "options.h"
+#include "options/options.h"
 #include "plan/skeleton.h"
 #include "support/nvidia.h"
 #include "support/unit.h"

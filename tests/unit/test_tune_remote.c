@@ -4,12 +4,12 @@
  * nonsense, and the asking end must outlive it. And clinfo: missing, broken, slow to match. */
 #define _GNU_SOURCE
 #include "child.h"
-#include "clinfo_fields.h"
-#include "clinfo_run.h"
+#include "clinfo/fields.h"
+#include "clinfo/run.h"
 #include "support/unit.h"
-#include "tune_ahead.h"
-#include "tune_wire.h"
-#include "tune_worker.h"
+#include "tune/ahead.h"
+#include "tune/wire.h"
+#include "tune/worker.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "failure.h"
 #include "random.h"
 #include "support/unit.h"
-#include "tune_prior.h"
-#include "tune_search.h"
+#include "tune/prior.h"
+#include "tune/search.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

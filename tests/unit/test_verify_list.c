@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The cases that `clattn verify` goes through, in lists and drawn at random. */
-#include "verify_draw.h"
-#include "verify_list.h"
-#include "verify_score.h"
-#include "verify_skeletons.h"
+#include "verify/draw.h"
+#include "verify/list.h"
+#include "verify/score.h"
+#include "verify/skeletons.h"
 
 #include "support/nvidia.h"
 #include "support/unit.h"

@@ -5,8 +5,8 @@
  * short. */
 #define _GNU_SOURCE
 #include "child.h"
-#include "verify_draw.h"
-#include "verify_soak.h"
+#include "verify/draw.h"
+#include "verify/soak.h"
 
 #include "support/unit.h"
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOL_COMMANDS_H
 #define CLATTN_TOOL_COMMANDS_H
 
-#include "options.h"
+#include "options/options.h"
 
 /* A subcommand parses its own arguments; argv[0] is its name. Returns what to exit with, and *failure filled unless
  * that is STATUS_OK, STATUS_HELP or STATUS_MISMATCH (whose report has been printed). */

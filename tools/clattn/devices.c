@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 #include "json_out.h"
-#include "names.h"
 #include "opencl_select.h"
+#include "options/names.h"
 #include <inttypes.h>
 #include <string.h>
 

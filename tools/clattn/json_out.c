@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "json_out.h"
-#include "names.h"
-#include "output_file.h"
+#include "files/output_file.h"
+#include "options/names.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define CLATTN_TOOL_OPENCL_SELECT_H
 
 #include "failure.h"
-#include "options.h"
+#include "options/options.h"
 #include <clattn/clattn.h>
 
 /* The platforms and devices of this machine, by the numbers that --device takes. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "clinfo.h"
+#include "clinfo/clinfo.h"
 #include "commands.h"
 #include "json_out.h"
-#include "names.h"
 #include "opencl_select.h"
+#include "options/names.h"
 #include "plan_kernels.h"
 #include "plan_traffic.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan_traffic.h"
 #include "json_out.h"
-#include "names.h"
+#include "options/names.h"
 #include <stdio.h>
 
 /* Of one head, where the lengths are known; false where they are not, or are more than a call may have. */

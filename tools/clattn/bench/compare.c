@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "bench/rows.h"
+#include "terminal.h"
+#include <string.h>
+
+/* What two rows must have in common to measure the same thing. Names that either does not have are not compared. */
+static const char *const identity[] = {"device",   "pass",     "dtype",  "batch",      "heads",
+                                       "kv_heads", "n_q",      "n_kv",   "d",          "d_v",
+                                       "causal",   "features", "window", "block_size", "block_density"};
+
+/* Medians closer than this are the same whatever the quartiles say: clocks alone differ by as much. */
+static const double least_difference = 0.03;
+
+static bool same_thing(const json_t *a, const json_t *b)
+{
+    for (size_t i = 0; i < sizeof identity / sizeof identity[0]; i++) {
+        json_t *in_a = json_object_get(a, identity[i]), *in_b = json_object_get(b, identity[i]);
+        if (in_a && in_b && !json_equal(in_a, in_b))
+            return false;
+    }
+    return true;
+}
+
+static const json_t *find(const json_t *rows, const json_t *wanted)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (same_thing(json_array_get(rows, i), wanted))
+            return json_array_get(rows, i);
+    return NULL;
+}
+
+/* Where most of the repetitions lie. */
+struct interval {
+    double low, high;
+};
+
+static struct interval interval_of(const json_t *row)
+{
+    const bool quartiles = bench_row_number(row, "q1_ms") > 0.0;
+    return (struct interval){bench_row_number(row, quartiles ? "q1_ms" : "min_ms"),
+                             bench_row_number(row, quartiles ? "q3_ms" : "max_ms")};
+}
+
+enum verdict { SAME, SLOWER, FASTER, UNKNOWN };
+
+static enum verdict judge(const json_t *row, const json_t *old)
+{
+    const double now = bench_row_number(row, "median_ms"), before = bench_row_number(old, "median_ms");
+    const struct interval here = interval_of(row), there = interval_of(old);
+    if (now <= 0.0 || before <= 0.0)
+        return UNKNOWN;
+    if (here.low > there.high && now > before * (1.0 + least_difference))
+        return SLOWER;
+    return here.high < there.low && now * (1.0 + least_difference) < before ? FASTER : SAME;
+}
+
+static void print_row(const json_t *row, const json_t *old, enum verdict verdict, bool colour, FILE *stream)
+{
+    static const char *const words[] = {"same", "SLOWER", "faster", "not timed"};
+    static const char *const colours[] = {"", "\033[31m", "\033[32m", ""};
+    const double now = bench_row_number(row, "median_ms"), before = bench_row_number(old, "median_ms");
+    const bool tinted = colour && *colours[verdict];
+    fprintf(stream, "%-5s %5.0f %5.0f %6.0f %6.0f %4.0f %-6s %-8s ", bench_row_text(row, "dtype"),
+            bench_row_number(row, "batch"), bench_row_number(row, "heads"), bench_row_number(row, "n_q"),
+            bench_row_number(row, "n_kv"), bench_row_number(row, "d"),
+            json_is_true(json_object_get(row, "causal")) ? "yes" : "no", bench_row_text(row, "pass"));
+    if (verdict == UNKNOWN)
+        fprintf(stream, "%10s %10s %7s  ", "-", "-", "-");
+    else
+        fprintf(stream, "%10.3f %10.3f %6.2fx  ", before, now, now / before);
+    fprintf(stream, "%s%s%s\n", tinted ? colours[verdict] : "", old ? words[verdict] : "not in the old file",
+            tinted ? "\033[0m" : "");
+}
+
+static void print_head(const char *old_path, FILE *stream)
+{
+    fprintf(stream, "\nbeside %s:\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %10s %10s %7s\n", old_path, "dtype", "batch",
+            "heads", "n_q", "n_kv", "d", "causal", "pass", "old ms", "ms", "ratio");
+}
+
+int bench_compare(const json_t *rows, const json_t *old, const char *old_path, FILE *stream,
+                  struct bench_comparison *comparison, struct failure *failure)
+{
+    const bool colour = terminal_takes_colour(stream);
+    *comparison = (struct bench_comparison){.same = 0};
+    print_head(old_path, stream);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *before = find(old, row);
+        const enum verdict verdict = before ? judge(row, before) : UNKNOWN;
+        print_row(row, before, verdict, colour, stream);
+        comparison->only_new += !before;
+        comparison->slower += verdict == SLOWER;
+        comparison->faster += verdict == FASTER;
+        comparison->same += verdict == SAME;
+    }
+    for (size_t i = 0; i < json_array_size(old); i++)
+        comparison->only_old += !find(rows, json_array_get(old, i));
+    fprintf(stream, "%d slower, %d faster, %d the same within noise; %d rows only here, %d only there\n",
+            comparison->slower, comparison->faster, comparison->same, comparison->only_new, comparison->only_old);
+    if (comparison->only_new == (int)json_array_size(rows))
+        return fail(failure, STATUS_FILE,
+                    "%s: has none of these rows: other shapes, or another device ('%s', not '%s')", old_path,
+                    bench_row_text(json_array_get(old, 0), "device"),
+                    bench_row_text(json_array_get(rows, 0), "device"));
+    if (comparison->slower)
+        return fail(failure, STATUS_REGRESSION, "%d of %zu rows are slower than in %s, beyond noise",
+                    comparison->slower, json_array_size(rows), old_path);
+    return STATUS_OK;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _POSIX_C_SOURCE 200809L
+#include "files/cleanup.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SLOTS = 16, PATH_BYTES = 4096 };
+
+/* Names stay where they are, so that a handler in another thread never reads what was freed. */
+static char paths[SLOTS][PATH_BYTES];
+static volatile sig_atomic_t used[SLOTS];
+
+static void remove_all(int number)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (used[i])
+            unlink(paths[i]);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Where the signal would end the command: not where it is ignored (nohup), or has a handler that sees to it. */
+static void install(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static bool installed;
+    if (installed)
+        return;
+    installed = true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction action = {.sa_handler = remove_all}, before;
+        sigfillset(&action.sa_mask);
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+int cleanup_register(const char *path)
+{
+    const size_t length = strlen(path);
+    install();
+    for (int i = 0; i < SLOTS && length < PATH_BYTES; i++) {
+        if (used[i])
+            continue;
+        memcpy(paths[i], path, length + 1);
+        used[i] = 1;
+        return i;
+    }
+    return CLEANUP_NONE;
+}
+
+void cleanup_forget(int slot)
+{
+    if (slot >= 0)
+        used[slot] = 0;
+}

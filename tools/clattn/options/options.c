@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "options/options.h"
+#include "options/values.h"
+#include <getopt.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64, HELP = 1000 };
+
+/* Levenshtein's distance, for words of an option's length. */
+static int edit_distance(const char *a, const char *b)
+{
+    int row[64];
+    const size_t width = strlen(b);
+    if (width >= sizeof row / sizeof row[0])
+        return 64;
+    for (size_t j = 0; j <= width; j++)
+        row[j] = (int)j;
+    for (size_t i = 0; a[i]; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i + 1;
+        for (size_t j = 0; j < width; j++) {
+            const int replace = diagonal + (a[i] != b[j]), add = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            diagonal = row[j + 1];
+            row[j + 1] = replace < add ? replace : add;
+        }
+    }
+    return row[width];
+}
+
+const char *closest_word(const char *given, const char *const *candidates)
+{
+    const char *closest = NULL;
+    int distance = 3; /* two slips are a misspelling, three another word */
+    for (; *candidates; candidates++) {
+        const int d = edit_distance(given, *candidates);
+        if (d < distance && 2 * d <= (int)strlen(*candidates)) {
+            distance = d;
+            closest = *candidates;
+        }
+    }
+    return closest;
+}
+
+static int unknown_option(const struct command_spec *command, const char *given, struct failure *failure)
+{
+    const char *names[MAX_OPTIONS + 2] = {"help"};
+    char word[64];
+    int count = 1;
+    for (const struct option_spec *option = command->options; option->kind && count <= MAX_OPTIONS; option++)
+        names[count++] = option->name;
+    const char *start = given + strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
+    const char *closest = closest_word(word, names);
+    if (closest)
+        return fail(failure, STATUS_USAGE, "unknown option '%s': did you mean --%s?", given, closest);
+    return fail(failure, STATUS_USAGE, "unknown option '%s': 'clattn %s --help' lists them", given, command->name);
+}
+
+/* getopt_long() takes an optional value only behind "=". No subcommand has plain arguments, so a word that follows can
+ * be nothing but the value. */
+static const char *optional_value(const struct option_spec *option, int argc, char **argv)
+{
+    if (optarg)
+        return optarg;
+    if (optind < argc && argv[optind][0] != '-')
+        return argv[optind++];
+    return option->implied;
+}
+
+static void fill_long_options(const struct command_spec *command, struct option *table)
+{
+    int count = 0;
+    for (const struct option_spec *option = command->options; option->kind && count < MAX_OPTIONS; option++, count++)
+        table[count] = (struct option){.name = option->name,
+                                       .has_arg = !option->argument  ? no_argument
+                                                  : option->optional ? optional_argument
+                                                                     : required_argument,
+                                       .val = HELP + 1 + count};
+    table[count] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP};
+}
+
+static int misused_option(const struct command_spec *command, int code, const char *given, struct failure *failure)
+{
+    if (code == ':') {
+        const struct option_spec *option = &command->options[optopt - HELP - 1];
+        return fail(failure, STATUS_USAGE, "--%s needs a value: --%s %s", option->name, option->name, option->argument);
+    }
+    if (optopt > HELP)
+        return fail(failure, STATUS_USAGE, "'%s': --%s takes no value", given,
+                    command->options[optopt - HELP - 1].name);
+    return unknown_option(command, given, failure);
+}
+
+int options_parse(const struct command_spec *command, int argc, char **argv, void *values, struct failure *failure)
+{
+    struct option table[MAX_OPTIONS + 2] = {{.name = NULL}};
+    fill_long_options(command, table);
+    opterr = 0;
+    optind = 0; /* start afresh, also in glibc's memory */
+    for (;;) {
+        const int at = optind ? optind : 1;
+        const int code = getopt_long(argc, argv, "+:h", table, NULL);
+        if (code == -1)
+            break;
+        if (code == HELP || code == 'h') {
+            options_help(command, stdout);
+            return STATUS_HELP;
+        }
+        if (code < HELP)
+            return misused_option(command, code, argv[at], failure);
+        const struct option_spec *option = &command->options[code - HELP - 1];
+        const char *text = option->optional ? optional_value(option, argc, argv) : optarg;
+        int status = option_store(option, text, values, failure);
+        while (!status && option->kind == OPTION_FILES && optind < argc && argv[optind][0] != '-')
+            status = option_store(option, argv[optind++], values, failure);
+        if (status)
+            return status;
+    }
+    if (optind < argc)
+        return fail(failure, STATUS_USAGE, "unexpected argument '%s': everything is said with options", argv[optind]);
+    return STATUS_OK;
+}
+
+/* Text whose further lines begin below its first. */
+static void print_lines(const char *text, int indent, FILE *stream)
+{
+    for (; *text; text++) {
+        putc(*text, stream);
+        if (*text == '\n')
+            fprintf(stream, "%*s", indent, "");
+    }
+    putc('\n', stream);
+}
+
+/* Below the option's help. */
+static void print_skeletons(const struct option_spec *option, FILE *stream)
+{
+    enum { INDENT = 29, WIDTH = 62 };
+    struct clattn_skeleton_info info;
+    size_t column = 0;
+    for (int i = 0; option_skeleton(option, i, &info); i++) {
+        const size_t length = strlen(info.name) + 2;
+        if (column == 0 || column + length > WIDTH) {
+            fprintf(stream, column ? ",\n%*s" : "%*s", INDENT, "");
+            column = 0;
+        }
+        fprintf(stream, "%s%s", column ? ", " : "", info.name);
+        column += length;
+    }
+    putc('\n', stream);
+}
+
+static void print_option(const struct option_spec *option, FILE *stream)
+{
+    char left[64];
+    if (!option->argument)
+        snprintf(left, sizeof left, "--%s", option->name);
+    else if (option->optional)
+        snprintf(left, sizeof left, "--%s[=%s]", option->name, option->argument);
+    else
+        snprintf(left, sizeof left, "--%s %s", option->name, option->argument);
+    if (strlen(left) > 26)
+        fprintf(stream, "  %s\n  %-26s ", left, "");
+    else
+        fprintf(stream, "  %-26s ", left);
+    print_lines(option->help, 29, stream);
+    if (option->kind == OPTION_SKELETON)
+        print_skeletons(option, stream);
+}
+
+void options_help(const struct command_spec *command, FILE *stream)
+{
+    fprintf(stream, "%s\n\nUsage:\n", command->summary);
+    fputs("  ", stream);
+    print_lines(command->synopsis, 2, stream);
+    fprintf(stream, "\nOptions:\n");
+    for (const struct option_spec *option = command->options; option->kind; option++)
+        print_option(option, stream);
+    fprintf(stream, "  %-26s %s\n", "--help", "show this");
+    if (command->details)
+        fprintf(stream, "\n%s\n", command->details);
+    fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
+                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.\n");
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "options/values.h"
+#include <clattn/problem.h>
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option_word option_dtypes[] = {
+    {"fp32", CLATTN_FP32}, {"fp16", CLATTN_FP16}, {"bf16", CLATTN_BF16}, {NULL, 0}};
+
+const struct option_word option_causal[] = {{"off", CLATTN_FULL},
+                                            {"bottom-right", CLATTN_CAUSAL_BOTTOM_RIGHT},
+                                            {"top-left", CLATTN_CAUSAL_TOP_LEFT},
+                                            {NULL, 0}};
+
+const char *option_word_of(const struct option_word *words, int64_t value)
+{
+    for (; words->word; words++)
+        if (words->value == value)
+            return words->word;
+    return "";
+}
+
+bool option_skeleton(const struct option_spec *option, int index, struct clattn_skeleton_info *info)
+{
+    for (int i = 0; i < clattn_skeleton_count() && !clattn_skeleton_get_info(i, info); i++) {
+        const int passes = info->backward ? OPTION_BACKWARD : OPTION_FORWARD;
+        if ((option->maximum & passes) && !info->emulated && index-- == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Digits alone: no space, no sign but a minus, nothing behind. */
+static bool parse_integer(const char *text, int64_t *value)
+{
+    if (!((*text >= '0' && *text <= '9') || (*text == '-' && text[1] >= '0' && text[1] <= '9')))
+        return false;
+    char *end;
+    errno = 0;
+    const long long parsed = strtoll(text, &end, 10);
+    *value = parsed;
+    return !errno && !*end;
+}
+
+static int store_integer(const struct option_spec *option, const char *text, int64_t *value, struct failure *failure)
+{
+    int64_t parsed;
+    if (!parse_integer(text, &parsed) || parsed < option->minimum || parsed > option->maximum)
+        return fail(failure, STATUS_USAGE, "--%s '%s': must be an integer from %" PRId64 " to %" PRId64, option->name,
+                    text, option->minimum, option->maximum);
+    *value = parsed;
+    return STATUS_OK;
+}
+
+static bool parse_number(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return *text && strchr("-.0123456789", *text) && !*end;
+}
+
+static int store_share(const struct option_spec *option, const char *text, double *value, struct failure *failure)
+{
+    double parsed;
+    if (!parse_number(text, &parsed) || !(parsed >= 0.0 && (float)parsed < 1.0f))
+        return fail(failure, STATUS_USAGE, "--%s '%s': must be a number from 0 to less than 1, such as 0.1",
+                    option->name, text);
+    *value = parsed;
+    return STATUS_OK;
+}
+
+static int store_number(const struct option_spec *option, const char *text, double *value, struct failure *failure)
+{
+    double parsed;
+    const bool number = parse_number(text, &parsed);
+    if (!number || !(fabs(parsed) >= (double)FLT_MIN && fabs(parsed) <= (double)FLT_MAX))
+        return fail(failure, STATUS_USAGE,
+                    "--%s '%s': must be a number such as 0.125, neither 0 nor beyond what fp32 can hold", option->name,
+                    text);
+    *value = parsed;
+    return STATUS_OK;
+}
+
+static void join_words(const struct option_word *words, char *buffer, size_t size)
+{
+    size_t length = 0;
+    buffer[0] = '\0';
+    for (; words->word && length < size; words++)
+        length += (size_t)snprintf(buffer + length, size - length, "%s%s", length ? ", " : "", words->word);
+}
+
+static int store_word(const struct option_spec *option, const char *text, int64_t *value, struct failure *failure)
+{
+    for (const struct option_word *word = option->words; word->word; word++) {
+        if (!strcmp(word->word, text)) {
+            *value = word->value;
+            return STATUS_OK;
+        }
+    }
+    char all[256];
+    join_words(option->words, all, sizeof all);
+    return fail(failure, STATUS_USAGE, "--%s '%s': must be one of %s", option->name, text, all);
+}
+
+static int store_list(const struct option_spec *option, const char *text, struct option_list *list,
+                      struct failure *failure)
+{
+    struct option_list parsed = {.count = 0};
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char item[64];
+        const size_t length = strcspn(at, ",");
+        if (parsed.count == OPTION_LIST_MAX)
+            return fail(failure, STATUS_USAGE, "--%s '%s': at most %d values", option->name, text, OPTION_LIST_MAX);
+        snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), at);
+        int64_t *value = &parsed.values[parsed.count++];
+        const int status = option->kind == OPTION_WORDS ? store_word(option, item, value, failure)
+                                                        : store_integer(option, item, value, failure);
+        if (status)
+            return status;
+    }
+    *list = parsed;
+    return STATUS_OK;
+}
+
+static int store_device(const struct option_spec *option, const char *text, struct option_device *device,
+                        struct failure *failure)
+{
+    const char *colon = strchr(text, ':');
+    char platform[16] = "";
+    int64_t numbers[2];
+    if (colon && colon - text < (ptrdiff_t)sizeof platform)
+        snprintf(platform, sizeof platform, "%.*s", (int)(colon - text), text);
+    if (!colon || !parse_integer(platform, &numbers[0]) || !parse_integer(colon + 1, &numbers[1]) || numbers[0] < 0 ||
+        numbers[1] < 0 || numbers[0] > 9999 || numbers[1] > 9999)
+        return fail(failure, STATUS_USAGE,
+                    "--%s '%s': must be PLATFORM:DEVICE, such as 0:0 ('clattn devices' lists them)", option->name,
+                    text);
+    *device = (struct option_device){.given = true, .platform = (int)numbers[0], .device = (int)numbers[1]};
+    return STATUS_OK;
+}
+
+static int store_file(const struct option_spec *option, const char *text, struct option_files *files,
+                      struct failure *failure)
+{
+    if (!*text)
+        return fail(failure, STATUS_USAGE, "--%s '': a file's name must not be empty", option->name);
+    if (files->count == OPTION_LIST_MAX)
+        return fail(failure, STATUS_USAGE, "--%s: at most %d files", option->name, OPTION_LIST_MAX);
+    files->paths[files->count++] = text;
+    return STATUS_OK;
+}
+
+int option_store(const struct option_spec *option, const char *text, void *values, struct failure *failure)
+{
+    void *field = (char *)values + option->field;
+    int64_t word;
+    int status;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return STATUS_OK;
+    case OPTION_STRING:
+    case OPTION_SKELETON:
+        if (!*text)
+            return fail(failure, STATUS_USAGE, "--%s '': must not be empty", option->name);
+        *(const char **)field = text;
+        return STATUS_OK;
+    case OPTION_INTEGER:
+        return store_integer(option, text, field, failure);
+    case OPTION_NUMBER:
+        return store_number(option, text, field, failure);
+    case OPTION_SHARE:
+        return store_share(option, text, field, failure);
+    case OPTION_WORD:
+        status = store_word(option, text, &word, failure);
+        if (!status)
+            *(int *)field = (int)word;
+        return status;
+    case OPTION_INTEGERS:
+    case OPTION_WORDS:
+        return store_list(option, text, field, failure);
+    case OPTION_DEVICE:
+        return store_device(option, text, field, failure);
+    case OPTION_FILES:
+        return store_file(option, text, field, failure);
+    case OPTION_END:
+        break;
+    }
+    return fail(failure, STATUS_USAGE, "--%s: not an option", option->name);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "reference/parts.h"
+#include <clattn/attention.h>
+#include <math.h>
+
+bool reference_has(const struct reference_problem *problem, unsigned feature)
+{
+    return (problem->score.features & feature) != 0;
+}
+
+size_t reference_place(const struct clattn_layout *layout, const int64_t sizes[4], int64_t b, int64_t h, int64_t i,
+                       int64_t j)
+{
+    if (!layout->strided && !layout->batch && !layout->head && !layout->row && !layout->column)
+        return (size_t)(layout->offset + ((b * sizes[1] + h) * sizes[2] + i) * sizes[3] + j);
+    return (size_t)(layout->offset + b * layout->batch + h * layout->head + i * layout->row + j * layout->column);
+}
+
+static size_t pair_place(const struct reference_problem *problem, const struct clattn_layout *layout,
+                         const struct reference_head *head, int64_t i, int64_t j)
+{
+    const struct clattn_shape *shape = &problem->shape;
+    const int64_t sizes[4] = {shape->batch, shape->heads, shape->n_q, shape->n_kv};
+    return reference_place(layout, sizes, head->b, head->h, i, j);
+}
+
+static bool in_window(const struct reference_score *score, int64_t key, int64_t j)
+{
+    return (score->window_left < 0 || j >= key - score->window_left) &&
+           (score->window_right < 0 || j <= key + score->window_right);
+}
+
+static bool block_kept(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
+{
+    const struct reference_score *score = &problem->score;
+    const struct clattn_shape *shape = &problem->shape;
+    const int64_t sizes[4] = {shape->batch, shape->heads, (shape->n_q + score->block_q - 1) / score->block_q,
+                              (shape->n_kv + score->block_kv - 1) / score->block_kv};
+    return score->block_mask[reference_place(&score->block_mask_at, sizes, head->b, head->h, i / score->block_q,
+                                             j / score->block_kv)] != 0;
+}
+
+bool reference_hidden(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
+{
+    const struct reference_score *score = &problem->score;
+    if (j >= head->n_kv || (problem->causal != CLATTN_FULL && j > i + head->shift))
+        return true;
+    if (reference_has(problem, CLATTN_WINDOW) && !in_window(score, i + head->shift, j))
+        return true;
+    if (reference_has(problem, CLATTN_MASK) && !score->mask[pair_place(problem, &score->mask_at, head, i, j)])
+        return true;
+    if (reference_has(problem, CLATTN_BLOCK_MASK) && !block_kept(problem, head, i, j))
+        return true;
+    return score->mask_mod && !score->mask_mod((int)head->b, (int)head->h, (int)i, (int)j, score->data);
+}
+
+static double step(const struct reference_problem *problem, double value, bool rounded)
+{
+    return rounded ? (double)reference_round(problem->dtype, (float)value) : value;
+}
+
+/* Where a score is so large that its own rounding moves it, the derivative passes that on. */
+static void add(struct reference_modified *modified, double score)
+{
+    modified->score = score;
+    if (isfinite(score))
+        modified->magnitude += fabs(score);
+}
+
+static void cap(const struct reference_problem *problem, struct reference_modified *modified, bool rounded)
+{
+    const double most = problem->score.softcap, t = step(problem, tanh(modified->score / most), rounded);
+    modified->grad = 1.0 - t * t;
+    add(modified, step(problem, most * t, rounded));
+    modified->magnitude += 1.5 * most; /* 1 - 2 / (e^2x + 1) is off by some roundings of 1, for any x */
+}
+
+static double slope_of(const struct reference_problem *problem, const struct reference_head *head)
+{
+    const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, 1, 1};
+    return (double)problem->score.alibi[reference_place(&problem->score.alibi_at, sizes, head->b, head->h, 0, 0)];
+}
+
+struct reference_modified reference_modify(const struct reference_problem *problem, const struct reference_head *head,
+                                           double score, int64_t i, int64_t j, bool rounded)
+{
+    const struct reference_score *how = &problem->score;
+    struct reference_modified modified = {.score = score, .grad = 1.0, .bias_grad = 1.0};
+    if (reference_has(problem, CLATTN_SOFTCAP))
+        cap(problem, &modified, rounded);
+    if (reference_has(problem, CLATTN_ALIBI))
+        add(&modified,
+            step(problem, modified.score - slope_of(problem, head) * fabs((double)(i + head->shift - j)), rounded));
+    if (reference_has(problem, CLATTN_BIAS))
+        add(&modified,
+            step(problem, modified.score + (double)how->bias[pair_place(problem, &how->bias_at, head, i, j)], rounded));
+    if (how->score_mod) {
+        const int b = (int)head->b, h = (int)head->h;
+        if (how->score_mod_grad)
+            modified.bias_grad = how->score_mod_grad(modified.score, b, h, (int)i, (int)j, how->data);
+        modified.grad *= modified.bias_grad;
+        modified.magnitude *= fmax(1.0, fabs(modified.bias_grad));
+        add(&modified, step(problem, how->score_mod(modified.score, b, h, (int)i, (int)j, how->data), rounded));
+    }
+    return modified;
+}
+
+double reference_sink(const struct reference_problem *problem, const struct reference_head *head)
+{
+    return reference_has(problem, CLATTN_SINKS) ? (double)problem->score.sinks[head->h] : -INFINITY;
+}
+
+size_t reference_d_bias_place(const struct reference_problem *problem, const struct reference_head *head, int64_t i,
+                              int64_t j)
+{
+    const struct clattn_layout *bias = &problem->score.bias_at;
+    const bool dense = !bias->batch && !bias->head && !bias->row && !bias->column;
+    const int64_t heads = dense || bias->head ? problem->shape.heads : 1;
+    const int64_t b = dense || bias->batch ? head->b : 0, h = dense || bias->head ? head->h : 0;
+    return (size_t)(((b * heads + h) * problem->shape.n_q + i) * problem->shape.n_kv + j);
+}
+
+size_t reference_d_bias_count(const struct reference_problem *problem)
+{
+    const struct clattn_shape *shape = &problem->shape;
+    const struct reference_head last = {.b = shape->batch - 1, .h = shape->heads - 1};
+    if (!reference_has(problem, CLATTN_BIAS) || !shape->batch || !shape->heads || !shape->n_q || !shape->n_kv)
+        return 0;
+    return reference_d_bias_place(problem, &last, shape->n_q - 1, shape->n_kv - 1) + 1;
+}

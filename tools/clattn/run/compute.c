@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "progress.h"
+#include "run/job.h"
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
+{
+    const struct values *values = run->values;
+    const struct arrays *arrays = &run->arrays;
+    const struct score_options *score = &values->score;
+    struct clattn_problem problem = {.pass = pass,
+                                     .dtype = arrays->dtype,
+                                     .o_type = (enum clattn_operand_type)values->o_type,
+                                     .d = arrays->d,
+                                     .d_v = arrays->d_v,
+                                     .causal = (enum clattn_causal)values->causal,
+                                     .scale = (float)values->scale,
+                                     .features = score_features(score),
+                                     .dropout_p = score->dropout > 0.0 ? (float)score->dropout : 0.0f,
+                                     .score_mod = run->score.score_mod,
+                                     .score_mod_grad = run->score.score_mod_grad,
+                                     .mask_mod = run->score.mask_mod,
+                                     .expected_n_q = arrays->shape.n_q,
+                                     .expected_n_kv = arrays->shape.n_kv,
+                                     .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
+                                     .skeleton =
+                                         pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
+    if (score->block_mask || score->block_indptr) {
+        problem.block_q = (int)score->block_size.values[0];
+        problem.block_kv = (int)score->block_size.values[1];
+    }
+    return problem;
+}
+
+static struct clattn_host_score_args score_args(const struct run *run)
+{
+    const struct score_options *options = &run->values->score;
+    const struct score_files *score = &run->score;
+    struct clattn_host_score_args args = {.alibi = score->values[SCORE_ALIBI],
+                                          .bias = score->values[SCORE_BIAS],
+                                          .mask = score->values[SCORE_MASK],
+                                          .block_mask = score->values[SCORE_BLOCK_MASK],
+                                          .block_offsets = score->values[SCORE_BLOCK_INDPTR],
+                                          .block_columns = score->values[SCORE_BLOCK_INDICES],
+                                          .block_count = score->block_count,
+                                          .block_offsets_layout = score->layouts[SCORE_BLOCK_INDPTR],
+                                          .alibi_layout = score->layouts[SCORE_ALIBI],
+                                          .bias_layout = score->layouts[SCORE_BIAS],
+                                          .mask_layout = score->layouts[SCORE_MASK],
+                                          .block_mask_layout = score->layouts[SCORE_BLOCK_MASK],
+                                          .key_lengths = score->values[SCORE_KEY_LENGTHS],
+                                          .cu_seqlens_q = score->values[SCORE_CU_SEQLENS_Q],
+                                          .cu_seqlens_kv = score->values[SCORE_CU_SEQLENS_KV],
+                                          .total_q = score->total_q,
+                                          .total_kv = score->total_kv,
+                                          .sinks = score->values[SCORE_SINKS],
+                                          .data = score->values[SCORE_DATA],
+                                          .data_count = score->data_count};
+    if (options->window.count) {
+        args.window_left = options->window.values[0];
+        args.window_right = options->window.values[1];
+    }
+    if (options->softcap > 0.0)
+        args.softcap = (float)options->softcap;
+    if (options->dropout >= 0.0) {
+        args.dropout_p = (float)options->dropout;
+        args.dropout_seed = (uint64_t)options->seed;
+        args.dropout_offset = options->dropout_offset < 0 ? 0 : (uint32_t)options->dropout_offset;
+    }
+    return args;
+}
+
+/* A bar that begins with the first piece of the keys, which tells how many there will be: the library may have chosen
+ * its size. Where they do not come in pieces, there is none. */
+struct key_progress {
+    struct progress bar;
+    bool begun, quiet;
+};
+
+static void show_keys(void *user, int64_t done, int64_t keys)
+{
+    struct key_progress *progress = user;
+    char text[64];
+    if (!progress->begun) {
+        const int64_t pieces = done ? (keys + done - 1) / done : 1;
+        progress_start(&progress->bar, pieces > INT_MAX ? INT_MAX : (int)pieces, progress->quiet);
+        progress->begun = true;
+    }
+    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " keys", done, keys);
+    progress_step(&progress->bar, text);
+}
+
+static void end_progress(const struct key_progress *progress)
+{
+    if (progress->begun)
+        progress_clear(&progress->bar);
+}
+
+static clattn_status forward(struct run *run, clattn_host *host)
+{
+    const struct arrays *arrays = &run->arrays;
+    const struct clattn_problem problem = describe(run, CLATTN_FORWARD);
+    struct key_progress progress = {.quiet = run->values->quiet};
+    const struct clattn_host_forward_args args = {.shape = arrays->shape,
+                                                  .q = run->inputs[ARRAYS_Q].data,
+                                                  .k = run->inputs[ARRAYS_K].data,
+                                                  .v = run->inputs[ARRAYS_V].data,
+                                                  .o = run->results[RUN_O],
+                                                  .q_layout = arrays->q,
+                                                  .k_layout = arrays->k,
+                                                  .v_layout = arrays->v,
+                                                  .o_layout = arrays->o,
+                                                  .lse = run->results[RUN_LSE],
+                                                  .m = run->results[RUN_M],
+                                                  .l = run->results[RUN_L],
+                                                  .score = score_args(run),
+                                                  .kv_chunk = run->values->kv_chunk,
+                                                  .progress = show_keys,
+                                                  .progress_user = &progress};
+    const clattn_status code = clattn_host_forward(host, &problem, &args);
+    end_progress(&progress);
+    return code ? code : clattn_host_last(host, &run->plan, &run->info);
+}
+
+static clattn_status backward(struct run *run, clattn_host *host)
+{
+    const struct arrays *arrays = &run->arrays;
+    const struct clattn_problem problem = describe(run, CLATTN_BACKWARD);
+    struct key_progress progress = {.quiet = run->values->quiet};
+    const struct clattn_host_backward_args args = {.shape = arrays->shape,
+                                                   .q = run->inputs[ARRAYS_Q].data,
+                                                   .k = run->inputs[ARRAYS_K].data,
+                                                   .v = run->inputs[ARRAYS_V].data,
+                                                   .o = run->results[RUN_O],
+                                                   .d_o = run->inputs[ARRAYS_D_O].data,
+                                                   .m = run->results[RUN_M],
+                                                   .l = run->results[RUN_L],
+                                                   .d_q = run->results[RUN_D_Q],
+                                                   .d_k = run->results[RUN_D_K],
+                                                   .d_v = run->results[RUN_D_V],
+                                                   .d_bias = run->results[RUN_D_BIAS],
+                                                   .d_sinks = run->results[RUN_D_SINKS],
+                                                   .q_layout = arrays->q,
+                                                   .k_layout = arrays->k,
+                                                   .v_layout = arrays->v,
+                                                   .o_layout = arrays->o,
+                                                   .d_o_layout = arrays->o,
+                                                   .d_q_layout = arrays->q,
+                                                   .d_k_layout = arrays->k,
+                                                   .d_v_layout = arrays->v,
+                                                   .d_bias_layout = run->score.layouts[SCORE_BIAS],
+                                                   .score = score_args(run),
+                                                   .kv_chunk = run->values->kv_chunk,
+                                                   .progress = show_keys,
+                                                   .progress_user = &progress};
+    const clattn_status code = clattn_host_backward(host, &problem, &args);
+    end_progress(&progress);
+    return code ? code : clattn_host_last(host, &run->backward_plan, &run->backward_info);
+}
+
+int run_compute(struct run *run, struct failure *failure)
+{
+    const struct clattn_host_params params = {.context = run->session.clattn, .queue = run->session.queue};
+    const char *what = "attention";
+    clattn_host *host = NULL;
+    clattn_status code = clattn_host_create(&host, &params);
+    if (!code)
+        code = forward(run, host);
+    if (!code && run_wants_gradients(run->values)) {
+        what = "gradients";
+        code = backward(run, host);
+    }
+    clattn_host_destroy(&host);
+    return code ? fail_library(failure, what, code) : STATUS_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_RUN_JOB_H
+#define CLATTN_TOOL_RUN_JOB_H
+
+#include "opencl_select.h"
+#include "score/files.h"
+#include <clattn/host.h>
+
+/* One `clattn run`, from its files to its files. */
+struct run {
+    const struct values *values;
+    struct npy_file inputs[ARRAYS_MOST]; /* Q, K, V, dO */
+    struct arrays arrays;
+    struct score_files score;
+    struct npy_header headers[RUN_OUTPUTS];
+    struct output_file outputs[RUN_OUTPUTS];
+    void *results[RUN_OUTPUTS]; /* NULL: not wanted */
+    struct session session;
+    struct clattn_plan_info plan, backward_plan;
+    struct clattn_host_info info, backward_info;
+};
+
+/* Fills the results, plans and infos. */
+int run_compute(struct run *run, struct failure *failure);
+
+/* One line on stderr; a JSON object on stdout. */
+void run_print_summary(const struct run *run);
+int run_print_json(const struct run *run, struct failure *failure);
+
+#endif

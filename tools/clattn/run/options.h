@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_RUN_OPTIONS_H
+#define CLATTN_TOOL_RUN_OPTIONS_H
+
+#include "options/options.h"
+
+/* What `clattn run` was asked for. */
+
+enum run_output {
+    RUN_O,
+    RUN_LSE,
+    RUN_M,
+    RUN_L,
+    RUN_D_Q, /* from here on gradients */
+    RUN_D_K,
+    RUN_D_V,
+    RUN_D_BIAS,
+    RUN_D_SINKS,
+    RUN_OUTPUTS
+};
+
+/* The modifications of scores: files of their values, or the values. NULL, 0 and no list where one was not given. */
+struct score_options {
+    struct option_list window, block_size;
+    double softcap;
+    double dropout;               /* below 0: none */
+    int64_t seed, dropout_offset; /* -1: not given */
+    const char *alibi, *bias, *mask, *block_mask, *block_indptr, *block_indices, *key_lengths, *cu_seqlens_q,
+        *cu_seqlens_kv, *sinks, *data;
+    const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
+};
+
+struct values {
+    const char *inputs[4]; /* Q, K, V, dO: enum ARRAYS_Q ... */
+    const char *outputs[RUN_OUTPUTS];
+    int dtype, o_type, causal, layout; /* o_type: enum clattn_operand_type */
+    double scale;
+    struct score_options score;
+    int64_t kv_chunk; /* 0: all keys at once */
+    int64_t splits;   /* 0: planned */
+    struct option_device device;
+    const char *skeleton, *backward_skeleton;
+    bool quiet, json;
+};
+
+enum { RUN_BHND, RUN_BNHD };
+
+/* The option that names an output, without its dashes: "out", "lse", "dq". */
+const char *run_output_option(enum run_output output);
+
+bool run_wants_gradients(const struct values *values);
+
+/* Fills *values; then everything about them has been checked that can be without opening a file. */
+int run_options_parse(int argc, char **argv, struct values *values, struct failure *failure);
+
+#endif

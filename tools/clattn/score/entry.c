@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "score/entry.h"
+
+static const char *const option_names[SCORE_FILES] = {"cu-seqlens-q", "cu-seqlens-kv", "key-lengths", "alibi",
+                                                      "bias",         "mask",          "block-mask",  "block-indices",
+                                                      "block-indptr", "sink",          "data"};
+
+const char *score_option(const struct score_entry *entry)
+{
+    return option_names[entry->which];
+}
+
+int score_wrong_shape(const struct score_entry *entry, const char *right)
+{
+    char shape[128];
+    npy_shape_text(entry->header, shape, sizeof shape);
+    return fail(entry->failure, STATUS_FILE, "%s: --%s has shape %s, but must have %s", entry->path,
+                score_option(entry), shape, right);
+}
+
+int score_wrong_type(const struct score_entry *entry, const char *right)
+{
+    return fail(entry->failure, STATUS_FILE, "%s: --%s has element type '%s', but must have %s", entry->path,
+                score_option(entry), npy_type_name(entry->header->type), right);
+}
+
+int64_t score_length_at(const struct npy_header *header, int from_last)
+{
+    return from_last < header->dimensions ? header->shape[header->dimensions - 1 - from_last] : 1;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_SCORE_ENTRY_H
+#define CLATTN_TOOL_SCORE_ENTRY_H
+
+#include "score/files.h"
+
+/* One file of the score modifications being looked at, and what it is to fit. */
+struct score_entry {
+    struct score_files *score;
+    const struct arrays *arrays;
+    enum score_file which;
+    const char *path;
+    const struct npy_header *header;
+    struct failure *failure;
+};
+
+/* The option that names it, without its dashes. */
+const char *score_option(const struct score_entry *entry);
+
+/* Fail with what it has and what it must have. */
+int score_wrong_shape(const struct score_entry *entry, const char *right);
+int score_wrong_type(const struct score_entry *entry, const char *right);
+
+/* The length of dimension `from_last`, counted from the last; 1 where there is none. */
+int64_t score_length_at(const struct npy_header *header, int from_last);
+
+/* Lists of whole numbers, which become int32. */
+int score_match_key_lengths(const struct score_entry *entry);
+int score_match_block_indices(const struct score_entry *entry, const struct option_list *block);
+int score_match_block_indptr(const struct score_entry *entry, const struct option_list *block);
+
+/* The sequences make up the batch; until the second file has been looked at, the shape counts the packed rows. */
+int score_match_sequences(const struct score_entry *entry, struct clattn_shape *shape);
+
+#endif

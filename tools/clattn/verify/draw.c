@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verify/draw.h"
+#include "plan/checked.h"
+#include "verify/skeletons.h"
+#include <math.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+enum {
+    FEWEST_FEATURES = 3,
+    SHORT = 64,
+    MOST_PAIRS = 3000 * 1000,         /* of all heads together, */
+    MOST_PRODUCTS = 250 * 1000 * 1000 /* and times d + d_v: what the float64 reference has to do */
+};
+
+const struct option_word verify_trait_words[] = {{"window", CLATTN_WINDOW},
+                                                 {"softcap", CLATTN_SOFTCAP},
+                                                 {"alibi", CLATTN_ALIBI},
+                                                 {"bias", CLATTN_BIAS},
+                                                 {"mask", CLATTN_MASK},
+                                                 {"block_mask", CLATTN_BLOCK_MASK},
+                                                 {"key_lengths", CLATTN_KEY_LENGTHS},
+                                                 {"varlen", CLATTN_VARLEN},
+                                                 {"sinks", CLATTN_SINKS},
+                                                 {"dropout", CLATTN_DROPOUT},
+                                                 {"score_mod", VERIFY_WITH_SCORE_MOD},
+                                                 {"mask_mod", VERIFY_WITH_MASK_MOD},
+                                                 {"csr", VERIFY_WITH_CSR},
+                                                 {"ordered", VERIFY_ORDERED},
+                                                 {"unordered", VERIFY_UNORDERED},
+                                                 {NULL, 0}};
+
+unsigned verify_choose(struct random *random, int count)
+{
+    unsigned chosen = 0;
+    while (count) {
+        const unsigned bit = 1u << random_below(random, VERIFY_FEATURES);
+        count -= !(chosen & bit);
+        chosen |= bit;
+    }
+    return chosen;
+}
+
+int verify_count_features(unsigned traits)
+{
+    int count = 0;
+    for (unsigned left = traits & VERIFY_ALL_FEATURES; left; left &= left - 1)
+        count++;
+    return count;
+}
+
+unsigned verify_traits_of(const struct verify_case *item)
+{
+    const unsigned order = !verify_is_backward(item) ? 0u : item->unordered ? VERIFY_UNORDERED : VERIFY_ORDERED;
+    return item->problem.score.features | (unsigned)item->mods << VERIFY_PLAIN_FEATURES |
+           (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) | order;
+}
+
+void verify_leave_out(struct verify_case *item, unsigned traits)
+{
+    item->problem.score.features &= ~traits;
+    item->mods &= ~(int)((traits & VERIFY_ALL_FEATURES) >> VERIFY_PLAIN_FEATURES);
+    item->csr = item->csr && !(traits & (VERIFY_WITH_CSR | CLATTN_BLOCK_MASK));
+    if (traits & CLATTN_BLOCK_MASK)
+        item->expected_density = 0.0f;
+}
+
+static bool one_in(struct random *random, int64_t count)
+{
+    return random_below(random, count) == 0;
+}
+
+/* --- what is compiled */
+
+/* Mostly what people use, some that no vector or tile divides, few wide ones. */
+static int draw_dimension(struct random *random, int largest)
+{
+    static const int usual[] = {64, 128, 64, 128, 64, 128, 32, 96, 40, 80, 256, 192, 16, 48, 112, 72};
+    static const int wide[] = {160, 224, 320, 384, 512, 257, 448};
+    const int64_t chance = random_below(random, 20);
+    const int d = chance < 14   ? usual[random_below(random, COUNT(usual))]
+                  : chance < 18 ? 1 + (int)random_below(random, 256)
+                                : wide[random_below(random, COUNT(wide))];
+    return d > largest ? 1 + (d - 1) % largest : d;
+}
+
+static void draw_dimensions(struct random *random, int largest, struct reference_problem *problem)
+{
+    problem->d = draw_dimension(random, largest);
+    const int other = draw_dimension(random, largest);
+    problem->d_v = random_below(random, 3) ? problem->d : other;
+}
+
+static enum verify_kind draw_kind(struct random *random, const struct verify_skeleton *skeleton)
+{
+    const bool chunks = one_in(random, 4) && (!skeleton || skeleton->chunks);
+    if (skeleton && skeleton->backward)
+        return chunks ? VERIFY_BACKWARD_CHUNKS : VERIFY_BACKWARD;
+    return chunks ? VERIFY_STATE : VERIFY_RULE;
+}
+
+static int draw_block(struct random *random)
+{
+    static const int usual[] = {16, 32, 64, 128, 256, 64, 128};
+    return one_in(random, 4) ? 16 * (1 + (int)random_below(random, 20)) : usual[random_below(random, COUNT(usual))];
+}
+
+/* What a plan may be told of what its calls will be like, whatever they are. */
+static void draw_hints(struct random *random, struct verify_case *item)
+{
+    static const int splits[] = {CLATTN_SPLITS_BY_SHAPE, 2, 3, 7, 30};
+    static const float densities[] = {0.0f, 0.0f, 0.3f, 0.9f};
+    const int parts = splits[random_below(random, COUNT(splits))];
+    const float density = densities[random_below(random, COUNT(densities))];
+    const bool told = one_in(random, 4);
+    for (int i = 0; i < 3; i++) {
+        const int64_t size = 1 + random_below(random, i < 2 ? 512 : 16);
+        item->expected[i] = told ? size : 0;
+    }
+    item->splits = one_in(random, 4) && item->kind == VERIFY_RULE ? parts : 0;
+    item->expected_density = item->problem.score.features & CLATTN_BLOCK_MASK ? density : 0.0f;
+}
+
+static void draw_program(struct random *random, const char *name, struct verify_case *item)
+{
+    static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
+    const struct verify_skeleton *skeleton = verify_skeleton_of(name);
+    const unsigned chosen =
+        verify_choose(random, FEWEST_FEATURES + (int)random_below(random, VERIFY_FEATURES - FEWEST_FEATURES + 1));
+    struct reference_problem *problem = &item->problem;
+    problem->score.features = chosen & ((1u << VERIFY_PLAIN_FEATURES) - 1);
+    item->mods = (int)(chosen >> VERIFY_PLAIN_FEATURES);
+    item->csr = random_below(random, 2) && chosen & CLATTN_BLOCK_MASK;
+    item->kind = draw_kind(random, skeleton);
+    const int64_t dtype = random_below(random, 6);
+    problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
+    problem->causal = (enum clattn_causal)random_below(random, 3);
+    problem->scale = one_in(random, 5) ? 0.0625 : 0.0;
+    draw_dimensions(random, skeleton ? skeleton->largest_d : CLATTN_MAX_D, problem);
+    problem->score.block_q = draw_block(random);
+    problem->score.block_kv = draw_block(random);
+    problem->score.dropout_p = shares[random_below(random, COUNT(shares))];
+    item->p_is_known = random_below(random, 2);
+    const bool any_order = one_in(random, 4) || (skeleton && skeleton->any_order);
+    item->unordered = verify_is_backward(item) && any_order;
+    draw_hints(random, item);
+}
+
+/* --- what comes with a call */
+
+/* Some few, some hundreds, multiples of tiles and one more or less, and rarely many. */
+static int64_t draw_length(struct random *random)
+{
+    const int64_t chance = random_below(random, 64);
+    if (chance < 8)
+        return 1 + random_below(random, 16);
+    if (chance < 42)
+        return 1 + random_below(random, 300);
+    if (chance < 58)
+        return 32 * (1 + random_below(random, 12)) + random_below(random, 3) - 1;
+    return chance < 63 ? 300 + random_below(random, 500) : 1000 + random_below(random, 3000);
+}
+
+static void shorten(struct clattn_shape *shape)
+{
+    int64_t *const longer = shape->n_kv > shape->n_q ? &shape->n_kv : &shape->n_q;
+    *longer = *longer * 3 / 4;
+}
+
+/* Smaller, until the reference can afford it; a crowd of short heads stays one. */
+static void make_affordable(struct reference_problem *problem, bool crowd)
+{
+    struct clattn_shape *shape = &problem->shape;
+    for (;;) {
+        const double pairs = (double)shape->batch * (double)shape->heads * (double)shape->n_q * (double)shape->n_kv;
+        if (pairs <= MOST_PAIRS && pairs * (problem->d + problem->d_v) <= MOST_PRODUCTS)
+            return;
+        if (crowd && shape->n_q * shape->n_kv > SHORT * SHORT)
+            shorten(shape);
+        else if (shape->batch > 1)
+            shape->batch--;
+        else if (shape->heads > 2)
+            shape->heads = shape->kv_heads = shape->heads > shape->kv_heads ? shape->kv_heads : shape->heads / 2;
+        else
+            shorten(shape);
+    }
+}
+
+/* Few heads; or so many that kernels whose work-groups stay have more blocks than work-groups. */
+static void draw_shape(struct random *random, struct reference_problem *problem)
+{
+    static const int64_t heads[][2] = {{1, 1}, {2, 2}, {4, 2}, {6, 1}, {8, 2}, {3, 3}, {5, 1}, {6, 3}};
+    const int64_t *h = heads[random_below(random, COUNT(heads))];
+    struct clattn_shape *shape = &problem->shape;
+    const bool packed = problem->score.features & CLATTN_VARLEN, crowd = one_in(random, 10);
+    *shape = (struct clattn_shape){.batch = 1 + random_below(random, 4), .heads = h[0], .kv_heads = h[1]};
+    shape->batch += (packed ? 2 : 0) + (crowd ? 16 + random_below(random, 32) : 0);
+    shape->n_q = draw_length(random);
+    shape->n_kv = one_in(random, 4) ? shape->n_q : draw_length(random);
+    make_affordable(problem, crowd);
+    verify_enlarge(problem);
+}
+
+static int64_t draw_reach(struct random *random, int64_t longest)
+{
+    switch (random_below(random, 6)) {
+    case 0:
+        return -1;
+    case 1:
+        return 0;
+    case 2:
+        return 1 + random_below(random, 8);
+    case 3:
+        return 1 + random_below(random, longest);
+    default:
+        return 1 + random_below(random, 64);
+    }
+}
+
+/* Numbers of the score modifications. */
+static void draw_score(struct random *random, struct verify_case *item)
+{
+    static const double caps[] = {5.0, 30.0, 50.0};
+    static const int kept[] = {10, 30, 50, 50, 70, 70, 90, 100};
+    struct reference_score *score = &item->problem.score;
+    const struct clattn_shape *shape = &item->problem.shape;
+    const int64_t longest = shape->n_q > shape->n_kv ? shape->n_q : shape->n_kv;
+    score->window_left = draw_reach(random, longest);
+    score->window_right = draw_reach(random, longest);
+    score->softcap = caps[random_below(random, COUNT(caps))];
+    score->dropout_seed = random_next(random);
+    score->dropout_offset = (uint32_t)random_below(random, 1000);
+    item->kept = one_in(random, 32) ? 0 : kept[random_below(random, COUNT(kept))];
+}
+
+static void draw_layouts(struct random *random, struct verify_case *item)
+{
+    item->layout = (enum verify_layout)random_below(random, VERIFY_LAYOUTS);
+    item->aligned = random_below(random, 2);
+    item->mixed = one_in(random, 4);
+    const unsigned shared = 1u + (unsigned)random_below(random, (1 << (2 * VERIFY_SHARED)) - 1);
+    item->shared = one_in(random, 4) ? shared : 0;
+}
+
+static void draw_call(struct random *random, struct verify_case *item)
+{
+    static const double gains[] = {0.3, 1.0, 1.0, 3.0};
+    static const int64_t chunks[] = {17, 50, 64, 128, 1000};
+    draw_shape(random, &item->problem);
+    draw_score(random, item);
+    draw_layouts(random, item);
+    item->gain = gains[random_below(random, COUNT(gains))];
+    item->chunk = chunks[random_below(random, COUNT(chunks))];
+    item->merged = random_below(random, 2);
+}
+
+void verify_draw(uint64_t seed, const char *skeleton, struct verify_case *item)
+{
+    struct random program = {.state = (seed / VERIFY_PER_PROGRAM * 0xd1342543de82ef95u) ^ 0x9a07u};
+    *item = (struct verify_case){.skeleton = skeleton, .given = true};
+    draw_program(&program, skeleton, item);
+    /* Calls of one program differ, and are the same for skeletons alike. */
+    struct random call = {.state = (seed * 0xd1342543de82ef95u) ^ 0xca11u};
+    draw_call(&call, item);
+    item->runs = verify_is_backward(item) ? 2 : 1;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verify/stage.h"
+#include <stdlib.h>
+
+static struct clattn_layout layout_of(enum verify_layout kind, const int64_t sizes[4])
+{
+    struct clattn_layout layout;
+    const int64_t pitch = 2 * sizes[3] + 3;
+    if (kind == VERIFY_BHND)
+        layout = clattn_layout_bhnd(sizes[1], sizes[2], sizes[3]);
+    else if (kind == VERIFY_BNHD)
+        layout = clattn_layout_bnhd(sizes[1], sizes[2], sizes[3]);
+    else
+        layout = (struct clattn_layout){
+            .batch = sizes[1] * sizes[2] * pitch + 5, .head = sizes[2] * pitch, .row = pitch, .column = 2};
+    return layout;
+}
+
+/* The case's, or where its tensors have different ones the next for each. */
+static enum verify_layout kind_of(const struct verify_case *item, enum stage_tensor which)
+{
+    return item->mixed ? (enum verify_layout)(((int)item->layout + (int)which) % VERIFY_LAYOUTS) : item->layout;
+}
+
+/* Inputs that all batch elements or all heads have in common. */
+static void share(const struct verify_case *item, enum stage_tensor which, struct clattn_layout *layout)
+{
+    static const signed char bits[STAGE_TENSORS] = {[STAGE_Q] = 1, [STAGE_K] = 2, [STAGE_V] = 3, [STAGE_D_O] = 4};
+    const unsigned shared = bits[which] ? item->shared >> (bits[which] - 1) : 0;
+    if (shared & 1)
+        layout->batch = 0;
+    if (shared & 1u << VERIFY_SHARED)
+        layout->head = 0;
+}
+
+/* Sizes of tensors of rows and of keys: with variable lengths all sequences are one batch element's rows. */
+static void place(const struct stage *stage, enum verify_layout kind, bool keys, int64_t d, struct guarded *guarded)
+{
+    const struct clattn_shape *s = &stage->problem->shape;
+    const struct reference_score *score = &stage->problem->score;
+    const bool packed = score->features & CLATTN_VARLEN;
+    guarded->dtype = stage->problem->dtype;
+    guarded->sizes[0] = packed ? 1 : s->batch;
+    guarded->sizes[1] = keys ? s->kv_heads : s->heads;
+    guarded->sizes[2] = packed ? (keys ? score->total_kv : score->total_q) : keys ? s->n_kv : s->n_q;
+    guarded->sizes[3] = d;
+    guarded->layout = layout_of(kind, guarded->sizes);
+    guarded->layout.offset = stage->offset;
+}
+
+static struct guarded tensor(const struct stage *stage, const char *name, enum stage_tensor which, bool keys, int64_t d)
+{
+    struct guarded guarded = {.name = name};
+    place(stage, kind_of(stage->item, which), keys, d, &guarded);
+    share(stage->item, which, &guarded.layout);
+    return guarded;
+}
+
+static struct guarded vector(const struct stage *stage, const char *name, float *output)
+{
+    struct guarded guarded = {.name = name};
+    place(stage, VERIFY_BHND, false, 1, &guarded);
+    guarded.dtype = CLATTN_FP32;
+    guarded.layout.column = 0;
+    guarded.output = output;
+    return guarded;
+}
+
+/* A dense array of the score modifications; the library is told where its elements are in stage_score(). */
+static struct guarded array(const struct stage *stage, const char *name, enum clattn_dtype dtype, int raw_bytes,
+                            size_t count, const void *input)
+{
+    return (struct guarded){.name = input ? name : NULL,
+                            .dtype = dtype,
+                            .raw_bytes = raw_bytes,
+                            .sizes = {1, 1, 1, (int64_t)count},
+                            .layout = {.offset = stage->offset, .batch = 1, .head = 1, .row = 1, .column = 1},
+                            .input = input};
+}
+
+static void describe_inputs(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_problem *problem = stage->problem;
+    struct guarded *t = stage->tensors;
+    t[STAGE_Q] = tensor(stage, "q", STAGE_Q, false, problem->d);
+    t[STAGE_K] = tensor(stage, "k", STAGE_K, true, problem->d);
+    t[STAGE_V] = tensor(stage, "v", STAGE_V, true, problem->d_v);
+    t[STAGE_Q].input = data->q;
+    t[STAGE_K].input = data->k;
+    t[STAGE_V].input = data->v;
+}
+
+static void describe_forward(struct stage *stage, const struct verify_data *data)
+{
+    struct guarded *t = stage->tensors;
+    t[STAGE_O] = tensor(stage, "o", STAGE_O, false, stage->problem->d_v);
+    t[STAGE_O].output = data->o;
+    t[STAGE_LSE] = vector(stage, "lse", data->lse);
+    t[STAGE_M] = vector(stage, "m", data->m);
+    t[STAGE_L] = vector(stage, "l", data->l);
+}
+
+static void describe_d_bias(struct stage *stage, const struct verify_data *data)
+{
+    const struct clattn_shape *s = &stage->problem->shape;
+    const struct clattn_layout *bias = &stage->problem->score.bias_at;
+    struct guarded *d_bias = &stage->tensors[STAGE_D_BIAS];
+    *d_bias = (struct guarded){.name = "d_bias",
+                               .dtype = stage->problem->dtype,
+                               .sizes = {bias->batch ? s->batch : 1, bias->head ? s->heads : 1, s->n_q, s->n_kv},
+                               .output = data->d_bias};
+    d_bias->layout = layout_of(VERIFY_BHND, d_bias->sizes);
+    d_bias->layout.offset = stage->offset;
+}
+
+static void describe_backward(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_problem *problem = stage->problem;
+    struct guarded *t = stage->tensors;
+    t[STAGE_O] = tensor(stage, "o", STAGE_O, false, problem->d_v);
+    t[STAGE_O].input = data->o;
+    t[STAGE_M] = vector(stage, "m", NULL);
+    t[STAGE_M].input = data->m;
+    t[STAGE_L] = vector(stage, "l", NULL);
+    t[STAGE_L].input = data->l;
+    t[STAGE_D_O] = tensor(stage, "d_o", STAGE_D_O, false, problem->d_v);
+    t[STAGE_D_O].input = data->d_o;
+    t[STAGE_D_Q] = tensor(stage, "d_q", STAGE_D_Q, false, problem->d);
+    t[STAGE_D_Q].output = data->d_q;
+    t[STAGE_D_K] = tensor(stage, "d_k", STAGE_D_K, true, problem->d);
+    t[STAGE_D_K].output = data->d_k;
+    t[STAGE_D_V] = tensor(stage, "d_v", STAGE_D_V, true, problem->d_v);
+    t[STAGE_D_V].output = data->d_v;
+    if (problem->score.features & CLATTN_BIAS)
+        describe_d_bias(stage, data);
+    if (problem->score.features & CLATTN_SINKS) {
+        t[STAGE_D_SINKS] = array(stage, "d_sinks", CLATTN_FP32, 0, (size_t)problem->shape.heads, data->d_sinks);
+        t[STAGE_D_SINKS].input = NULL;
+        t[STAGE_D_SINKS].output = data->d_sinks;
+    }
+}
+
+static void describe_score(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_score *score = &stage->problem->score;
+    const struct verify_counts *n = &data->counts;
+    struct guarded *t = stage->tensors;
+    t[STAGE_ALIBI] = array(stage, "alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
+    t[STAGE_BIAS] = array(stage, "bias", stage->problem->dtype, 0, n->bias, score->bias);
+    t[STAGE_MASK] = array(stage, "mask", CLATTN_FP32, 1, n->mask, score->mask);
+    t[STAGE_BLOCK_MASK] =
+        array(stage, "block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
+    t[STAGE_BLOCK_OFFSETS] = array(stage, "block_offsets", CLATTN_FP32, 4, data->csr.offset_count, data->csr.offsets);
+    t[STAGE_BLOCK_COLUMNS] = array(stage, "block_columns", CLATTN_FP32, 4, data->csr.column_count, data->csr.columns);
+    t[STAGE_BLOCK_COLUMNS].layout.offset = 0;
+    t[STAGE_KEY_LENGTHS] = array(stage, "key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
+    t[STAGE_CU_SEQLENS_Q] = array(stage, "cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
+    t[STAGE_CU_SEQLENS_KV] = array(stage, "cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
+    t[STAGE_SINKS] = array(stage, "sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
+    t[STAGE_DATA] = array(stage, "data", CLATTN_FP32, 4, n->data, score->data);
+    t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
+}
+
+/* Gradients that chunks of keys add to: fp32, and 0 before. */
+static bool begin_sums(struct stage *stage, struct verify_result *result)
+{
+    struct guarded *const sums[] = {&stage->tensors[STAGE_D_Q], &stage->tensors[STAGE_D_BIAS]};
+    size_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        const int64_t *n = sums[i]->sizes;
+        const size_t count = sums[i]->name ? (size_t)(n[0] * n[1] * n[2] * n[3]) : 0;
+        most = count > most ? count : most;
+    }
+    stage->zeros = calloc(most + 1, sizeof *stage->zeros);
+    for (int i = 0; i < 2; i++) {
+        sums[i]->dtype = CLATTN_FP32;
+        sums[i]->input = stage->zeros;
+    }
+    return stage->zeros || verify_error(result, "no memory for %zu numbers", most);
+}
+
+bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
+                enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
+{
+    *stage = (struct stage){
+        .problem = problem, .item = item, .csr = &data->csr, .offset = item->aligned ? ALIGNED_GUARD : GUARD};
+    describe_inputs(stage, data);
+    if (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE)
+        describe_backward(stage, data);
+    else
+        describe_forward(stage, data);
+    describe_score(stage, data);
+    bool good = pass != CLATTN_BACKWARD_ACCUMULATE || begin_sums(stage, result);
+    for (int i = 0; good && i < STAGE_TENSORS; i++)
+        good = !stage->tensors[i].name || guarded_upload(session, &stage->tensors[i], result);
+    return good;
+}
+
+bool stage_collect(const struct session *session, struct stage *stage, struct verify_result *result)
+{
+    bool good = true;
+    for (int i = 0; good && i < STAGE_TENSORS; i++)
+        good = !stage->tensors[i].name || guarded_download(session, &stage->tensors[i], result);
+    return good;
+}
+
+void stage_close(struct stage *stage)
+{
+    for (int i = 0; i < STAGE_TENSORS; i++)
+        guarded_free(&stage->tensors[i]);
+    free(stage->zeros);
+    stage->zeros = NULL;
+}
+
+struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor which)
+{
+    struct clattn_tensor tensor = {.buffer = stage->tensors[which].buffer, .layout = stage->tensors[which].layout};
+    const struct clattn_layout *bias = &stage->problem->score.bias_at;
+    if (which == STAGE_D_BIAS) { /* broadcast as the bias is */
+        tensor.layout.batch = bias->batch ? tensor.layout.batch : 0;
+        tensor.layout.head = bias->head ? tensor.layout.head : 0;
+    }
+    return tensor;
+}
+
+/* One with strides of its own. */
+static struct clattn_tensor strided(const struct stage *stage, enum stage_tensor which, struct clattn_layout layout)
+{
+    layout.offset += stage->offset;
+    return (struct clattn_tensor){.buffer = stage->tensors[which].buffer, .layout = layout};
+}
+
+static struct clattn_tensor plain(const struct stage *stage, enum stage_tensor which)
+{
+    return strided(stage, which, (struct clattn_layout){.offset = 0});
+}
+
+struct clattn_score_args stage_score(const struct stage *stage)
+{
+    const struct reference_score *score = &stage->problem->score;
+    struct clattn_score_args args = {.data = NULL};
+    if (score->features & CLATTN_WINDOW) {
+        args.window_left = score->window_left;
+        args.window_right = score->window_right;
+    }
+    if (score->features & CLATTN_SOFTCAP)
+        args.softcap = (float)score->softcap;
+    if (score->features & CLATTN_ALIBI)
+        args.alibi = strided(stage, STAGE_ALIBI, score->alibi_at);
+    if (score->features & CLATTN_BIAS)
+        args.bias = strided(stage, STAGE_BIAS, score->bias_at);
+    if (score->features & CLATTN_MASK)
+        args.mask = strided(stage, STAGE_MASK, score->mask_at);
+    if (stage->csr->offsets) {
+        args.block_offsets = strided(stage, STAGE_BLOCK_OFFSETS, stage->csr->at);
+        args.block_columns = stage->tensors[STAGE_BLOCK_COLUMNS].buffer;
+        args.block_count = (int64_t)stage->csr->column_count;
+    } else if (score->features & CLATTN_BLOCK_MASK)
+        args.block_mask = strided(stage, STAGE_BLOCK_MASK, score->block_mask_at);
+    if (score->features & CLATTN_KEY_LENGTHS)
+        args.key_lengths = plain(stage, STAGE_KEY_LENGTHS);
+    if (score->features & CLATTN_SINKS)
+        args.sinks = strided(stage, STAGE_SINKS, (struct clattn_layout){.head = 1});
+    if (score->features & CLATTN_VARLEN) {
+        args.cu_seqlens_q = plain(stage, STAGE_CU_SEQLENS_Q);
+        args.cu_seqlens_kv = plain(stage, STAGE_CU_SEQLENS_KV);
+        args.total_q = score->total_q;
+        args.total_kv = score->total_kv;
+    }
+    if (score->features & CLATTN_DROPOUT) {
+        args.dropout_p = (float)score->dropout_p;
+        args.dropout_seed = score->dropout_seed;
+        args.dropout_offset = score->dropout_offset;
+    }
+    args.data = stage->tensors[STAGE_DATA].buffer;
+    return args;
+}

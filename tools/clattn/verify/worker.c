@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _POSIX_C_SOURCE 200809L /* getline, fdopen, dup, setenv */
+#include "verify/worker.h"
+#include "json_out.h"
+#include "verify/check.h"
+#include "verify/draw.h"
+#include "verify/soak_log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct worker {
+    FILE *answers;
+    struct session session;
+    bool opened, lost; /* lost: nobody listens any more */
+};
+
+static void say(struct worker *worker, json_t *answer)
+{
+    const bool sent = answer && !json_dumpf(answer, worker->answers, JSON_COMPACT) &&
+                      putc('\n', worker->answers) != EOF && !fflush(worker->answers);
+    json_decref(answer);
+    worker->lost = worker->lost || !sent;
+}
+
+static void open_device(struct worker *worker, const json_t *request)
+{
+    struct option_device wanted = {.given = true};
+    struct failure failure = {.text = "a request to open a device without its number"};
+    if (!json_unpack((json_t *)request, "{s:i, s:i}", "platform", &wanted.platform, "device", &wanted.device))
+        worker->opened = worker->opened || !session_open(&worker->session, &wanted, true, &failure);
+    say(worker,
+        worker->opened ? json_pack("{s:b}", "opened", true) : json_pack("{s:o}", "error", json_text(failure.text)));
+}
+
+/* Compiles what the case needs: the context keeps it, so that what follows is the case's own time. */
+static enum soak_outcome build(const struct session *session, const struct verify_case *item, char key[40],
+                               struct verify_result *result)
+{
+    struct clattn_plan_info info;
+    clattn_plan *plan = NULL;
+    key[0] = '\0';
+    clattn_status code = verify_plan(session, item, verify_pass(item), &plan);
+    const bool refused = code == CLATTN_NOTHING_FITS;
+    if (!code && !(code = clattn_plan_get_info(plan, &info)))
+        snprintf(key, 40, "%s", info.program_key);
+    clattn_plan_destroy(&plan);
+    if (!code && verify_is_backward(item)) {
+        code = verify_plan(session, item, CLATTN_FORWARD, &plan);
+        clattn_plan_destroy(&plan);
+    }
+    if (code)
+        verify_error(result, "%s: %.900s", clattn_status_name(code), clattn_error_message());
+    return !code ? SOAK_OK : refused ? SOAK_REFUSED : SOAK_ERROR;
+}
+
+static void do_case(struct worker *worker, const json_t *request)
+{
+    struct verify_case item;
+    struct verify_result result = {.outcome = VERIFY_PASS};
+    const char *skeleton = NULL;
+    json_int_t seed = 0;
+    int unordered = 0;
+    char key[40];
+    if (!worker->opened || json_unpack((json_t *)request, "{s:I, s:s, s:b}", "seed", &seed, "skeleton", &skeleton,
+                                       "unordered", &unordered)) {
+        say(worker, json_pack("{s:s}", "error", "a request for a case that cannot be read"));
+        return;
+    }
+    verify_draw((uint64_t)seed, skeleton, &item);
+    item.unordered = unordered;
+    enum soak_outcome outcome = build(&worker->session, &item, key, &result);
+    if (outcome == SOAK_OK) {
+        say(worker, json_pack("{s:b}", "built", true));
+        result = verify_check(&worker->session, &item, (uint64_t)seed);
+        outcome = result.outcome == VERIFY_PASS   ? SOAK_OK
+                  : result.outcome == VERIFY_FAIL ? SOAK_WRONG
+                  : result.outcome == VERIFY_SKIP ? SOAK_REFUSED
+                                                  : SOAK_ERROR;
+    }
+    say(worker, json_pack("{s:s, s:o, s:o, s:s}", "outcome", soak_outcome_name(outcome), "text", json_text(result.text),
+                          "share", json_measure(result.share), "program", key));
+}
+
+/* Drivers print where they should not: what they print goes to standard error, the answers to where standard output
+ * was. Thousands of programs that nobody will ask for again are not for clattn's cache on disk, unless one is named. */
+int verify_worker_main(void)
+{
+    const int out = dup(STDOUT_FILENO);
+    struct worker worker = {.answers = out >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 ? fdopen(out, "w") : NULL};
+    char *line = NULL;
+    size_t capacity = 0;
+    setenv("CLATTN_CACHE_DIR", "", 0);
+    while (worker.answers && !worker.lost && getline(&line, &capacity, stdin) > 0) {
+        json_t *request = json_loads(line, 0, NULL);
+        const char *operation = json_string_value(json_object_get(request, "op"));
+        if (operation && !strcmp(operation, "open"))
+            open_device(&worker, request);
+        else if (operation && !strcmp(operation, "case"))
+            do_case(&worker, request);
+        else
+            say(&worker, json_pack("{s:s}", "error", "an unknown request"));
+        json_decref(request);
+    }
+    free(line);
+    session_close(&worker.session);
+    return STATUS_OK;
+}
