@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How Hopper's kernels write a tile's rows to a tensor (hopper_write_rows): the text of it, as C, by two warps that have
- * 16 rows each and run in random orders. For each number of columns, layout and number of rows, each element gets its
- * value, and nothing behind the last row of a warp is read before its own warp has stored it, or written by another.
+ * How Hopper's kernels write a tile's rows to a tensor (hopper_write_rows): the text of it, as C, by two warps that
+ * have 16 rows each and run in random orders. For each number of columns, layout and number of rows, each element gets
+ * its value. No warp reads or writes rows of the other.
  *
  *     model_write_rows [SEEDS] */
 #include "model/hopper_machine.h"
