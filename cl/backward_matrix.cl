@@ -65,6 +65,10 @@ typedef clattn_storage clattn_sum;
         __global const clattn_storage *d_o, __global const float *workspace
 #define MATRIX_KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 #define MATRIX_MEMORY __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)))
+/* An item's place in its sub-group, whose scratch memory lies before the kernel's flag. */
+#define MATRIX_LANE_OF(lid, memory)                                                                                    \
+    UNIT_LANE_OF(lid, unit_address_of(memory) + MATRIX_LOCAL_BYTES - 16 -                                              \
+                          (SUB_GROUPS - lid / UNIT_LANES) * UNIT_SCRATCH_BYTES)
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
 
 #if CLATTN_KERNEL == 0
@@ -73,7 +77,7 @@ typedef clattn_storage clattn_sum;
  * floats a lane at a time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute
  * capability 9.0 backward_fused.cl adds floats one by one: of such 4, all lanes' first come first. */
 #define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
-CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, int lane,
+CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, unit_lane lane,
                                    unit_accumulator out[RT][O1])
 {
     const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
@@ -82,10 +86,10 @@ CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int r
     {
         const int part = c / part_pieces, warp = (row + 16 * r) / 16;
         const int quad = UNIT_ELEMENTS / 4 * (c % part_pieces) + e / 4;
-        const int place = quad * (4 * UNIT_LANES) + UNIT_LANES * warp + lane;
+        const int place = quad * (4 * UNIT_LANES) + UNIT_LANES * warp + unit_number(lane);
         __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
 #if MATRIX_SUMS_APART
-        __global const float *const apart = (__global const float *)(from - lane) + lane;
+        __global const float *const apart = (__global const float *)(from - unit_number(lane)) + unit_number(lane);
         const float4 x = (float4)(apart[0], apart[UNIT_LANES], apart[2 * UNIT_LANES], apart[3 * UNIT_LANES]);
 #else
         const float4 x = *from;
@@ -101,7 +105,8 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
                         const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
+    const unit_lane lane = MATRIX_LANE_OF(lid, memory);
     const int blocks = (p.n_q + FIXED - 1) / FIXED, bh = group / blocks, place = group - bh * blocks;
     const int b = bh / p.heads, h = bh - b * p.heads;
     const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED, mine = fixed + lid / UNIT_LANES * 16 * RT;
@@ -123,12 +128,12 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     }
 #else
     MATRIX_ZERO(out1, O1);
-    matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, false, out1, out2);
+    matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, false, out1, out2);
 #endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
     if (matrix_group_any(poisoned, memory, lid)) {
         MATRIX_ZERO(out1, O1);
-        matrix_head_gradients(&head, memory, lid, fixed, mine, begin, end, p.scale, &view, true, out1, out2);
+        matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, true, out1, out2);
     }
 #if CLATTN_STATE
     FOR_PIECES(O1)
@@ -158,7 +163,8 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
                            const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
+    const unit_lane lane = MATRIX_LANE_OF(lid, memory);
     const int blocks = (p.n_kv + FIXED - 1) / FIXED, bh = group / blocks;
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, share = p.heads / p.kv_heads;
 #if CLATTN_STATE
@@ -184,12 +190,12 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
     _Pragma("unroll 1") for (int h = kv_head * share; h < (kv_head + 1) * share; ++h)                                  \
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
-        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                \
+        const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                 \
         const int last = min(fixed + FIXED, view.n_kv) - 1;                                                            \
         keys = view.keys;                                                                                              \
         base = view.key_base;                                                                                          \
         if (last >= fixed)                                                                                             \
-            matrix_head_gradients(&head, memory, lid, fixed, mine, clattn_row_begin(fixed, &view),                     \
+            matrix_head_gradients(&head, memory, lid, lane, fixed, mine, clattn_row_begin(fixed, &view),               \
                                   clattn_row_end(last, &view), p.scale, &view, careful, out1, out2);                   \
     }
 #if CLATTN_KERNEL == 3
@@ -215,7 +221,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
                             const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
     MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, group = (int)get_group_id(0);
+    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
+    const unit_lane lane = MATRIX_LANE_OF(lid, memory);
 #if CLATTN_STATE
     const int keys = score_params.keys;
 #else
@@ -237,8 +244,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
         const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                 \
         if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                      \
-            matrix_head_gradients(&head, memory, lid, fixed, mine, first_key, min(first_key + CLATTN_B_C, view.n_kv),  \
-                                  p.scale, &view, careful, out1, out2);                                                \
+            matrix_head_gradients(&head, memory, lid, lane, fixed, mine, first_key,                                    \
+                                  min(first_key + CLATTN_B_C, view.n_kv), p.scale, &view, careful, out1, out2);        \
     }
     MATRIX_ZERO(out1, O1);
     MATRIX_ALL(false)

@@ -204,9 +204,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
-        matrix_weigh_bounded(weights, s, &form, &drawing, p, &work.view, &rows, shrink);
+        matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &work.view, &rows, shrink);
 #if CLATTN_STEADY
-        int steady = matrix_steadiness(&rows, p, &work.view);
+        int steady = matrix_steadiness(lane, &rows, p, &work.view);
 #endif
 
         hopper_work next;
@@ -253,7 +253,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             if (steady && !last) {
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, &next, row_in_block, lane, p, true);
-                weighed = matrix_weigh_steady(weights, s, &form, steady, &drawing, &next.view, &rows);
+                weighed = matrix_weigh_steady(lane, weights, s, &form, steady, &drawing, &next.view, &rows);
             }
             if (!weighed) {
                 UNIT_SELDOM;
@@ -262,8 +262,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                     matrix_begin_rows(&rows);
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, &next, row_in_block, lane, p, false);
-                const bool moved = matrix_weigh_bounded(weights, s, &form, &drawing, p, &next.view, &rows, shrink);
-                steady = matrix_steadiness(&rows, p, &next.view);
+                const bool moved =
+                    matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &next.view, &rows, shrink);
+                steady = matrix_steadiness(lane, &rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
 #else
@@ -272,12 +273,12 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             if (last)
                 matrix_begin_rows(&rows);
             bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
-            const bool moved = matrix_bound(s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
+            const bool moved = matrix_bound(lane, s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
             /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for
              * it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
-            matrix_weigh_found(weights, s, &bounds, &drawing, p, &next.view, &rows);
+            matrix_weigh_found(lane, weights, s, &bounds, &drawing, p, &next.view, &rows);
             hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
 #endif
             work = next;

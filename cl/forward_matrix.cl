@@ -77,12 +77,12 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * UNIT
 #else
 #define STORED_BYTES 0
 #endif
-#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + 16)
+#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + 16)
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
-CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int key, int lane, clattn_forward_params p,
-                                       const clattn_view *view)
+CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int key, unit_lane lane,
+                                       clattn_forward_params p, const clattn_view *view)
 {
 #if MATRIX_RAMP
     const matrix_ramp ramp = matrix_ramp_of(row, key, p, view);
@@ -95,8 +95,8 @@ CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int 
 }
 
 /* S += Q K^T, from where this lane's parts of Q and of the tile of K begin. */
-CLATTN_INLINE void matrix_scores(unit_accumulator s[RT][KT], const unit_operand query[RT][DT], unit_address my_q,
-                                 unit_address my_k)
+CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], const unit_operand query[RT][DT],
+                                 unit_address my_q, unit_address my_k)
 {
     UNROLL for (int x = 0; x < DT; ++x)
     {
@@ -112,25 +112,25 @@ CLATTN_INLINE void matrix_scores(unit_accumulator s[RT][KT], const unit_operand 
         {
             unit_operand y;
             unit_load_bt(&y, my_k + (16 * c * D_PITCH + 32 * x), D_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&s[r][c], &a[r], &y);
+            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &s[r][c], &a[r], &y);
         }
     }
 }
 
 /* P V is added to O. */
-CLATTN_INLINE void matrix_add_values(const unit_operand weights[RT][KT], unit_address my_v,
+CLATTN_INLINE void matrix_add_values(unit_lane lane, const unit_operand weights[RT][KT], unit_address my_v,
                                      unit_accumulator out[RT][VT])
 {
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
         unit_operand y;
         unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
-        UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&out[r][x], &weights[r][c], &y);
+        UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &weights[r][c], &y);
     }
 }
 
 /* P, rounded, times V is added to O, 16 keys at a time. */
-CLATTN_INLINE void matrix_values(unit_accumulator s[RT][KT], const matrix_form *form, const int scores,
+CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], const matrix_form *form, const int scores,
                                  const float offset[RT][UNIT_SLOTS], matrix_softmax *rows, unit_address my_v,
                                  unit_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
                                  const clattn_view *view)
@@ -147,12 +147,12 @@ CLATTN_INLINE void matrix_values(unit_accumulator s[RT][KT], const matrix_form *
         matrix_draw_piece(dropped, c, drawing, view);
         matrix_drop_piece(weights, dropped, c, drawing);
 #endif
-        UNROLL for (int r = 0; r < RT; ++r) unit_round(&a[r], &weights[r]);
+        UNROLL for (int r = 0; r < RT; ++r) unit_round(lane, &a[r], &weights[r]);
         UNROLL for (int x = 0; x < VT; ++x)
         {
             unit_operand y;
             unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(&out[r][x], &a[r], &y);
+            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &a[r], &y);
         }
     }
 }
@@ -161,7 +161,8 @@ CLATTN_INLINE void matrix_values(unit_accumulator s[RT][KT], const matrix_form *
 typedef struct {
     matrix_source k, v;
     unit_address q_tile;
-    int lid, lane, group_row, row;
+    unit_lane lane;
+    int lid, group_row, row;
     int key_end, my_key_end; /* one past the last key that a row of the group, or of the sub-group, sees */
 } matrix_attending;
 #define MATRIX_TILES(by) ((by)->q_tile + Q_TILE) /* two stages, each a tile of K, then one of V */
@@ -215,7 +216,7 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
     if (!MATRIX_KEEPS_SCORES || at->steady) {
         if (MATRIX_CAPS_LATE)
             form = matrix_modify(s, by->row, key, by->lane, p, kind, true, view);
-        weighed = matrix_weigh_steady(weights, s, &form, at->steady, drawing, view, rows);
+        weighed = matrix_weigh_steady(by->lane, weights, s, &form, at->steady, drawing, view, rows);
     }
     if (!weighed) {
         UNIT_SELDOM;
@@ -225,11 +226,11 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
         float shrink[RT][UNIT_SLOTS];
         if (MATRIX_CAPS_LATE)
             form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
-        if (matrix_weigh_bounded(weights, s, &form, drawing, p, view, rows, shrink))
+        if (matrix_weigh_bounded(by->lane, weights, s, &form, drawing, p, view, rows, shrink))
             FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
-        at->steady = matrix_steadiness(rows, p, view);
+        at->steady = matrix_steadiness(by->lane, rows, p, view);
     }
-    matrix_add_values(weights, my_v, out);
+    matrix_add_values(by->lane, weights, my_v, out);
     return true;
 }
 
@@ -240,12 +241,12 @@ CLATTN_INLINE void matrix_add_bounded(unit_accumulator s[RT][KT], const matrix_a
 {
     float offset[RT][UNIT_SLOTS], shrink[RT][UNIT_SLOTS];
     matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
-    if (matrix_bound(s, &form, offset, rows, shrink, view))
+    if (matrix_bound(by->lane, s, &form, offset, rows, shrink, view))
         FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
     if (form.raw)
-        matrix_values(s, &form, MATRIX_RAW, offset, rows, my_v, out, drawing, p, view);
+        matrix_values(by->lane, s, &form, MATRIX_RAW, offset, rows, my_v, out, drawing, p, view);
     else
-        matrix_values(s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v, out, drawing, p, view);
+        matrix_values(by->lane, s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v, out, drawing, p, view);
 }
 
 /* A tile that is there, CLATTN_KEYS keys at a time. */
@@ -253,7 +254,8 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
                                     const unit_operand query[RT][DT], clattn_forward_params p, clattn_view *view,
                                     matrix_progress *at, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
-    const int tile = at->walk.tile, row = by->row, lane = by->lane;
+    const int tile = at->walk.tile, row = by->row;
+    const unit_lane lane = by->lane;
     const int end = sort == MATRIX_WHOLE_TILES    ? tile + CLATTN_B_C
                     : matrix_sees_tile(&at->walk) ? by->my_key_end
                                                   : tile;
@@ -274,13 +276,13 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
 #endif
         unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
-        matrix_scores(s, query, my_q, my_k + n * D_PITCH);
+        matrix_scores(lane, s, query, my_q, my_k + n * D_PITCH);
         if (CLATTN_STEADY && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->steady)) {
             if (!matrix_add_steadily(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, at, rows, out))
                 n -= CLATTN_KEYS; /* once more, from the products on */
         } else {
             matrix_add_bounded(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, rows, out);
-            at->steady = CLATTN_STEADY ? matrix_steadiness(rows, p, view) : MATRIX_UNSTEADY;
+            at->steady = CLATTN_STEADY ? matrix_steadiness(lane, rows, p, view) : MATRIX_UNSTEADY;
         }
     }
 }
@@ -373,7 +375,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 {
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
     const unit_address q_tile = unit_address_of(memory);
-    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES;
+    const int lid = (int)get_local_id(0);
+    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + STORED + STORED_BYTES + lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, row = group_row + lid / UNIT_LANES * 16 * RT, b = place.b, h = place.h;
@@ -419,7 +422,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 
     float factor[RT][UNIT_SLOTS];
-    matrix_finish(&rows, factor, p, &view);
+    matrix_finish(lane, &rows, factor, p, &view);
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][UNIT_SLOT(e)];
 #if !CLATTN_STATE
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
@@ -433,7 +436,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < VT; ++c)
     {
         unit_operand y;
-        unit_round(&y, &out[r][c]);
+        unit_round(lane, &y, &out[r][c]);
         unit_store(q_tile + ((row - group_row + 16 * r) * V_PITCH + 32 * c), V_PITCH, lane, &y);
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -24,13 +24,13 @@ __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) voi
     unit_accumulator x[CLATTN_ACCUMULATORS], seed;
     unit_operand a, b;
     UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);
-    unit_round(&a, &seed);
+    unit_round(lane, &a, &seed);
     UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * factor;
-    unit_round(&b, &seed);
+    unit_round(lane, &b, &seed);
     UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) x[i]
         .x[e] = term * (float)(i + e);
     for (int n = 0; n < iterations; ++n)
-        UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) unit_multiply(&x[i], &a, &b);
+        UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) unit_multiply(lane, &x[i], &a, &b);
     float sum = 0.0f;
     UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) sum +=
         x[i].x[e];

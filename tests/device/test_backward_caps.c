@@ -141,7 +141,7 @@ static const char kernel_text[] =
     "    clattn_unit_accumulator a[2];\n"
     "    for (int n = 0; n < 2 * UNIT_ELEMENTS; ++n)\n"
     "        a[n / UNIT_ELEMENTS].x[n % UNIT_ELEMENTS] = s[n];\n"
-    "    *low = clattn_matrix_caps_are_low(a, 2, &view);\n"
+    "    *low = clattn_matrix_caps_are_low(0, a, 2, &view);\n"
     "    for (int n = 0; n < 2 * UNIT_ELEMENTS; ++n) {\n"
     "        float slope;\n"
     "        out[2 * n] = *low ? clattn_matrix_capped(s[n], scale, 1.0f, MATRIX_CAP_LOW, &slope, &view)\n"

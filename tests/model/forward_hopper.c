@@ -54,9 +54,10 @@ static matrix_form model_modify(int row, int key);
 
 /* What weights are is not asked here. */
 #define matrix_modify(s, row, key, lane, p, kind, far, view)                   ((void)(kind), model_modify(row, key))
-#define matrix_weigh_bounded(weights, s, form, drawing, p, view, rows, shrink) ((void)(form), (void)(shrink), false)
-#define matrix_bound(s, form, offset, rows, shrink, view)                      (false)
-#define matrix_weigh_found(weights, s, bounds, drawing, p, view, rows)         (void)(bounds)
+#define matrix_weigh_bounded(lane, weights, s, form, drawing, p, view, rows, shrink)                                   \
+    ((void)(form), (void)(shrink), false)
+#define matrix_bound(lane, s, form, offset, rows, shrink, view)              (false)
+#define matrix_weigh_found(lane, weights, s, bounds, drawing, p, view, rows) (void)(bounds)
 #include "forward_hopper_kernel.h"
 
 static struct {

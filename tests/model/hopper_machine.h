@@ -95,23 +95,23 @@ CLATTN_INLINE void unit_put(unit_address to, ushort x)
 #define unit_copy16(to, from, bytes) ((void)(to), (void)(from), (void)(bytes))
 #define unit_copy_wait()             (void)0
 #define unit_load_a(a, from, pitch)  ((void)(from), memset(a, 0, sizeof *(a)))
-#define unit_round(to, from)         ((void)(from), memset(to, 0, sizeof *(to)))
+#define unit_round(lane, to, from)   ((void)(lane), (void)(from), memset(to, 0, sizeof *(to)))
 #define unit_store_by_rows(to, a)    (void)0
 #define unit_exp2(x)                 ((void)(x), 1.0f)
 #define unit_log2(x)                 ((void)(x), 0.0f)
 #define unit_reciprocal(x)           (1.0f / (x))
-#define unit_ballot(condition)       machine_ballot(condition)
-#define unit_any(condition)          (machine_ballot(condition) != 0)
+#define unit_ballot(lane, condition) ((void)(lane), machine_ballot(condition))
+#define unit_any(lane, condition)    ((void)(lane), machine_ballot(condition) != 0)
 #define unit_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : UNIT_LANES)
-#define unit_first(condition)        unit_first_of(machine_ballot(condition))
+#define unit_first(lane, condition)  unit_first_of(machine_ballot(condition))
 
 #define unit_bits(x)                 as_uint(x)
 #define unit_choose(condition, x, y) ((condition) ? (x) : (y))
-#define unit_row_max(x)              (x)
-#define unit_row_sum(x)              (x)
-#define unit_lanes_max(x)            (x)
-#define unit_lanes_sum(x)            (x)
-#define unit_from_lane(x, lane)      ((void)(lane), x)
+#define unit_row_max(lane, x)         (x)
+#define unit_row_sum(lane, x)         (x)
+#define unit_lanes_max(lane, x)       (x)
+#define unit_lanes_sum(lane, x)       (x)
+#define unit_from_lane(lane, x, from) ((void)(lane), (void)(from), x)
 
 /* nvidia_wgmma.clh */
 #define HOPPER_ITEMS                                  128

@@ -27,8 +27,8 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 #define CLATTN_SCORE_ARGUMENTS
 #define UNIT_LANES                     LANES
 #define MATRIX_SEEKERS                 LANES
-#define MATRIX_SEEKER(lid)             ((lid) % LANES)
-#define MATRIX_FIRST_SEEKER(condition) unit_first_of(unit_ballot(condition))
+#define MATRIX_SEEKER(lane)                  (lane)
+#define MATRIX_FIRST_SEEKER(lane, condition) unit_first_of(unit_ballot(lane, condition))
 #define min(a, b)                      ((a) < (b) ? (a) : (b))
 typedef unsigned uint;
 
@@ -94,10 +94,10 @@ static pthread_barrier_t meeting;
 static bool votes[LANES];
 
 /* All lanes have to come here, and to find the same. */
-static uint unit_ballot(bool condition)
+static uint unit_ballot(int lane, bool condition)
 {
     uint lanes = 0;
-    votes[my_lane] = condition;
+    votes[lane] = condition;
     pthread_barrier_wait(&meeting);
     for (int n = 0; n < LANES; n++)
         lanes |= (uint)votes[n] << n;
