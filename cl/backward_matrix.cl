@@ -67,7 +67,7 @@ typedef clattn_storage clattn_sum;
 #define MATRIX_MEMORY __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)))
 /* An item's place in its sub-group, whose scratch memory lies before the kernel's flag. */
 #define MATRIX_LANE_OF(lid, memory)                                                                                    \
-    UNIT_LANE_OF(lid, unit_address_of(memory) + MATRIX_LOCAL_BYTES - 16 -                                              \
+    UNIT_LANE_OF(lid, unit_address_of(memory) + MATRIX_LOCAL_BYTES - MATRIX_FLAG_BYTES -                               \
                           (SUB_GROUPS - lid / UNIT_LANES) * UNIT_SCRATCH_BYTES)
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
 
@@ -84,7 +84,7 @@ CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int r
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
         UNROLL for (int e = 0; e < UNIT_ELEMENTS; e += 4)
     {
-        const int part = c / part_pieces, warp = (row + 16 * r) / 16;
+        const int part = c / part_pieces, warp = (row + UNIT_PIECE * r) / UNIT_PIECE;
         const int quad = UNIT_ELEMENTS / 4 * (c % part_pieces) + e / 4;
         const int place = quad * (4 * UNIT_LANES) + UNIT_LANES * warp + unit_number(lane);
         __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
@@ -109,7 +109,8 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     const unit_lane lane = MATRIX_LANE_OF(lid, memory);
     const int blocks = (p.n_q + FIXED - 1) / FIXED, bh = group / blocks, place = group - bh * blocks;
     const int b = bh / p.heads, h = bh - b * p.heads;
-    const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED, mine = fixed + lid / UNIT_LANES * 16 * RT;
+    const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED,
+              mine = fixed + lid / UNIT_LANES * UNIT_PIECE * RT;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fixed >= view.n_q)
         return;
@@ -138,7 +139,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 #if CLATTN_STATE
     FOR_PIECES(O1)
     {
-        const int i = mine + 16 * r + unit_row(lane, UNIT_SLOT(e)), x = 16 * c + unit_column(lane, e);
+        const int i = mine + UNIT_PIECE * r + unit_row(lane, UNIT_SLOT(e)), x = UNIT_PIECE * c + unit_column(lane, e);
         if (i < view.n_q && x < CLATTN_D)
             d_q[clattn_at(p.d_q, b, h, view.row_base + i) + x * p.d_q.column] += out1[r][c].x[e] * p.scale;
     }
@@ -173,7 +174,7 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 #else
     const int first = 0;
 #endif
-    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * 16 * RT;
+    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
@@ -234,7 +235,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     const int own_b = bh / heads, own_h = bh - own_b * heads;
     const int row_block = tile / key_blocks;
     const int fixed = row_block * CLATTN_B_R, first_key = (tile - row_block * key_blocks) * CLATTN_B_C;
-    const int mine = fixed + lid / UNIT_LANES * 16 * RT;
+    const int mine = fixed + lid / UNIT_LANES * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
     bool poisoned = false;
 #define MATRIX_ALL(careful)                                                                                            \
@@ -257,7 +258,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
         UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)
     {
-        const int i = mine + 16 * r + unit_row(lane, UNIT_SLOT(e)), j = first_key + 16 * c + unit_column(lane, e);
+        const int i = mine + UNIT_PIECE * r + unit_row(lane, UNIT_SLOT(e)),
+                  j = first_key + UNIT_PIECE * c + unit_column(lane, e);
         __global clattn_sum *const place = d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column);
         if (i >= p.n_q || j >= keys)
             continue;

@@ -56,11 +56,11 @@
 #error "CLATTN_STEADY must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
-#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (16 * CLATTN_ROW_TILES) * UNIT_LANES"
+#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (UNIT_PIECE * CLATTN_ROW_TILES) * UNIT_LANES"
 #endif
 
 CLATTN_ASSERT(RT >= 1 && RT <= 4);
-CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * UNIT_LANES);
+CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PIECE * RT) * UNIT_LANES);
 
 /* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
 #define D_PITCH MATRIX_PITCH(CLATTN_D)
@@ -73,11 +73,11 @@ CLATTN_ASSERT(CLATTN_B_R % (16 * RT) == 0 && WG == CLATTN_B_R / (16 * RT) * UNIT
 /* where it lies what dropout takes, of each sub-group's rows */
 #define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
 #if MATRIX_STORES_WORDS
-#define STORED_BYTES (CLATTN_B_R / 16 * MATRIX_STORED)
+#define STORED_BYTES (CLATTN_B_R / UNIT_PIECE * MATRIX_STORED)
 #else
 #define STORED_BYTES 0
 #endif
-#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + 16)
+#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
@@ -106,12 +106,12 @@ CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], con
             if (CLATTN_Q_REGISTERS)
                 a[r] = query[r][x];
             else
-                unit_load_a(&a[r], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
+                unit_load_a(&a[r], my_q + (UNIT_PIECE * r * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
         }
         UNROLL for (int c = 0; c < KT; ++c)
         {
             unit_operand y;
-            unit_load_bt(&y, my_k + (16 * c * D_PITCH + 32 * x), D_PITCH);
+            unit_load_bt(&y, my_k + (UNIT_PIECE * c * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
             UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &s[r][c], &a[r], &y);
         }
     }
@@ -124,7 +124,7 @@ CLATTN_INLINE void matrix_add_values(unit_lane lane, const unit_operand weights[
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
         unit_operand y;
-        unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
+        unit_load_b(&y, my_v + (UNIT_PIECE * c * V_PITCH + MATRIX_PIECE_BYTES * x), V_PITCH);
         UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &weights[r][c], &y);
     }
 }
@@ -147,11 +147,11 @@ CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], con
         matrix_draw_piece(dropped, c, drawing, view);
         matrix_drop_piece(weights, dropped, c, drawing);
 #endif
-        UNROLL for (int r = 0; r < RT; ++r) unit_round(lane, &a[r], &weights[r]);
+        UNROLL for (int r = 0; r < RT; ++r) unit_to_left(lane, &a[r], &weights[r]);
         UNROLL for (int x = 0; x < VT; ++x)
         {
             unit_operand y;
-            unit_load_b(&y, my_v + (16 * c * V_PITCH + 32 * x), V_PITCH);
+            unit_load_b(&y, my_v + (UNIT_PIECE * c * V_PITCH + MATRIX_PIECE_BYTES * x), V_PITCH);
             UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &a[r], &y);
         }
     }
@@ -178,7 +178,7 @@ typedef struct {
 /* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their
  * own, which hides nothing. */
 #define MATRIX_SORTS_TILES                                                                                             \
-    ((CLATTN_ENDS || CLATTN_BEGINS || CLATTN_D > 32) && !CLATTN_BLOCK_MASK && !CLATTN_PAIRS)
+    ((CLATTN_ENDS || CLATTN_BEGINS || DT > 2) && !CLATTN_BLOCK_MASK && !CLATTN_PAIRS)
 /* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the
  * first and the last, and from the middle on the last is met amid others; else those that are cut come last. */
 #define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_HAS_END && !CLATTN_BEGINS && !CLATTN_STATE)
@@ -265,14 +265,14 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
     for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
         const int key = tile + n;
         const int kind = sort == MATRIX_WHOLE_TILES ? CLATTN_TILE_ALL
-                                                    : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + 16 * RT - 1, key,
-                                                                      key + CLATTN_KEYS - 1, view);
+                                                    : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + UNIT_PIECE * RT - 1,
+                                                                      key, key + CLATTN_KEYS - 1, view);
         if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
             continue;
         matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
 #if MATRIX_STORES_WORDS
-        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / 16 * MATRIX_STORED, &at->drawn_key,
-                           view);
+        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / UNIT_PIECE * MATRIX_STORED,
+                           &at->drawn_key, view);
 #endif
         unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
@@ -337,7 +337,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
     unit_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int x = 0; x < DT; ++x)
-        unit_load_a(&query[r][x], my_q + (16 * r * D_PITCH + 32 * x), D_PITCH);
+        unit_load_a(&query[r][x], my_q + (UNIT_PIECE * r * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
 #endif
 #if MATRIX_SORTS_TILES && MATRIX_ENDS_WHOLE
     matrix_meet_tiles(MATRIX_OTHER_TILES, by, query, p, view, &at, rows, out);
@@ -379,7 +379,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const unit_lane lane = UNIT_LANE_OF(lid, q_tile + STORED + STORED_BYTES + lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
-    const int group_row = place.row, row = group_row + lid / UNIT_LANES * 16 * RT, b = place.b, h = place.h;
+    const int group_row = place.row, row = group_row + lid / UNIT_LANES * UNIT_PIECE * RT, b = place.b, h = place.h;
     clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_VARLEN
     if (group_row >= view.n_q)
@@ -398,7 +398,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     by.group_row = group_row;
     by.row = row;
     by.key_end = clattn_key_end(min(group_row + CLATTN_B_R, view.n_q) - 1, &view);
-    by.my_key_end = clattn_key_end(min(row + 16 * RT, view.n_q) - 1, &view);
+    by.my_key_end = clattn_key_end(min(row + UNIT_PIECE * RT, view.n_q) - 1, &view);
     unit_accumulator out[RT][VT];
     matrix_softmax rows;
 #if CLATTN_STATE
@@ -412,7 +412,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if MATRIX_MAY_REPAIR
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
 #define MATRIX_REPAIR(r)                                                                                               \
-    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + 16 * (r),                                    \
+    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + UNIT_PIECE * (r),                            \
                   matrix_first_key_met(group_row, &view), by.key_end, lane, p, &view)
 #if CLATTN_STATE
     if (poisoned)
@@ -436,8 +436,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < VT; ++c)
     {
         unit_operand y;
-        unit_round(lane, &y, &out[r][c]);
-        unit_store(q_tile + ((row - group_row + 16 * r) * V_PITCH + 32 * c), V_PITCH, lane, &y);
+        unit_to_left(lane, &y, &out[r][c]);
+        unit_store(q_tile + ((row - group_row + UNIT_PIECE * r) * V_PITCH + MATRIX_PIECE_BYTES * c), V_PITCH, lane, &y);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid);

@@ -9,6 +9,9 @@
  * One launch does global_size / UNIT_LANES * iterations * CLATTN_ACCUMULATORS * 2 * 16^3 floating-point operations.
  * out holds one float for each work-item.
  */
+#include "common/types.clh"
+#include "unit/contract.clh"
+
 #if !defined(CLATTN_ACCUMULATORS) || CLATTN_ACCUMULATORS < 1 || CLATTN_ACCUMULATORS > 16
 #error "CLATTN_ACCUMULATORS must be in 1..16"
 #endif
@@ -21,12 +24,19 @@ __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) voi
 {
     /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay
      * finite. */
+#if UNIT_SCRATCH_BYTES
+    __local uint scratch[CLATTN_WORK_GROUP_SIZE / UNIT_LANES * UNIT_SCRATCH_BYTES / 4];
+#else
+    __local uint *const scratch = 0;
+#endif
+    const int lid = (int)get_local_id(0);
+    const unit_lane lane = UNIT_LANE_OF(lid, scratch + lid / UNIT_LANES * (UNIT_SCRATCH_BYTES / 4));
     unit_accumulator x[CLATTN_ACCUMULATORS], seed;
     unit_operand a, b;
     UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * (float)(e % 4);
-    unit_round(lane, &a, &seed);
+    unit_to_left(lane, &a, &seed);
     UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) seed.x[e] = term * factor;
-    unit_round(lane, &b, &seed);
+    unit_to_left(lane, &b, &seed);
     UNIT_UNROLL for (int i = 0; i < CLATTN_ACCUMULATORS; ++i) UNIT_UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) x[i]
         .x[e] = term * (float)(i + e);
     for (int n = 0; n < iterations; ++n)

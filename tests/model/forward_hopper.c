@@ -53,7 +53,7 @@ static matrix_form model_modify(int row, int key);
 #undef hopper_bring
 
 /* What weights are is not asked here. */
-#define matrix_modify(s, row, key, lane, p, kind, far, view)                   ((void)(kind), model_modify(row, key))
+#define matrix_modify(s, row, key, lane, p, kind, far, view) ((void)(kind), model_modify(row, key))
 #define matrix_weigh_bounded(lane, weights, s, form, drawing, p, view, rows, shrink)                                   \
     ((void)(form), (void)(shrink), false)
 #define matrix_bound(lane, s, form, offset, rows, shrink, view)              (false)

@@ -22,6 +22,7 @@
 
 #include "model/opencl_c.h"
 
+#define UNIT_PIECE            16
 #define UNIT_LARGEST_OF_THREE 1
 #define UNIT_LANES            32
 #define UNIT_SLOTS            2
@@ -41,6 +42,7 @@ typedef uint unit_address;
 typedef struct {
     int unused;
 } unit_dropped_keys;
+#define unit_take_dropped unit_take_dropped
 
 static void model_put(unit_address to, int4 x);
 static void model_get(unit_address from, int4 x);
@@ -95,7 +97,7 @@ CLATTN_INLINE void unit_put(unit_address to, ushort x)
 #define unit_copy16(to, from, bytes) ((void)(to), (void)(from), (void)(bytes))
 #define unit_copy_wait()             (void)0
 #define unit_load_a(a, from, pitch)  ((void)(from), memset(a, 0, sizeof *(a)))
-#define unit_round(lane, to, from)   ((void)(lane), (void)(from), memset(to, 0, sizeof *(to)))
+#define unit_to_left(lane, to, from) ((void)(lane), (void)(from), memset(to, 0, sizeof *(to)))
 #define unit_store_by_rows(to, a)    (void)0
 #define unit_exp2(x)                 ((void)(x), 1.0f)
 #define unit_log2(x)                 ((void)(x), 0.0f)
@@ -105,8 +107,8 @@ CLATTN_INLINE void unit_put(unit_address to, ushort x)
 #define unit_first_of(lanes)         ((lanes) ? __builtin_ctz(lanes) : UNIT_LANES)
 #define unit_first(lane, condition)  unit_first_of(machine_ballot(condition))
 
-#define unit_bits(x)                 as_uint(x)
-#define unit_choose(condition, x, y) ((condition) ? (x) : (y))
+#define unit_bits(x)                  as_uint(x)
+#define unit_choose(condition, x, y)  ((condition) ? (x) : (y))
 #define unit_row_max(lane, x)         (x)
 #define unit_row_sum(lane, x)         (x)
 #define unit_lanes_max(lane, x)       (x)

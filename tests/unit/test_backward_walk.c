@@ -25,11 +25,11 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 #define __global
 #define CLATTN_SCORE_PARAMETERS
 #define CLATTN_SCORE_ARGUMENTS
-#define UNIT_LANES                     LANES
-#define MATRIX_SEEKERS                 LANES
+#define UNIT_LANES                           LANES
+#define MATRIX_SEEKERS                       LANES
 #define MATRIX_SEEKER(lane)                  (lane)
 #define MATRIX_FIRST_SEEKER(lane, condition) unit_first_of(unit_ballot(lane, condition))
-#define min(a, b)                      ((a) < (b) ? (a) : (b))
+#define min(a, b)                            ((a) < (b) ? (a) : (b))
 typedef unsigned uint;
 
 typedef struct {
