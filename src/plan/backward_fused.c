@@ -213,7 +213,7 @@ static clattn_status check_problem(const struct clattn_problem *problem, const c
 static clattn_status check_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check_nvidia(capabilities, problem, fused_name, error);
+    clattn_status status = cla_matrix_check(capabilities, problem, fused_name, error);
     if (!status)
         status = check_problem(problem, fused_name, error);
     if (!status && cla_matrix_capability(capabilities) < CAPABILITY)
@@ -293,7 +293,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    cla_backward_matrix_define(&config->backward_fused.ending, CLA_SUMMED_BY_FUSED, 1, text);
+    const struct cla_backward_units *const ending = &config->backward_fused.ending;
+    cla_backward_matrix_define(&cla_matrix_units[ending->compute_capability ? CLA_NVIDIA_MMA : CLA_EMULATED], ending,
+                               CLA_SUMMED_BY_FUSED, 1, text);
 }
 
 static const char *const files[] = {"unit/nvidia_fused.clh", "backward_fused.cl", NULL};
@@ -306,9 +308,9 @@ static const char *const emulated_files[] = {"unit/emulated_fused.clh", "backwar
         [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", ending_files, AGAIN_GROUPS * (lanes)},                              \
     }
 static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] =
-    KERNELS(cla_backward_matrix_files, CLA_NVIDIA_LANES);
+    KERNELS(cla_nvidia_mma_files[CLA_UNIT_BACKWARD], CLA_NVIDIA_LANES);
 static const struct cla_kernel_form emulated_kernels[] =
-    KERNELS(cla_backward_matrix_emulated_files, CLA_EMULATED_LANES);
+    KERNELS(cla_emulated_files[CLA_UNIT_BACKWARD], CLA_EMULATED_LANES);
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
 {

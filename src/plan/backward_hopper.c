@@ -262,8 +262,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    cla_backward_matrix_define(&config->backward_hopper.ending, CLA_SUMMED_BY_HOPPER, config->backward_hopper.chains,
-                               text);
+    cla_backward_matrix_define(&cla_matrix_units[CLA_NVIDIA_MMA], &config->backward_hopper.ending, CLA_SUMMED_BY_HOPPER,
+                               config->backward_hopper.chains, text);
 }
 
 static const char *const files[] = {"backward_hopper.cl", NULL};
@@ -271,10 +271,10 @@ static const char *const files[] = {"backward_hopper.cl", NULL};
 static const char *const order_files[] = {"backward_order.cl", NULL};
 
 static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] = {
-    [CLA_DQ] = {"clattn_dq", cla_backward_matrix_files, ENDING_ITEMS},
+    [CLA_DQ] = {"clattn_dq", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], ENDING_ITEMS},
     [CLA_DK_DV] = {.entry = "clattn_dk_dv", .retargeted = true},
-    [CLA_D_BIAS] = {"clattn_d_bias", cla_backward_matrix_files, ENDING_ITEMS},
-    [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", cla_backward_matrix_files, AGAIN_ITEMS},
+    [CLA_D_BIAS] = {"clattn_d_bias", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], ENDING_ITEMS},
+    [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], AGAIN_ITEMS},
     [CLA_ORDER] = {"clattn_order", order_files, ORDER_ITEMS},
 };
 

@@ -39,6 +39,11 @@ static int drawn_row_bytes(const struct clattn_problem *problem, const struct cl
     return !once ? 0 : config->b_c > DRAWN_KEYS / 2 ? DRAWN_KEYS / 8 : DRAWN_KEYS / 16;
 }
 
+static int sub_groups(const struct cla_config *config)
+{
+    return config->work_group_size / config->backward_matrix.lanes;
+}
+
 /* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
 static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
@@ -46,18 +51,14 @@ static uint64_t side_local_bytes(const struct clattn_problem *problem, const str
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
     return (uint64_t)(fixed_rows(config, side) * row +
-                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) + 16);
+                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) +
+                      sub_groups(config) * config->unit->scratch_bytes + 16);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const uint64_t dq = side_local_bytes(problem, config, DQ), dk_dv = side_local_bytes(problem, config, DK_DV);
     return dq > dk_dv ? dq : dk_dv;
-}
-
-static int sub_groups(const struct cla_config *config)
-{
-    return config->work_group_size / config->backward_matrix.lanes;
 }
 
 /* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay.
@@ -298,13 +299,33 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
         name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2      \
     }
 
-static const struct cla_knob knobs[] = {
-    SIDE_KNOBS("dk_dv", DK_DV),
-    {"dk_dv_split", offsetof(struct cla_config, backward_matrix.side[DK_DV].split), 1, 2, {0}, 0},
-    {"dk_dv_stages", offsetof(struct cla_config, backward_matrix.side[DK_DV].stages), 1, 2, {0}, 0},
-    SIDE_KNOBS("dq", DQ),
-    {"dq_stages", offsetof(struct cla_config, backward_matrix.side[DQ].stages), 1, 2, {0}, 0},
-    {NULL, 0, 0, 0, {0}, 0}};
+#define KNOBS                                                                                                          \
+    SIDE_KNOBS("dk_dv", DK_DV),                                                                                        \
+        {"dk_dv_split", offsetof(struct cla_config, backward_matrix.side[DK_DV].split), 1, 2, {0}, 0},                 \
+        {"dk_dv_stages", offsetof(struct cla_config, backward_matrix.side[DK_DV].stages), 1, 2, {0}, 0},               \
+        SIDE_KNOBS("dq", DQ),                                                                                          \
+    {                                                                                                                  \
+        "dq_stages", offsetof(struct cla_config, backward_matrix.side[DQ].stages), 1, 2, {0}, 0                        \
+    }
+static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
+
+/* And which emulation. */
+static const struct cla_knob emulated_knobs[] = {
+    KNOBS, {"lanes", offsetof(struct cla_config, backward_matrix.lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+
+/* Takes the unit that the number of lanes names. */
+static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->backward_matrix.lanes;
+    if (config->unit->lanes == lanes)
+        return true;
+    const int groups = config->work_group_size / config->unit->lanes;
+    config->unit = cla_matrix_emulation(lanes);
+    if (!config->unit || problem->work_group_size)
+        return false;
+    config->work_group_size = lanes * (config->unit->one_sub_group ? 1 : groups);
+    return true;
+}
 
 static bool side_is_whole(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
                           const struct cla_config *config, int side)
@@ -318,12 +339,13 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    if (!divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
+    if (!take_lanes(problem, config) || !divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
         !side_is_whole(&limits, problem, config, DK_DV))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
-            "are multiples of 16, slice divides moving, dk_dv_split divides the sub-groups, whose pieces of "
+            "are multiples of 16, slice divides moving, lanes is 1, 32 or 64, dk_dv_split divides the sub-groups, "
+            "whose pieces of "
             "16 divide b_r and b_c, and the tiles fit %llu bytes of local memory",
             problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,
             (unsigned long long)limits.local_bytes);
@@ -331,27 +353,31 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-static struct cla_config nvidia_config(const struct clattn_capabilities *capabilities)
+static struct cla_config config_of(const struct clattn_capabilities *capabilities)
 {
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
     return (struct cla_config){
-        .backward_matrix = {.lanes = CLA_NVIDIA_LANES, .compute_capability = cla_matrix_capability(capabilities)}};
+        .unit = unit, .backward_matrix = {.lanes = unit->lanes, .compute_capability = unit->level(capabilities)}};
 }
 
-static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                                   struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
-    *config = nvidia_config(capabilities);
-    return status ? status : take(capabilities, problem, config, info, error);
+    const clattn_status status = cla_matrix_check(capabilities, problem, matrix_name, error);
+    if (status)
+        return status;
+    *config = config_of(capabilities);
+    return take(capabilities, problem, config, info, error);
 }
 
 /* Sizes that a caller forces and it cannot take leave the problem to the others. */
-static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    struct cla_config config = nvidia_config(capabilities);
-    return !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
-           find(capabilities, problem, &config);
+    if (cla_matrix_check(capabilities, problem, matrix_name, &unused))
+        return false;
+    struct cla_config config = config_of(capabilities);
+    return find(capabilities, problem, &config);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
@@ -359,7 +385,8 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
     const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
-    *config = (struct cla_config){.backward_matrix = {.lanes = CLA_EMULATED_LANES}};
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES),
+                                  .backward_matrix = {.lanes = CLA_EMULATED_LANES}};
     return status ? status : take(capabilities, problem, config, info, error);
 }
 
@@ -380,12 +407,11 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[DK_DV].resident = 2;
 }
 
-void cla_backward_matrix_define(const struct cla_backward_units *units, enum cla_summed summed, int chains,
-                                struct cla_text *text)
+void cla_backward_matrix_define(const struct cla_matrix_unit *unit, const struct cla_backward_units *units,
+                                enum cla_summed summed, int chains, struct cla_text *text)
 {
     cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains);
-    if (units->compute_capability)
-        cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", units->compute_capability);
+    cla_matrix_unit_define(unit, units->compute_capability, text);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
     for (int i = 0; i < SIDES; i++) {
         const struct cla_backward_side *side = &units->side[i];
@@ -401,21 +427,19 @@ void cla_backward_matrix_define(const struct cla_backward_units *units, enum cla
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_backward_matrix_define(&config->backward_matrix, CLA_NOT_SUMMED, 1, text);
+    cla_backward_matrix_define(config->unit, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
 }
 
-const char *const cla_backward_matrix_files[] = {"unit/nvidia_mma.clh", "backward_matrix.cl", NULL};
-const char *const cla_backward_matrix_emulated_files[] = {"unit/emulated.clh", "backward_matrix.cl", NULL};
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
     .backward = true,
-    .files = cla_backward_matrix_files,
+    .files = cla_nvidia_mma_files[CLA_UNIT_BACKWARD],
     .kernels = cla_backward_kernels,
     .declines = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
-    .prefers = prefers_nvidia,
-    .choose = choose_nvidia,
+    .prefers = prefers,
+    .choose = choose,
     .knobs = knobs,
     .adopt = adopt,
     .step_down = step_down,
@@ -429,7 +453,7 @@ const struct cla_skeleton cla_backward_matrix = {
 const struct cla_skeleton cla_backward_matrix_emulated = {
     .name = emulated_name,
     .backward = true,
-    .files = cla_backward_matrix_emulated_files,
+    .files = cla_emulated_files[CLA_UNIT_BACKWARD],
     .kernels = cla_backward_kernels,
     .declines = true,
     .largest_d = 256,
@@ -437,7 +461,7 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
-    .knobs = knobs,
+    .knobs = emulated_knobs,
     .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,

@@ -29,7 +29,7 @@ static int smaller(int a, int b)
  * within a block of 128 keys. */
 static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0;
+    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_calls;
 }
 
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
@@ -38,19 +38,18 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
-    return (uint64_t)((inputs > outputs ? inputs : outputs) + drawn) + 16;
+    const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
+    return (uint64_t)((inputs > outputs ? inputs : outputs) + drawn + scratch) + 16;
 }
 
-/* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. A lane has
- * all rows of a piece where it has all of the piece, else two. */
+/* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const bool emulated = config->matrix.compute_capability == 0;
     const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->matrix.lanes;
-    const int operand = emulated ? elements : elements / 2;
+    const int operand = config->unit->operand_words;
     const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
     const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
-                      (kept + 1) * operand + 4 * rows * (emulated ? CLA_PIECE : 2) + 24;
+                      (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
     return (uint64_t)words * 4;
 }
 
@@ -293,15 +292,41 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 }
 
 /* Row tiles follow from b_r and work_group_size. */
-static const struct cla_knob knobs[] = {
-    {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},
-    {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},
-    {"steady", offsetof(struct cla_config, matrix.steady), 0, 1, {0, 1}, 2},
-    {NULL, 0, 0, 0, {0}, 0}};
+#define KNOBS                                                                                                          \
+    {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},                              \
+        {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
+    {                                                                                                                  \
+        "steady", offsetof(struct cla_config, matrix.steady), 0, 1, {0, 1}, 2                                          \
+    }
+static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
+
+/* And which emulation. */
+static const struct cla_knob emulated_knobs[] = {
+    KNOBS, {"lanes", offsetof(struct cla_config, matrix.lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+
+/* Takes the unit that the number of lanes names. */
+static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (config->unit->lanes == config->matrix.lanes)
+        return true;
+    config->unit = cla_matrix_emulation(config->matrix.lanes);
+    if (!config->unit || problem->work_group_size)
+        return false;
+    if (config->unit->one_sub_group)
+        config->matrix.row_tiles = config->b_r / CLA_PIECE;
+    config->work_group_size = group_size(config);
+    return config->matrix.row_tiles <= MOST_ROW_TILES;
+}
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
+    if (!take_lanes(problem, config))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with b_r = %d: lanes is 1, or 32 or 64 with b_r up to 64, and "
+            "work_group_size is left to the plan",
+            problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
     if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
@@ -311,28 +336,32 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-static struct cla_config nvidia_config(const struct clattn_capabilities *capabilities)
+static struct cla_config config_of(const struct clattn_capabilities *capabilities)
 {
-    return (struct cla_config){
-        .matrix = {.lanes = CLA_NVIDIA_LANES, .compute_capability = cla_matrix_capability(capabilities)}};
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    return (struct cla_config){.unit = unit,
+                               .matrix = {.lanes = unit->lanes, .compute_capability = unit->level(capabilities)}};
 }
 
-static clattn_status choose_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                                   struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_nvidia(capabilities, problem, matrix_name, error);
-    *config = nvidia_config(capabilities);
-    return status ? status : take(capabilities, problem, config, info, error);
+    const clattn_status status = cla_matrix_check(capabilities, problem, matrix_name, error);
+    if (status)
+        return status;
+    *config = config_of(capabilities);
+    return take(capabilities, problem, config, info, error);
 }
 
 /* Wherever it runs it is the fastest: 7 times forward_simt at d = 256, more below. Sizes that a caller forces and it
  * cannot take leave the problem to the others. */
-static bool prefers_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    struct cla_config config = nvidia_config(capabilities);
-    return !cla_matrix_check_nvidia(capabilities, problem, matrix_name, &unused) &&
-           find(capabilities, problem, &config);
+    if (cla_matrix_check(capabilities, problem, matrix_name, &unused))
+        return false;
+    struct cla_config config = config_of(capabilities);
+    return find(capabilities, problem, &config);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
@@ -340,7 +369,8 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
     const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
-    *config = (struct cla_config){.matrix = {.lanes = CLA_EMULATED_LANES}};
+    *config =
+        (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .matrix = {.lanes = CLA_EMULATED_LANES}};
     return status ? status : take(capabilities, problem, config, info, error);
 }
 
@@ -356,8 +386,7 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    if (config->matrix.compute_capability)
-        cla_text_printf(text, "#define CLATTN_COMPUTE_CAPABILITY %d\n", config->matrix.compute_capability);
+    cla_matrix_unit_define(config->unit, config->matrix.compute_capability, text);
     if (stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_CALLS 2\n");
     cla_text_printf(text,
@@ -366,18 +395,15 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles, config->matrix.steady);
 }
 
-static const char *const nvidia_files[] = {"unit/nvidia_mma.clh", "forward_matrix.cl", NULL};
-static const char *const emulated_files[] = {"unit/emulated.clh", "forward_matrix.cl", NULL};
-
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,
-    .files = nvidia_files,
+    .files = cla_nvidia_mma_files[CLA_UNIT_FORWARD],
     .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
-    .prefers = prefers_nvidia,
-    .choose = choose_nvidia,
+    .prefers = prefers,
+    .choose = choose,
     .knobs = knobs,
     .adopt = adopt,
     .step_down = step_down,
@@ -389,7 +415,7 @@ const struct cla_skeleton cla_forward_matrix = {
 
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
-    .files = emulated_files,
+    .files = cla_emulated_files[CLA_UNIT_FORWARD],
     .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
@@ -397,7 +423,7 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
-    .knobs = knobs,
+    .knobs = emulated_knobs,
     .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,

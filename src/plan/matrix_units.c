@@ -2,6 +2,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -63,23 +64,117 @@ static bool has_extension(const struct clattn_capabilities *capabilities, const 
     return false;
 }
 
-clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
-                                      const struct clattn_problem *problem, const char *name, struct cla_error *error)
+/* A row of programs. */
+#define PROGRAMS(header)                                                                                               \
+    {                                                                                                                  \
+        {"unit/" header, "forward_matrix.cl", NULL}, {"unit/" header, "backward_matrix.cl", NULL},                     \
+        {                                                                                                              \
+            "unit/" header, "peak_matrix.cl", NULL                                                                     \
+        }                                                                                                              \
+    }
+const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3] = PROGRAMS("nvidia_mma.clh");
+const char *const cla_emulated_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated.clh");
+static const char *const column_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated_column.clh");
+
+static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
 {
+    return has_extension(capabilities, "cl_nv_device_attribute_query") &&
+           (int)capabilities->nv_compute_capability >= TENSOR_CORES;
+}
+
+static bool tensor_cores_take(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+{
+    return dtype != CLATTN_BF16 || (int)capabilities->nv_compute_capability >= BF16_PRODUCTS;
+}
+
+const struct cla_matrix_unit cla_matrix_units[] = {
+    [CLA_NVIDIA_MMA] = {.name = "nvidia_mma",
+                        .files = cla_nvidia_mma_files,
+                        .lanes = CLA_NVIDIA_LANES,
+                        .slots = 2,
+                        .operand_words = 4,
+                        .own_calls = true,
+                        .level_name = "CLATTN_COMPUTE_CAPABILITY",
+                        .level = cla_matrix_capability,
+                        .devices =
+                            "NVIDIA devices of compute capability 7.5 and above, with cl_nv_device_attribute_query",
+                        .is_there = has_tensor_cores,
+                        .takes = tensor_cores_take,
+                        .takes_text = "fp16, and bf16 from compute capability 8.0 on"},
+    [CLA_EMULATED] = {.name = "emulated",
+                      .files = cla_emulated_files,
+                      .lanes = CLA_EMULATED_LANES,
+                      .slots = 16,
+                      .operand_words = 256,
+                      .own_calls = true},
+    {.name = "emulated_column",
+     .files = column_files,
+     .lanes = 32,
+     .slots = 8,
+     .operand_words = 4,
+     .scratch_bytes = 2048,
+     .one_sub_group = true,
+     .level_name = "CLATTN_LANES"},
+    {.name = "emulated_column",
+     .files = column_files,
+     .lanes = 64,
+     .slots = 4,
+     .operand_words = 2,
+     .scratch_bytes = 2048,
+     .one_sub_group = true,
+     .level_name = "CLATTN_LANES"},
+    {.name = NULL},
+};
+
+const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities)
+{
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++)
+        if (unit->devices && unit->is_there(capabilities))
+            return unit;
+    return NULL;
+}
+
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes)
+{
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++)
+        if (!unit->devices && unit->lanes == lanes)
+            return unit;
+    return NULL;
+}
+
+void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struct cla_text *text)
+{
+    if (unit->level_name)
+        cla_text_printf(text, "#define %s %d\n", unit->level_name, unit->devices ? level : unit->lanes);
+}
+
+static clattn_status no_unit(const struct clattn_capabilities *capabilities, const char *name, struct cla_error *error)
+{
+    char devices[512] = "";
+    size_t used = 0;
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name && used < sizeof devices; unit++)
+        if (unit->devices)
+            used += (size_t)snprintf(devices + used, sizeof devices - used, "%s%s", used ? "; " : "", unit->devices);
     const int capability = (int)capabilities->nv_compute_capability;
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "problem.skeleton is \"%s\", and the device %s (compute capability %d.%d; 0.0: none) has no matrix "
+                    "unit of those that it runs on: %s: take another skeleton",
+                    name, capabilities->device_name, capability / 100, capability % 100, devices);
+}
+
+clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                               const char *name, struct cla_error *error)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
     const clattn_status status = cla_matrix_check_problem(problem, name, error);
     if (status)
         return status;
-    if (!has_extension(capabilities, "cl_nv_device_attribute_query") || capability < TENSOR_CORES)
+    if (!unit)
+        return no_unit(capabilities, name, error);
+    if (!unit->takes(capabilities, problem->dtype))
         return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.skeleton is \"%s\", and the device %s has compute capability %d.%d (0.0: none): it "
-                        "runs on NVIDIA devices from 7.5 on, with cl_nv_device_attribute_query: take another skeleton",
-                        name, capabilities->device_name, capability / 100, capability % 100);
-    if (problem->dtype == CLATTN_BF16 && capability < BF16_PRODUCTS)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.dtype is bf16: %s takes it from compute capability 8.0 on, and the device %s has "
-                        "%d.%d: take CLATTN_FP16, or another skeleton",
-                        name, capabilities->device_name, capability / 100, capability % 100);
+                        "problem.dtype is %s: %s takes, on the device %s, %s: take another type or skeleton",
+                        clattn_dtype_name(problem->dtype), name, capabilities->device_name, unit->takes_text);
     return CLATTN_SUCCESS;
 }
 
@@ -96,12 +191,6 @@ clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *cap
         "compute capability 9.0 whose driver takes retargeted PTX, unless CLATTN_DISABLE says otherwise: take another "
         "skeleton",
         name, capabilities->device_name);
-}
-
-int cla_matrix_capability(const struct clattn_capabilities *capabilities)
-{
-    const int capability = (int)capabilities->nv_compute_capability;
-    return capability / 100 * 10 + capability % 100;
 }
 
 struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities)
@@ -141,4 +230,10 @@ bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabiliti
 bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities)
 {
     return capabilities->type == CLATTN_DEVICE_CPU;
+}
+
+int cla_matrix_capability(const struct clattn_capabilities *capabilities)
+{
+    const int capability = (int)capabilities->nv_compute_capability;
+    return capability / 100 * 10 + capability % 100;
 }

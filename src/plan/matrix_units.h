@@ -3,6 +3,7 @@
 #define CLA_MATRIX_UNITS_H
 
 #include "plan/error.h"
+#include "plan/text.h"
 #include <clattn/device.h>
 #include <clattn/problem.h>
 #include <stdbool.h>
@@ -22,6 +23,44 @@ enum {
     CLA_EMULATED_LANES = 1      /* and in the emulation */
 };
 
+/* The kernels that are written over any unit: a program is its header and one of them. */
+enum cla_unit_kernel { CLA_UNIT_FORWARD, CLA_UNIT_BACKWARD, CLA_UNIT_PEAK, CLA_UNIT_KERNELS };
+
+/* A matrix unit: a header of cl/unit (contract.clh says what it has to define), and what planners know of it. */
+struct cla_matrix_unit {
+    const char *name;                /* of the header, without its folder */
+    const char *const (*files)[3];   /* the programs, by enum cla_unit_kernel */
+    int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
+    int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
+    bool own_calls;                  /* UNIT_OWN_CALLS */
+    bool one_sub_group;              /* a work-group has one sub-group, no more */
+    const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
+    int (*level)(const struct clattn_capabilities *capabilities);
+    const char *devices; /* which have it, in words; NULL: it is an emulation, for tests alone */
+    bool (*is_there)(const struct clattn_capabilities *capabilities);
+    bool (*takes)(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
+    const char *takes_text; /* what takes() says, for a message */
+};
+
+/* All units, ended by one without a name; the first two are named by skeletons that are written for them. Of those that
+ * a device has, plans take the first. */
+enum { CLA_NVIDIA_MMA, CLA_EMULATED };
+extern const struct cla_matrix_unit cla_matrix_units[];
+
+/* The files of NVIDIA's and of the first emulation, which tables of skeletons name. */
+extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3], *const cla_emulated_files[CLA_UNIT_KERNELS][3];
+
+/* The device's unit, the emulation with so many lanes; NULL: there is none. */
+const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes);
+
+/* Its constants. */
+void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struct cla_text *text);
+
+/* cla_matrix_check_problem, and whether the device has a unit that takes the problem's type. */
+clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                               const char *name, struct cla_error *error);
+
 /* The 16 x 16 pieces that so many rows or columns take. */
 int cla_pieces(int elements);
 
@@ -30,10 +69,6 @@ int cla_matrix_pitch(int columns);
 
 /* What no device can make up for: the type, the head dimensions, the scale. `name` is the skeleton's. */
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error);
-
-/* cla_matrix_check_problem, and whether the device has tensor cores that take the problem's type. */
-clattn_status cla_matrix_check_nvidia(const struct clattn_capabilities *capabilities,
-                                      const struct clattn_problem *problem, const char *name, struct cla_error *error);
 
 /* cla_matrix_check_problem, and whether the device multiplies by warp groups (NVIDIA's Hopper, by retargeted PTX). */
 clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *capabilities,

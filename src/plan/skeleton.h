@@ -22,7 +22,8 @@ struct cla_backward_units {
  * head of its .cl file says. */
 struct cla_config {
     int b_r, b_c, work_group_size;
-    int teams; /* blocks of rows that a work-group works on side by side; 0 as 1 */
+    const struct cla_matrix_unit *unit; /* of a skeleton that runs over any (plan/matrix_units.h); else NULL */
+    int teams;                          /* blocks of rows that a work-group works on side by side; 0 as 1 */
     union {
         struct {
             int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
@@ -100,7 +101,8 @@ struct cla_recipe;
 struct cla_skeleton {
     const char *name;
     bool backward;            /* it serves CLATTN_BACKWARD and _ACCUMULATE; else CLATTN_FORWARD and CLATTN_ACCUMULATE */
-    const char *const *files; /* program text: files under cl/, in order, ended by NULL */
+    const char *const *files; /* program text: files under cl/, in order, ended by NULL; a configuration with a unit
+                               * has that unit's in their place */
     const struct cla_kernel_form *kernels; /* by their numbers */
     int tile_element_bytes;                /* of what its tiles of Q, K and V hold: the paper's M counts these */
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/matrix_units.h"
 #include "plan/skeleton.h"
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +31,7 @@ struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, co
 {
     struct cla_kernel_form form = skeleton->kernels[number];
     if (!form.files)
-        form.files = skeleton->files;
+        form.files = config->unit ? config->unit->files[skeleton->backward] : skeleton->files;
     if (!form.work_group_size)
         form.work_group_size = config->work_group_size;
     return form;

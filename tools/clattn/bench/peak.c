@@ -35,17 +35,16 @@ static cl_int build_fma(struct bench_peak *peak)
 
 static cl_int build_matrix(struct bench_peak *peak)
 {
-    static const char *const nvidia[] = {"unit/nvidia_mma.clh", "peak_matrix.cl", NULL};
-    static const char *const emulated[] = {"unit/emulated.clh", "peak_matrix.cl", NULL};
+    const struct cla_matrix_unit *const unit =
+        peak->unit == UNIT_MATRIX ? cla_matrix_unit_of(peak->session->capabilities) : &cla_matrix_units[CLA_EMULATED];
     char defines[256];
     snprintf(defines, sizeof defines,
-             "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY %d\n#define "
-             "CLATTN_ACCUMULATORS %d\n#define "
-             "CLATTN_WORK_GROUP_SIZE %d\n",
-             (int)peak->dtype, cla_matrix_capability(peak->session->capabilities), peak->variant.accumulators,
+             "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n#define %s %d\n"
+             "#define CLATTN_ACCUMULATORS %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+             (int)peak->dtype, unit->level_name ? unit->level_name : "CLATTN_LEVEL",
+             unit->level ? unit->level(peak->session->capabilities) : 0, peak->variant.accumulators,
              peak->variant.work_group_size);
-    return bench_kernel_build(peak->session, peak->unit == UNIT_MATRIX ? nvidia : emulated, defines,
-                              "clattn_peak_matrix", &peak->kernel);
+    return bench_kernel_build(peak->session, unit->files[CLA_UNIT_PEAK], defines, "clattn_peak_matrix", &peak->kernel);
 }
 
 static cl_int prepare(struct bench_peak *peak)
