@@ -68,8 +68,8 @@ struct cla_feature_number {
     float drawn_from, drawn_to;
 };
 
-/* The most of a feature, and the most tensors of all together. */
-enum { CLA_FEATURE_TENSORS = 3, CLA_FEATURE_NUMBERS = 3, CLA_SCORE_TENSORS = 32 };
+/* The most of a feature, and of all together. */
+enum { CLA_FEATURE_TENSORS = 3, CLA_FEATURE_NUMBERS = 3, CLA_SCORE_TENSORS = 32, CLA_SCORE_NUMBERS = 32 };
 
 struct cla_feature {
     const char *name;     /* "alibi" */

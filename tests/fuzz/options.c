@@ -17,7 +17,7 @@ static bool asks_for_help(const char *argument)
 static void check(const struct values *values)
 {
     const struct score_options *score = &values->score;
-    FUZZ_REQUIRE(isfinite(values->scale) && isfinite(score->softcap) && score->dropout < 1);
+    FUZZ_REQUIRE(isfinite(values->scale) && isfinite(score->features.numbers[SCORE_SOFTCAP]) && score->dropout < 1);
     FUZZ_REQUIRE(values->kv_chunk >= 0 && score->window.count >= 0 && score->window.count <= OPTION_LIST_MAX);
     FUZZ_REQUIRE(score->block_size.count >= 0 && score->block_size.count <= OPTION_LIST_MAX);
 }

@@ -88,7 +88,7 @@ static void combinations_are_sampled(void **state)
         for (int n = 0; n < list.count; n++) {
             const int count = verify_count_features(verify_traits_of(&list.items[n]));
             drawn += list.items[n].given;
-            several += list.items[n].given && count > 3 && count < VERIFY_FEATURES;
+            several += list.items[n].given && count > 3 && count < verify_feature_count();
             ordered += list.items[n].given && !list.items[n].unordered;
         }
         assert_true(drawn >= (full ? 45 : 3) && several >= (full ? 24 : 0));
@@ -173,7 +173,7 @@ static void cases_of_a_program_share_it_and_nothing_else(void **state)
 /* What has been seen in many cases. */
 struct seen {
     unsigned traits;
-    int counts[VERIFY_FEATURES + 1];
+    int counts[32 + 1];
     int kinds[VERIFY_KINDS], dtypes[3], causal[3], layouts[VERIFY_LAYOUTS];
     int unequal, odd, wide, aligned, mixed, crowds, shared, grouped, short_rows, long_rows, no_limit, reach_0, merged,
         splits;
@@ -234,9 +234,9 @@ static void cases_have_everything(void **state)
             check_case(&item, row);
             look(&item, &seen);
         }
-    for (const struct option_word *word = verify_trait_words; word->word; word++)
+    for (const struct option_word *word = verify_trait_words(); word->word; word++)
         assert_true(seen.traits & (unsigned)word->value);
-    for (int i = 0; i <= VERIFY_FEATURES; i++)
+    for (int i = 0; i <= verify_feature_count(); i++)
         assert_int_equal(seen.counts[i] > DRAWN / 5, i >= 3);
     for (int i = 0; i < VERIFY_KINDS; i++)
         assert_int_equal(seen.kinds[i] > DRAWN / 5, i <= VERIFY_BACKWARD_CHUNKS);

@@ -93,3 +93,14 @@ int json_print(json_t *value, const char *path, struct failure *failure)
     free(text);
     return status;
 }
+
+json_t *json_features_of(unsigned features)
+{
+    json_t *names = json_array();
+    for (unsigned left = features; left; left &= left - 1) {
+        char name[32];
+        features_text(left & -left, name, sizeof name);
+        json_array_append_new(names, json_text(name));
+    }
+    return names;
+}

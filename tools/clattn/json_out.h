@@ -20,4 +20,7 @@ json_t *json_measure(double value);
  * whole. */
 int json_print(json_t *value, const char *path, struct failure *failure);
 
+/* The names of score features, without causal, as an array. */
+json_t *json_features_of(unsigned features);
+
 #endif

@@ -46,10 +46,7 @@ static void set_shape(json_t *json, const struct bench_shape *shape)
 static void set_modifications(json_t *json, const struct bench_shape *shape)
 {
     const bool window = shape->features & CLATTN_WINDOW, blocks = shape->features & CLATTN_BLOCK_MASK;
-    json_t *names = json_array();
-    for (unsigned bit = 1; bit <= CLATTN_DROPOUT; bit *= 2)
-        if (shape->features & bit)
-            json_array_append_new(names, json_text(feature_name(bit)));
+    json_t *names = json_features_of(shape->features);
     if (shape->texts->score_mod)
         json_array_append_new(names, json_text("score_mod"));
     if (shape->texts->mask_mod)

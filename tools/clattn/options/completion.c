@@ -83,10 +83,12 @@ static void print_bash(FILE *stream)
           "    elif [[ $option == = ]]; then\n        option=${COMP_WORDS[COMP_CWORD - 2]}\n    fi\n"
           "    case \"${COMP_WORDS[1]} $option\" in\n",
           stream);
-    for (const struct command *command = commands; command->spec; command++)
-        for (const struct option_spec *option = command->spec->options; option->kind; option++)
-            if (option->argument)
-                bash_values(command->spec, option, stream);
+    for (const struct command *command = commands; command->spec; command++) {
+        struct option_spec option;
+        for (int i = 0; option_at(command->spec, i, &option); i++)
+            if (option.argument)
+                bash_values(command->spec, &option, stream);
+    }
     fputs("    esac\n    if [[ $current == -* ]]; then\n        words= list= files= unknown=\n    fi\n"
           "    if [[ $list ]]; then\n"
           "        local before=\n        [[ $current == *,* ]] && before=${current%,*},\n"
@@ -98,8 +100,9 @@ static void print_bash(FILE *stream)
           stream);
     for (const struct command *command = commands; command->spec; command++) {
         fprintf(stream, "            %s) words='", command->spec->name);
-        for (const struct option_spec *option = command->spec->options; option->kind; option++)
-            fprintf(stream, "--%s ", option->name);
+        struct option_spec option;
+        for (int i = 0; option_at(command->spec, i, &option); i++)
+            fprintf(stream, "--%s ", option.name);
         fputs("--help' ;;\n", stream);
     }
     fputs("        esac\n        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n    fi\n}\n"
@@ -157,8 +160,9 @@ static void print_zsh(FILE *stream)
     for (const struct command *command = commands; command->spec; command++) {
         fprintf(stream, "        %s)\n            shift words\n            ((CURRENT--))\n            _arguments \\\n",
                 command->spec->name);
-        for (const struct option_spec *option = command->spec->options; option->kind; option++)
-            zsh_option(option, stream);
+        struct option_spec option;
+        for (int i = 0; option_at(command->spec, i, &option); i++)
+            zsh_option(&option, stream);
         fputs("            '--help[show the options]' ;;\n", stream);
     }
     /* Installed, the file is the function's body; sourced, it says what it completes. */

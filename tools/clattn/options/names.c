@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "options/names.h"
 #include "options/options.h"
+#include "plan/feature.h"
 #include <inttypes.h>
 
 const char *device_type_name(enum clattn_device_type type)
@@ -48,30 +49,25 @@ const char *plan_source_name(enum clattn_plan_source source)
     return (unsigned)source < sizeof names / sizeof names[0] ? names[source] : "";
 }
 
-static const struct option_word features_words[] = {{"window", CLATTN_WINDOW},
-                                                    {"softcap", CLATTN_SOFTCAP},
-                                                    {"alibi", CLATTN_ALIBI},
-                                                    {"bias", CLATTN_BIAS},
-                                                    {"mask", CLATTN_MASK},
-                                                    {"block mask", CLATTN_BLOCK_MASK},
-                                                    {"key lengths", CLATTN_KEY_LENGTHS},
-                                                    {"varlen", CLATTN_VARLEN},
-                                                    {"sinks", CLATTN_SINKS},
-                                                    {"dropout", CLATTN_DROPOUT},
-                                                    {NULL, 0}};
-
-const char *feature_name(unsigned feature)
+static void feature_text(unsigned feature, char *text, size_t size)
 {
-    return option_word_of(features_words, feature);
+    text[0] = '\0';
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].bit == feature)
+            snprintf(text, size, "%s", cla_features[i].name);
+    for (char *at = text; *at; at++)
+        *at = *at == '_' ? ' ' : *at;
 }
 
 void features_text(unsigned features, char *text, size_t size)
 {
     size_t length = 0;
     text[0] = '\0';
-    for (const struct option_word *word = features_words; word->word && length < size; word++)
-        if (features & (unsigned)word->value)
-            length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "", word->word);
+    for (unsigned left = features & cla_features_known(); left && length < size; left &= left - 1) {
+        char name[32];
+        feature_text(left & -left, name, sizeof name);
+        length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "", name);
+    }
 }
 
 void bytes_text(uint64_t bytes, char *text, size_t size)

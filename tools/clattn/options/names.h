@@ -19,7 +19,6 @@ const char *plan_source_name(enum clattn_plan_source source); /* "the model" */
 /* The score modifications of a problem, without causal: "window, alibi"; "" for none. A bit's name alone, of one bit.
  */
 void features_text(unsigned features, char *text, size_t size);
-const char *feature_name(unsigned feature);
 void bytes_text(uint64_t bytes, char *text, size_t size); /* "226 KiB", "139.8 GiB" */
 
 #endif

@@ -4,7 +4,7 @@
 #include <getopt.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, HELP = 1000 };
+enum { MAX_OPTIONS = 96, HELP = 1000 };
 
 /* Levenshtein's distance, for words of an option's length. */
 static int edit_distance(const char *a, const char *b)
@@ -41,13 +41,57 @@ const char *closest_word(const char *given, const char *const *candidates)
     return closest;
 }
 
+/* The option of a feature of that number, and how many there are, where there are fewer. */
+static bool feature_option(const struct option_spec *all, int number, int *count, struct option_spec *option)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_number *value;
+    *count = 0;
+    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+        if (!tensor->option || (*count)++ != number)
+            continue;
+        *option = (struct option_spec){
+            .name = tensor->option, .argument = "FILE", .kind = OPTION_STRING, .help = tensor->help};
+        option->field = all->field + offsetof(struct option_features, files) + (size_t)i * sizeof(const char *);
+        return true;
+    }
+    for (int i = 0; (value = cla_feature_number(i, &of)); i++) {
+        if (!value->option || (*count)++ != number)
+            continue;
+        *option =
+            (struct option_spec){.name = value->option, .argument = "X", .kind = OPTION_NUMBER, .help = value->help};
+        option->field = all->field + offsetof(struct option_features, numbers) + (size_t)i * sizeof(double);
+        return true;
+    }
+    return false;
+}
+
+bool option_at(const struct command_spec *command, int number, struct option_spec *option)
+{
+    for (const struct option_spec *row = command->options; row->kind && number >= 0; row++) {
+        int count = 1;
+        if (row->kind == OPTION_FEATURES && feature_option(row, number, &count, option))
+            return true;
+        if (row->kind != OPTION_FEATURES && !number) {
+            *option = *row;
+            if (row->words_of)
+                option->words = row->words_of();
+            return true;
+        }
+        number -= count;
+    }
+    return false;
+}
+
 static int unknown_option(const struct command_spec *command, const char *given, struct failure *failure)
 {
     const char *names[MAX_OPTIONS + 2] = {"help"};
     char word[64];
     int count = 1;
-    for (const struct option_spec *option = command->options; option->kind && count <= MAX_OPTIONS; option++)
-        names[count++] = option->name;
+    struct option_spec option;
+    while (count <= MAX_OPTIONS && option_at(command, count - 1, &option))
+        names[count++] = option.name;
     const char *start = given + strspn(given, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
     const char *closest = closest_word(word, names);
@@ -70,24 +114,24 @@ static const char *optional_value(const struct option_spec *option, int argc, ch
 static void fill_long_options(const struct command_spec *command, struct option *table)
 {
     int count = 0;
-    for (const struct option_spec *option = command->options; option->kind && count < MAX_OPTIONS; option++, count++)
-        table[count] = (struct option){.name = option->name,
-                                       .has_arg = !option->argument  ? no_argument
-                                                  : option->optional ? optional_argument
-                                                                     : required_argument,
+    struct option_spec option;
+    for (; count < MAX_OPTIONS && option_at(command, count, &option); count++)
+        table[count] = (struct option){.name = option.name,
+                                       .has_arg = !option.argument  ? no_argument
+                                                  : option.optional ? optional_argument
+                                                                    : required_argument,
                                        .val = HELP + 1 + count};
     table[count] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP};
 }
 
 static int misused_option(const struct command_spec *command, int code, const char *given, struct failure *failure)
 {
-    if (code == ':') {
-        const struct option_spec *option = &command->options[optopt - HELP - 1];
-        return fail(failure, STATUS_USAGE, "--%s needs a value: --%s %s", option->name, option->name, option->argument);
-    }
-    if (optopt > HELP)
-        return fail(failure, STATUS_USAGE, "'%s': --%s takes no value", given,
-                    command->options[optopt - HELP - 1].name);
+    struct option_spec option;
+    const bool known = option_at(command, optopt - HELP - 1, &option);
+    if (known && code == ':')
+        return fail(failure, STATUS_USAGE, "--%s needs a value: --%s %s", option.name, option.name, option.argument);
+    if (known)
+        return fail(failure, STATUS_USAGE, "'%s': --%s takes no value", given, option.name);
     return unknown_option(command, given, failure);
 }
 
@@ -108,11 +152,12 @@ int options_parse(const struct command_spec *command, int argc, char **argv, voi
         }
         if (code < HELP)
             return misused_option(command, code, argv[at], failure);
-        const struct option_spec *option = &command->options[code - HELP - 1];
-        const char *text = option->optional ? optional_value(option, argc, argv) : optarg;
-        int status = option_store(option, text, values, failure);
-        while (!status && option->kind == OPTION_FILES && optind < argc && argv[optind][0] != '-')
-            status = option_store(option, argv[optind++], values, failure);
+        struct option_spec option;
+        option_at(command, code - HELP - 1, &option);
+        const char *text = option.optional ? optional_value(&option, argc, argv) : optarg;
+        int status = option_store(&option, text, values, failure);
+        while (!status && option.kind == OPTION_FILES && optind < argc && argv[optind][0] != '-')
+            status = option_store(&option, argv[optind++], values, failure);
         if (status)
             return status;
     }
@@ -174,8 +219,9 @@ void options_help(const struct command_spec *command, FILE *stream)
     fputs("  ", stream);
     print_lines(command->synopsis, 2, stream);
     fprintf(stream, "\nOptions:\n");
-    for (const struct option_spec *option = command->options; option->kind; option++)
-        print_option(option, stream);
+    struct option_spec option;
+    for (int i = 0; option_at(command, i, &option); i++)
+        print_option(&option, stream);
     fprintf(stream, "  %-26s %s\n", "--help", "show this");
     if (command->details)
         fprintf(stream, "\n%s\n", command->details);

@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_OPTIONS_H
 
 #include "failure.h"
+#include "plan/feature.h"
 #include <clattn/plan.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ enum option_kind {
     OPTION_WORDS,    /* struct option_list of words' values */
     OPTION_DEVICE,   /* struct option_device, "P:D" */
     OPTION_FILES,    /* struct option_files: the words up to the next option */
-    OPTION_SKELETON  /* const char *: help and completion list what the library has, for the passes in `maximum` */
+    OPTION_SKELETON, /* const char *: help and completion list what the library has, for the passes in `maximum` */
+    OPTION_FEATURES  /* struct option_features: the options of all score features (plan/feature.h) */
 };
 
 struct option_word {
@@ -49,6 +51,12 @@ struct option_files {
     const char *paths[OPTION_LIST_MAX];
 };
 
+/* Files and values of score features, in the order of their table; NULL and 0: not given. */
+struct option_features {
+    const char *files[CLA_SCORE_TENSORS];
+    double numbers[CLA_SCORE_NUMBERS];
+};
+
 struct option_spec {
     const char *name;
     const char *argument; /* as help calls it; NULL for a flag */
@@ -57,8 +65,9 @@ struct option_spec {
     const char *help; /* further lines behind a line feed */
     int64_t minimum, maximum;
     const struct option_word *words;
-    bool optional;       /* the value may be left out, and then is */
-    const char *implied; /* this text */
+    const struct option_word *(*words_of)(void); /* answers `words`, where they come from another table */
+    bool optional;                               /* the value may be left out, and then is */
+    const char *implied;                         /* this text */
 };
 
 /* Rows of a table. The field is one of the subcommand's `struct values`. */
@@ -99,6 +108,11 @@ struct option_spec {
         .name = name_, .argument = argument_, .kind = OPTION_WORDS, OPTION_FIELD(member_), .words = words_,            \
         .help = help_                                                                                                  \
     }
+#define WORDS_OF(name_, argument_, member_, words_of_, help_)                                                          \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_WORDS, OPTION_FIELD(member_), .words_of = words_of_,      \
+        .help = help_                                                                                                  \
+    }
 /* Which skeletons an option may name, by the passes that they are for. */
 enum { OPTION_FORWARD = 1, OPTION_BACKWARD = 2 };
 
@@ -119,6 +133,10 @@ enum { OPTION_FORWARD = 1, OPTION_BACKWARD = 2 };
 #define DEVICE(help_)                                                                                                  \
     {                                                                                                                  \
         .name = "device", .argument = "P:D", .kind = OPTION_DEVICE, OPTION_FIELD(device), .help = help_                \
+    }
+#define FEATURES(member_)                                                                                              \
+    {                                                                                                                  \
+        .name = "", .kind = OPTION_FEATURES, OPTION_FIELD(member_)                                                     \
     }
 #define END_OF_OPTIONS                                                                                                 \
     {                                                                                                                  \
@@ -142,6 +160,9 @@ extern const struct option_word option_causal[]; /* off, bottom-right, top-left 
 int options_parse(const struct command_spec *command, int argc, char **argv, void *values, struct failure *failure);
 
 void options_help(const struct command_spec *command, FILE *stream);
+
+/* The option of that number, those of features among them; false where there are no more. */
+bool option_at(const struct command_spec *command, int number, struct option_spec *option);
 
 /* The word of `value`; "" where there is none. */
 const char *option_word_of(const struct option_word *words, int64_t value);

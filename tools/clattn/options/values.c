@@ -187,6 +187,7 @@ int option_store(const struct option_spec *option, const char *text, void *value
         return store_device(option, text, field, failure);
     case OPTION_FILES:
         return store_file(option, text, field, failure);
+    case OPTION_FEATURES:
     case OPTION_END:
         break;
     }

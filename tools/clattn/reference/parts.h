@@ -25,6 +25,11 @@ bool reference_has(const struct reference_problem *problem, unsigned feature);
 
 bool reference_hidden(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j);
 
+/* Of a later feature the value that a pair meets of a tensor, and a number. */
+double reference_of_tensor(const struct reference_problem *problem, const struct reference_head *head, const char *name,
+                           int64_t i, int64_t j);
+double reference_of_number(const struct reference_problem *problem, const char *name);
+
 /* A score on its way: the value, its derivatives by the scaled product and by the bias, and the sum of the magnitudes
  * whose fp32 rounding moves it, beyond those of the product itself. */
 struct reference_modified {

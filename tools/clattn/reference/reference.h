@@ -2,6 +2,7 @@
 #ifndef CLATTN_TOOL_REFERENCE_H
 #define CLATTN_TOOL_REFERENCE_H
 
+#include "plan/feature.h"
 #include <clattn/problem.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +36,11 @@ struct reference_score {
     double dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;
+
+    /* Later features, in the order of their table (plan/feature.h): floats of their tensors, and numbers. */
+    const float *more[CLA_SCORE_TENSORS];
+    struct clattn_layout more_at[CLA_SCORE_TENSORS];
+    double more_numbers[CLA_SCORE_NUMBERS];
 
     /* The user's functions, NULL for none. */
     double (*score_mod)(double score, int b, int h, int i, int j, const float *data);

@@ -2,6 +2,7 @@
 #include "reference/parts.h"
 #include <clattn/attention.h>
 #include <math.h>
+#include <string.h>
 
 bool reference_has(const struct reference_problem *problem, unsigned feature)
 {
@@ -81,6 +82,56 @@ static double slope_of(const struct reference_problem *problem, const struct ref
     return (double)problem->score.alibi[reference_place(&problem->score.alibi_at, sizes, head->b, head->h, 0, 0)];
 }
 
+double reference_of_tensor(const struct reference_problem *problem, const struct reference_head *head, const char *name,
+                           int64_t i, int64_t j)
+{
+    const struct reference_score *score = &problem->score;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int n = 0; (row = cla_feature_tensor(n, &of)); n++) {
+        if (strcmp(row->name, name) != 0)
+            continue;
+        const bool pairs = row->extent == CLA_OF_PAIRS;
+        const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : 1,
+                                  pairs ? problem->shape.n_kv : 1};
+        const int64_t b = row->extent == CLA_OF_HEAD ? 0 : head->b;
+        return (double)
+            score->more[n][reference_place(&score->more_at[n], sizes, b, head->h, pairs ? i : 0, pairs ? j : 0)];
+    }
+    return NAN;
+}
+
+double reference_of_number(const struct reference_problem *problem, const char *name)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *row;
+    for (int n = 0; (row = cla_feature_number(n, &of)); n++)
+        if (strcmp(row->name, name) == 0)
+            return problem->score.more_numbers[n];
+    return NAN;
+}
+
+/* A step that multiplies the derivatives by `slope`. */
+static void change(struct reference_modified *modified, double score, double slope)
+{
+    modified->grad *= slope;
+    modified->bias_grad *= slope;
+    modified->magnitude *= fmax(1.0, fabs(slope));
+    add(modified, score);
+}
+
+/* The features behind the bias, in the order of their table: each calls change() with what it makes of the score, rounded
+ * by step(), and with its derivative. */
+static void modify_further(const struct reference_problem *problem, const struct reference_head *head, int64_t i,
+                           int64_t j, bool rounded, struct reference_modified *modified)
+{
+    const struct reference_score *how = &problem->score;
+    const int b = (int)head->b, h = (int)head->h;
+    if (how->score_mod)
+        change(modified, step(problem, how->score_mod(modified->score, b, h, (int)i, (int)j, how->data), rounded),
+               how->score_mod_grad ? how->score_mod_grad(modified->score, b, h, (int)i, (int)j, how->data) : 1.0);
+}
+
 struct reference_modified reference_modify(const struct reference_problem *problem, const struct reference_head *head,
                                            double score, int64_t i, int64_t j, bool rounded)
 {
@@ -94,14 +145,7 @@ struct reference_modified reference_modify(const struct reference_problem *probl
     if (reference_has(problem, CLATTN_BIAS))
         add(&modified,
             step(problem, modified.score + (double)how->bias[pair_place(problem, &how->bias_at, head, i, j)], rounded));
-    if (how->score_mod) {
-        const int b = (int)head->b, h = (int)head->h;
-        if (how->score_mod_grad)
-            modified.bias_grad = how->score_mod_grad(modified.score, b, h, (int)i, (int)j, how->data);
-        modified.grad *= modified.bias_grad;
-        modified.magnitude *= fmax(1.0, fabs(modified.bias_grad));
-        add(&modified, step(problem, how->score_mod(modified.score, b, h, (int)i, (int)j, how->data), rounded));
-    }
+    modify_further(problem, head, i, j, rounded, &modified);
     return modified;
 }
 

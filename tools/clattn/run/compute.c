@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
 {
@@ -27,43 +28,50 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
-    if (score->block_mask || score->block_indptr) {
+    if (score_features(score) & CLATTN_BLOCK_MASK) {
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
     return problem;
 }
 
+/* Arrays and their layouts, as the table of features has them. */
+static void give_arrays(const struct score_files *score, struct clattn_host_score_args *args)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        memcpy((char *)args + row->array, &score->values[i], sizeof score->values[i]);
+        if (row->layout)
+            memcpy((char *)args + row->layout, &score->layouts[i], sizeof score->layouts[i]);
+    }
+}
+
+static void give_numbers(const struct option_features *options, struct clattn_host_score_args *args)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *row;
+    for (int i = 0; (row = cla_feature_number(i, &of)); i++) {
+        const float value = (float)options->numbers[i];
+        if (row->option)
+            memcpy((char *)args + row->array, &value, sizeof value);
+    }
+}
+
 static struct clattn_host_score_args score_args(const struct run *run)
 {
     const struct score_options *options = &run->values->score;
     const struct score_files *score = &run->score;
-    struct clattn_host_score_args args = {.alibi = score->values[SCORE_ALIBI],
-                                          .bias = score->values[SCORE_BIAS],
-                                          .mask = score->values[SCORE_MASK],
-                                          .block_mask = score->values[SCORE_BLOCK_MASK],
-                                          .block_offsets = score->values[SCORE_BLOCK_INDPTR],
-                                          .block_columns = score->values[SCORE_BLOCK_INDICES],
-                                          .block_count = score->block_count,
-                                          .block_offsets_layout = score->layouts[SCORE_BLOCK_INDPTR],
-                                          .alibi_layout = score->layouts[SCORE_ALIBI],
-                                          .bias_layout = score->layouts[SCORE_BIAS],
-                                          .mask_layout = score->layouts[SCORE_MASK],
-                                          .block_mask_layout = score->layouts[SCORE_BLOCK_MASK],
-                                          .key_lengths = score->values[SCORE_KEY_LENGTHS],
-                                          .cu_seqlens_q = score->values[SCORE_CU_SEQLENS_Q],
-                                          .cu_seqlens_kv = score->values[SCORE_CU_SEQLENS_KV],
+    struct clattn_host_score_args args = {.block_count = score->block_count,
                                           .total_q = score->total_q,
                                           .total_kv = score->total_kv,
-                                          .sinks = score->values[SCORE_SINKS],
-                                          .data = score->values[SCORE_DATA],
                                           .data_count = score->data_count};
+    give_arrays(score, &args);
+    give_numbers(&options->features, &args);
     if (options->window.count) {
         args.window_left = options->window.values[0];
         args.window_right = options->window.values[1];
     }
-    if (options->softcap > 0.0)
-        args.softcap = (float)options->softcap;
     if (options->dropout >= 0.0) {
         args.dropout_p = (float)options->dropout;
         args.dropout_seed = (uint64_t)options->seed;

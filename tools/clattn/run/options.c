@@ -30,24 +30,10 @@ static const struct option_spec options[] = {
      .minimum = -1,
      .maximum = INT32_MAX,
      .help = "rows see L keys to the left of their own place and R to the right; -1: all"},
-    NUMBER("softcap", "X", score.softcap, "scores become X * tanh(score / X)"),
-    TEXT("alibi", "FILE", score.alibi, "slopes [heads] or [batch, heads], fp32: scores lose slope * distance"),
-    TEXT("bias", "FILE", score.bias,
-         "added to the scores: [batch or 1, heads or 1, n_q, n_kv] or fewer\n"
-         "dimensions, in the type of Q"),
-    TEXT("mask", "FILE", score.mask, "likewise, of bool or uint8: 0 hides the pair"),
-    TEXT("sink", "FILE", score.sinks, "a logit of each head, without a value: [heads], fp32"),
+    FEATURES(score.features),
     SHARE("dropout", "P", score.dropout, "drop weights with probability P, scale the others up; needs --seed"),
     INTEGER("seed", score.seed, 0, INT64_MAX, "of dropout"),
     INTEGER("dropout-offset", score.dropout_offset, 0, UINT32_MAX, "of dropout's random numbers (default: 0)"),
-    TEXT("block-mask", "FILE", score.block_mask,
-         "[batch or 1, heads or 1, blocks of rows, blocks of keys] or fewer, of\n"
-         "bool or uint8: blocks of 0 are skipped"),
-    TEXT("block-indptr", "FILE", score.block_indptr,
-         "the same as compressed rows (CSR): where each row of blocks begins in\n"
-         "--block-indices, and the end at last; [blocks of rows + 1], with heads\n"
-         "and batch before it or not; int32 or int64"),
-    TEXT("block-indices", "FILE", score.block_indices, "the numbers of the blocks of keys that are kept"),
     {.name = "block-size",
      .argument = "BQ,BKV",
      .kind = OPTION_INTEGERS,
@@ -55,17 +41,11 @@ static const struct option_spec options[] = {
      .minimum = 16,
      .maximum = 65536,
      .help = "rows and keys of its blocks, multiples of 16"},
-    TEXT("key-lengths", "FILE", score.key_lengths, "how many keys each batch element has: [batch], int32 or int64"),
-    TEXT("cu-seqlens-q", "FILE", score.cu_seqlens_q,
-         "sequences lie end to end in Q, [heads, total, d] or [total, d]: where\n"
-         "each begins, and the total at last; int32 or int64"),
-    TEXT("cu-seqlens-kv", "FILE", score.cu_seqlens_kv, "the same for K and V"),
     TEXT("score-mod", "FILE", score.score_mod,
          "OpenCL C text that defines float score_mod(float score, int b, int h,\n"
          "int i, int j, __global const float *data)"),
     TEXT("score-mod-grad", "FILE", score.score_mod_grad, "its derivative, score_mod_grad; needed for gradients"),
     TEXT("mask-mod", "FILE", score.mask_mod, "bool mask_mod(int b, int h, int i, int j, __global const float *data)"),
-    TEXT("data", "FILE", score.data, "what these get as `data`, fp32"),
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
             "bring K and V to the device N keys at a time, and take dK and dV from\n"
             "it: they may be larger than its memory (there: as many as fit)"),
@@ -137,6 +117,8 @@ static int check_names(const struct values *values, struct failure *failure)
 static int check_pairs(const struct values *values, struct failure *failure)
 {
     const struct score_options *score = &values->score;
+    const char *const *files = score->features.files;
+    const bool block_mask = files[SCORE_BLOCK_MASK], indptr = files[SCORE_BLOCK_INDPTR];
     const struct {
         const char *name;
         bool given;
@@ -146,24 +128,23 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"dropout P", score->dropout >= 0.0, "seed N, which makes the same weights drop again", score->seed >= 0},
         {"seed", score->seed >= 0, "dropout P", score->dropout >= 0.0},
         {"dropout-offset", score->dropout_offset >= 0, "dropout P", score->dropout >= 0.0},
-        {"block-mask", score->block_mask, "block-size BQ,BKV", score->block_size.count},
-        {"block-indptr", score->block_indptr, "block-indices FILE", score->block_indices},
-        {"block-indices", score->block_indices, "block-indptr FILE", score->block_indptr},
-        {"block-indptr", score->block_indptr, "block-size BQ,BKV", score->block_size.count},
-        {"block-size", score->block_size.count, "block-mask FILE or --block-indptr FILE",
-         score->block_mask || score->block_indptr},
-        {"cu-seqlens-q", score->cu_seqlens_q, "cu-seqlens-kv FILE", score->cu_seqlens_kv},
-        {"cu-seqlens-kv", score->cu_seqlens_kv, "cu-seqlens-q FILE", score->cu_seqlens_q},
+        {"block-mask", block_mask, "block-size BQ,BKV", score->block_size.count},
+        {"block-indptr", indptr, "block-indices FILE", files[SCORE_BLOCK_INDICES]},
+        {"block-indices", files[SCORE_BLOCK_INDICES], "block-indptr FILE", indptr},
+        {"block-indptr", indptr, "block-size BQ,BKV", score->block_size.count},
+        {"block-size", score->block_size.count, "block-mask FILE or --block-indptr FILE", block_mask || indptr},
+        {"cu-seqlens-q", files[SCORE_CU_SEQLENS_Q], "cu-seqlens-kv FILE", files[SCORE_CU_SEQLENS_KV]},
+        {"cu-seqlens-kv", files[SCORE_CU_SEQLENS_KV], "cu-seqlens-q FILE", files[SCORE_CU_SEQLENS_Q]},
         {"score-mod-grad", score->score_mod_grad, "score-mod FILE", score->score_mod},
-        {"data", score->data, "score-mod FILE or --mask-mod FILE", score->score_mod || score->mask_mod},
-        {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", score->bias},
-        {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", score->sinks},
+        {"data", files[SCORE_DATA], "score-mod FILE or --mask-mod FILE", score->score_mod || score->mask_mod},
+        {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", files[SCORE_BIAS]},
+        {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", files[SCORE_SINKS]},
         {"backward-skeleton", values->backward_skeleton, "grad-out FILE", values->inputs[3]},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i].given && !pairs[i].there)
             return fail(failure, STATUS_USAGE, "--%s needs --%s", pairs[i].name, pairs[i].needed);
-    if (score->block_mask && score->block_indptr)
+    if (block_mask && indptr)
         return fail(failure, STATUS_USAGE, "--block-mask and --block-indptr say the same thing: give one of them");
     if (values->splits > 1 && values->kv_chunk)
         return fail(failure, STATUS_USAGE, "--splits and --kv-chunk: keys that come in pieces are not split");
@@ -193,8 +174,9 @@ static int check_numbers(const struct score_options *score, struct failure *fail
     if (score->window.count && score->window.count != 2)
         return fail(failure, STATUS_USAGE, "--window: %d number%s where two are needed: L,R, such as 128,0 or -1,16",
                     score->window.count, score->window.count == 1 ? "" : "s");
-    if (score->softcap < 0.0)
-        return fail(failure, STATUS_USAGE, "--softcap '%g': must be greater than 0, such as 30", score->softcap);
+    if (score->features.numbers[SCORE_SOFTCAP] < 0.0)
+        return fail(failure, STATUS_USAGE, "--softcap '%g': must be greater than 0, such as 30",
+                    score->features.numbers[SCORE_SOFTCAP]);
     if (score->dropout > 0.0 && score->dropout * 8192 < 1)
         return fail(failure, STATUS_USAGE,
                     "--dropout '%g': shares are rounded to multiples of 1/4096, and this one to 0: the smallest is "

@@ -19,14 +19,30 @@ enum run_output {
     RUN_OUTPUTS
 };
 
+/* The files of score features that the command knows by name, in the order of their table (plan/feature.h), which has
+ * more; and a number. */
+enum score_file {
+    SCORE_ALIBI,
+    SCORE_BIAS,
+    SCORE_MASK,
+    SCORE_BLOCK_MASK,
+    SCORE_BLOCK_INDPTR,
+    SCORE_BLOCK_INDICES,
+    SCORE_KEY_LENGTHS,
+    SCORE_CU_SEQLENS_Q,
+    SCORE_CU_SEQLENS_KV,
+    SCORE_SINKS,
+    SCORE_DATA,
+    SCORE_FILES = CLA_SCORE_TENSORS
+};
+enum { SCORE_SOFTCAP = 2 };
+
 /* The modifications of scores: files of their values, or the values. NULL, 0 and no list where one was not given. */
 struct score_options {
     struct option_list window, block_size;
-    double softcap;
-    double dropout;               /* below 0: none */
-    int64_t seed, dropout_offset; /* -1: not given */
-    const char *alibi, *bias, *mask, *block_mask, *block_indptr, *block_indices, *key_lengths, *cu_seqlens_q,
-        *cu_seqlens_kv, *sinks, *data;
+    struct option_features features;
+    double dropout;                                    /* below 0: none */
+    int64_t seed, dropout_offset;                      /* -1: not given */
     const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
 };
 

@@ -33,10 +33,7 @@ static json_t *json_rate(double work, double ms)
 static json_t *json_features(const struct run *run)
 {
     const unsigned features = score_features(&run->values->score);
-    json_t *names = json_array();
-    for (unsigned bit = 1; bit <= CLATTN_DROPOUT; bit *= 2)
-        if (features & bit)
-            json_array_append_new(names, json_text(feature_name(bit)));
+    json_t *names = json_features_of(features);
     if (run->score.score_mod)
         json_array_append_new(names, json_text("score_mod"));
     if (run->score.mask_mod)

@@ -9,7 +9,7 @@ static int open_inputs(struct run *run, struct failure *failure)
 {
     const struct values *values = run->values;
     struct arrays_request request = {
-        .bnhd = values->layout == RUN_BNHD, .packed = values->score.cu_seqlens_q, .dtype = values->dtype};
+        .bnhd = values->layout == RUN_BNHD, .packed = values->score.features.files[SCORE_CU_SEQLENS_Q], .dtype = values->dtype};
     for (int i = 0; i < ARRAYS_MOST && values->inputs[i]; i++) {
         const int status = npy_open(values->inputs[i], &run->inputs[i], failure);
         if (status)
@@ -24,7 +24,7 @@ static int open_inputs(struct run *run, struct failure *failure)
         status =
             fail(failure, STATUS_FILE,
                  "%s: --dbias needs a bias with a row for each query and a column for each key, but one serves several",
-                 values->score.bias);
+                 values->score.features.files[SCORE_BIAS]);
     return status;
 }
 
@@ -32,30 +32,22 @@ static int open_inputs(struct run *run, struct failure *failure)
 static int check_files(const struct values *values, struct failure *failure)
 {
     const struct score_options *score = &values->score;
-    const struct file_use inputs[] = {{"q", values->inputs[0], false},
-                                      {"k", values->inputs[1], false},
-                                      {"v", values->inputs[2], false},
-                                      {"grad-out", values->inputs[3], false},
-                                      {"alibi", score->alibi, false},
-                                      {"bias", score->bias, false},
-                                      {"mask", score->mask, false},
-                                      {"sink", score->sinks, false},
-                                      {"block-mask", score->block_mask, false},
-                                      {"block-indptr", score->block_indptr, false},
-                                      {"block-indices", score->block_indices, false},
-                                      {"key-lengths", score->key_lengths, false},
-                                      {"cu-seqlens-q", score->cu_seqlens_q, false},
-                                      {"cu-seqlens-kv", score->cu_seqlens_kv, false},
-                                      {"data", score->data, false},
-                                      {"score-mod", score->score_mod, false},
-                                      {"score-mod-grad", score->score_mod_grad, false},
-                                      {"mask-mod", score->mask_mod, false}};
+    const struct file_use inputs[] = {
+        {"q", values->inputs[0], false},        {"k", values->inputs[1], false},
+        {"v", values->inputs[2], false},        {"grad-out", values->inputs[3], false},
+        {"score-mod", score->score_mod, false}, {"score-mod-grad", score->score_mod_grad, false},
+        {"mask-mod", score->mask_mod, false}};
     enum { INPUTS = sizeof inputs / sizeof *inputs };
-    struct file_use uses[INPUTS + RUN_OUTPUTS];
+    struct file_use uses[INPUTS + SCORE_FILES + RUN_OUTPUTS];
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    size_t count = INPUTS;
     memcpy(uses, inputs, sizeof inputs);
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        uses[count++] = (struct file_use){row->option, score->features.files[i], false};
     for (int i = 0; i < RUN_OUTPUTS; i++)
-        uses[INPUTS + i] = (struct file_use){run_output_option((enum run_output)i), values->outputs[i], true};
-    return file_uses_check(uses, sizeof uses / sizeof *uses, failure);
+        uses[count++] = (struct file_use){run_output_option((enum run_output)i), values->outputs[i], true};
+    return file_uses_check(uses, count, failure);
 }
 
 /* Whether the inputs are still what was computed with. */

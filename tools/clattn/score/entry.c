@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "score/entry.h"
 
-static const char *const option_names[SCORE_FILES] = {"cu-seqlens-q", "cu-seqlens-kv", "key-lengths", "alibi",
-                                                      "bias",         "mask",          "block-mask",  "block-indices",
-                                                      "block-indptr", "sink",          "data"};
-
 const char *score_option(const struct score_entry *entry)
 {
-    return option_names[entry->which];
+    const struct cla_feature *of;
+    return cla_feature_tensor((int)entry->which, &of)->option;
 }
 
 int score_wrong_shape(const struct score_entry *entry, const char *right)

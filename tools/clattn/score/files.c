@@ -44,125 +44,129 @@ static int check_flags(const struct score_entry *entry)
                : score_wrong_type(entry, "'|b1' (bool) or '|u1' (uint8)");
 }
 
-static int match_bias(const struct score_entry *entry)
-{
-    static const char *const wanted[] = {"'<f4', as Q", "'<f2', as Q", "'<u2' (bf16), as Q"};
-    const struct arrays *arrays = entry->arrays;
-    if ((int)entry->header->type != (int)arrays->dtype) /* npy_type has the same order */
-        return score_wrong_type(entry, wanted[arrays->dtype]);
-    return match_pairs(entry, arrays->shape.n_q, arrays->shape.n_kv);
-}
-
-static int match_mask(const struct score_entry *entry)
-{
-    const int status = check_flags(entry);
-    return status ? status : match_pairs(entry, entry->arrays->shape.n_q, entry->arrays->shape.n_kv);
-}
-
-static int match_block_mask(const struct score_entry *entry, const struct option_list *block)
+static int match_blocks(const struct score_entry *entry, const struct option_list *block)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    const int status = check_flags(entry);
-    return status ? status
-                  : match_pairs(entry, (shape->n_q + block->values[0] - 1) / block->values[0],
-                                (shape->n_kv + block->values[1] - 1) / block->values[1]);
+    return match_pairs(entry, (shape->n_q + block->values[0] - 1) / block->values[0],
+                       (shape->n_kv + block->values[1] - 1) / block->values[1]);
 }
 
-static int match_alibi(const struct score_entry *entry)
+static int match_heads(const struct score_entry *entry)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     const int64_t heads = score_length_at(entry->header, 0), batch = score_length_at(entry->header, 1);
-    const int status = check_float(entry);
-    if (status)
-        return status;
     if (entry->header->dimensions > 2 || heads != shape->heads || (batch != 1 && batch != shape->batch)) {
         char right[96];
-        snprintf(right, sizeof right, "(%" PRId64 ",) or (%" PRId64 ", %" PRId64 "), one slope for each head",
+        snprintf(right, sizeof right, "(%" PRId64 ",) or (%" PRId64 ", %" PRId64 "), one number for each head",
                  shape->heads, shape->batch, shape->heads);
         return score_wrong_shape(entry, right);
     }
-    entry->score->layouts[SCORE_ALIBI] = (struct clattn_layout){.batch = batch == 1 ? 0 : heads, .head = 1};
+    entry->score->layouts[entry->which] = (struct clattn_layout){.batch = batch == 1 ? 0 : heads, .head = 1};
     return STATUS_OK;
 }
 
-static int match_sinks(const struct score_entry *entry)
+static int match_head(const struct score_entry *entry)
 {
     const int64_t heads = entry->arrays->shape.heads;
-    const int status = check_float(entry);
-    if (status)
-        return status;
     if (entry->header->dimensions != 1 || entry->header->shape[0] != heads) {
         char right[64];
-        snprintf(right, sizeof right, "(%" PRId64 ",), one logit for each head", heads);
+        snprintf(right, sizeof right, "(%" PRId64 ",), one number for each head", heads);
         return score_wrong_shape(entry, right);
     }
-    entry->score->layouts[SCORE_SINKS] = (struct clattn_layout){.head = 1};
+    entry->score->layouts[entry->which] = (struct clattn_layout){.head = 1};
     return STATUS_OK;
 }
 
-static int match(const struct score_entry *entry, const struct score_options *options, struct clattn_shape *shape)
+static int match_loose(const struct score_entry *entry, const struct option_list *block)
 {
-    switch (entry->which) {
-    case SCORE_CU_SEQLENS_Q:
-    case SCORE_CU_SEQLENS_KV:
-        return score_match_sequences(entry, shape);
-    case SCORE_KEY_LENGTHS:
-        return score_match_key_lengths(entry);
-    case SCORE_ALIBI:
-        return match_alibi(entry);
-    case SCORE_BIAS:
-        return match_bias(entry);
-    case SCORE_MASK:
-        return match_mask(entry);
-    case SCORE_BLOCK_MASK:
-        return match_block_mask(entry, &options->block_size);
-    case SCORE_BLOCK_INDICES:
-        return score_match_block_indices(entry, &options->block_size);
-    case SCORE_BLOCK_INDPTR:
-        return score_match_block_indptr(entry, &options->block_size);
-    case SCORE_SINKS:
-        return match_sinks(entry);
-    case SCORE_DATA:
-        entry->score->data_count = (int64_t)(npy_data_bytes(entry->header) / sizeof(float));
+    if (entry->which == SCORE_BLOCK_INDICES)
+        return score_match_block_indices(entry, block);
+    entry->score->data_count = (int64_t)(npy_data_bytes(entry->header) / sizeof(float));
+    return STATUS_OK;
+}
+
+static int match_element(const struct score_entry *entry, enum cla_element element)
+{
+    static const char *const as_q[] = {"'<f4', as Q", "'<f2', as Q", "'<u2' (bf16), as Q"};
+    const struct arrays *arrays = entry->arrays;
+    switch (element) {
+    case CLA_FLOAT:
         return check_float(entry);
-    case SCORE_FILES:
+    case CLA_BYTE:
+        return check_flags(entry);
+    case CLA_AS_BIAS: /* npy_type has the same order */
+        return (int)entry->header->type == (int)arrays->dtype ? STATUS_OK
+                                                              : score_wrong_type(entry, as_q[arrays->dtype]);
+    case CLA_INT: /* two types will do: those who take the numbers look at it */
         break;
     }
     return STATUS_OK;
 }
 
-/* What the options name, by enum score_file. */
-static const char *path_of(const struct score_options *options, int which)
+static int match_extent(const struct score_entry *entry, enum cla_extent extent, const struct option_list *block,
+                        struct clattn_shape *shape)
 {
-    const char *const paths[SCORE_FILES] = {options->cu_seqlens_q, options->cu_seqlens_kv, options->key_lengths,
-                                            options->alibi,        options->bias,          options->mask,
-                                            options->block_mask,   options->block_indices, options->block_indptr,
-                                            options->sinks,        options->data};
-    return paths[which];
+    switch (extent) {
+    case CLA_OF_PAIRS:
+        return match_pairs(entry, shape->n_q, shape->n_kv);
+    case CLA_OF_BLOCKS:
+        return match_blocks(entry, block);
+    case CLA_OF_BLOCK_ROWS:
+        return score_match_block_indptr(entry, block);
+    case CLA_OF_HEADS:
+        return match_heads(entry);
+    case CLA_OF_HEAD:
+        return match_head(entry);
+    case CLA_OF_BATCH:
+        return score_match_key_lengths(entry);
+    case CLA_OF_SEQUENCES:
+        return score_match_sequences(entry, shape);
+    case CLA_LOOSE:
+        break;
+    }
+    return match_loose(entry, block);
 }
 
+static int match(const struct score_entry *entry, const struct score_options *options, struct clattn_shape *shape)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row = cla_feature_tensor((int)entry->which, &of);
+    const int status = match_element(entry, row->element);
+    return status ? status : match_extent(entry, row->extent, &options->block_size, shape);
+}
+
+static int open_array(int which, const struct score_options *options, struct arrays *arrays, struct score_files *score,
+                      struct failure *failure)
+{
+    const char *const path = options->features.files[which];
+    if (!path)
+        return STATUS_OK;
+    const struct score_entry entry = {.score = score,
+                                      .arrays = arrays,
+                                      .which = (enum score_file)which,
+                                      .path = path,
+                                      .header = &score->files[which].header,
+                                      .failure = failure};
+    int status = npy_open(path, &score->files[which], failure);
+    if (!status)
+        status = match(&entry, options, &arrays->shape);
+    if (!status && !score->values[which])
+        score->values[which] = score->files[which].data;
+    return status;
+}
+
+/* The shapes of the others follow from the first two; and the beginnings of rows count in the indices before them. */
 static int open_arrays(const struct score_options *options, struct arrays *arrays, struct score_files *score,
                        struct failure *failure)
 {
-    for (int i = 0; i < SCORE_FILES; i++) {
-        const char *const path = path_of(options, i);
-        if (!path)
-            continue;
-        const struct score_entry entry = {.score = score,
-                                          .arrays = arrays,
-                                          .which = (enum score_file)i,
-                                          .path = path,
-                                          .header = &score->files[i].header,
-                                          .failure = failure};
-        int status = npy_open(path, &score->files[i], failure);
-        if (!status)
-            status = match(&entry, options, &arrays->shape);
-        if (status)
-            return status;
+    static const int first[] = {SCORE_CU_SEQLENS_Q, SCORE_CU_SEQLENS_KV, SCORE_BLOCK_INDICES};
+    int status = STATUS_OK;
+    for (size_t i = 0; i < sizeof first / sizeof *first && !status; i++)
+        status = open_array(first[i], options, arrays, score, failure);
+    for (int i = 0; i < SCORE_FILES && !status; i++)
         if (!score->values[i])
-            score->values[i] = score->files[i].data;
-    }
-    return STATUS_OK;
+            status = open_array(i, options, arrays, score, failure);
+    return status;
 }
 
 int score_files_open(const struct score_options *options, struct arrays *arrays, struct score_files *score,
@@ -181,7 +185,7 @@ int score_files_check(const struct score_options *options, const struct score_fi
 {
     int status = STATUS_OK;
     for (int i = 0; i < SCORE_FILES && !status; i++)
-        status = npy_check(path_of(options, i), &score->files[i], failure);
+        status = npy_check(options->features.files[i], &score->files[i], failure);
     return status;
 }
 
@@ -199,12 +203,13 @@ void score_files_close(struct score_files *score)
 
 unsigned score_features(const struct score_options *options)
 {
-    return (options->window.count ? CLATTN_WINDOW : 0u) | (options->softcap > 0.0 ? CLATTN_SOFTCAP : 0u) |
-           (options->alibi ? CLATTN_ALIBI : 0u) | (options->bias ? CLATTN_BIAS : 0u) |
-           (options->mask ? CLATTN_MASK : 0u) |
-           (options->block_mask || options->block_indptr ? CLATTN_BLOCK_MASK : 0u) |
-           (options->key_lengths ? CLATTN_KEY_LENGTHS : 0u) | (options->cu_seqlens_q ? CLATTN_VARLEN : 0u) |
-           (options->sinks ? CLATTN_SINKS : 0u) | (options->dropout >= 0.0 ? CLATTN_DROPOUT : 0u);
+    const struct cla_feature *of;
+    unsigned features = (options->window.count ? CLATTN_WINDOW : 0u) | (options->dropout >= 0.0 ? CLATTN_DROPOUT : 0u);
+    for (int i = 0; cla_feature_tensor(i, &of); i++)
+        features |= options->features.files[i] ? of->bit : 0;
+    for (int i = 0; cla_feature_number(i, &of); i++)
+        features |= options->features.numbers[i] != 0.0 ? of->bit : 0;
+    return features & cla_features_known();
 }
 
 bool score_bias_repeats_pairs(const struct score_files *score)

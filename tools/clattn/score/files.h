@@ -7,21 +7,6 @@
 
 /* The files of `clattn run` that say how scores are modified. */
 
-enum score_file {
-    SCORE_CU_SEQLENS_Q, /* these two first: the others' shapes follow from them */
-    SCORE_CU_SEQLENS_KV,
-    SCORE_KEY_LENGTHS,
-    SCORE_ALIBI,
-    SCORE_BIAS,
-    SCORE_MASK,
-    SCORE_BLOCK_MASK,
-    SCORE_BLOCK_INDICES, /* before the beginnings of rows that count in it */
-    SCORE_BLOCK_INDPTR,
-    SCORE_SINKS,
-    SCORE_DATA,
-    SCORE_FILES
-};
-
 struct score_files {
     struct npy_file files[SCORE_FILES];
     const void *values[SCORE_FILES]; /* NULL: not given. Lengths as int32, the others as their files have them */

@@ -90,6 +90,7 @@ struct verify_result {
 /* Elements of the arrays of the score modifications. */
 struct verify_counts {
     size_t alibi, bias, mask, block_mask, lengths, sinks, data;
+    size_t more[CLA_SCORE_TENSORS]; /* of later features */
 };
 
 /* A block mask as compressed rows; offsets NULL: it is given as bytes. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/draw.h"
 #include "plan/checked.h"
+#include "plan/feature.h"
 #include "verify/skeletons.h"
 #include <math.h>
+#include <string.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -13,28 +15,52 @@ enum {
     MOST_PRODUCTS = 250 * 1000 * 1000 /* and times d + d_v: what the float64 reference has to do */
 };
 
-const struct option_word verify_trait_words[] = {{"window", CLATTN_WINDOW},
-                                                 {"softcap", CLATTN_SOFTCAP},
-                                                 {"alibi", CLATTN_ALIBI},
-                                                 {"bias", CLATTN_BIAS},
-                                                 {"mask", CLATTN_MASK},
-                                                 {"block_mask", CLATTN_BLOCK_MASK},
-                                                 {"key_lengths", CLATTN_KEY_LENGTHS},
-                                                 {"varlen", CLATTN_VARLEN},
-                                                 {"sinks", CLATTN_SINKS},
-                                                 {"dropout", CLATTN_DROPOUT},
-                                                 {"score_mod", VERIFY_WITH_SCORE_MOD},
-                                                 {"mask_mod", VERIFY_WITH_MASK_MOD},
-                                                 {"csr", VERIFY_WITH_CSR},
-                                                 {"ordered", VERIFY_ORDERED},
-                                                 {"unordered", VERIFY_UNORDERED},
-                                                 {NULL, 0}};
+enum { FIRST_FEATURES = 10 }; /* of the first release: seeds name cases for good */
+
+int verify_feature_count(void)
+{
+    int count = 2;
+    for (unsigned left = cla_features_known(); left; left &= left - 1)
+        count++;
+    return count;
+}
+
+unsigned verify_feature(int i)
+{
+    if (i < FIRST_FEATURES)
+        return 1u << i;
+    return i < FIRST_FEATURES + 2 ? 1u << (VERIFY_FIRST_MOD + i - FIRST_FEATURES) : 1u << (i - 2);
+}
+
+unsigned verify_all_features(void)
+{
+    return cla_features_known() | VERIFY_WITH_SCORE_MOD | VERIFY_WITH_MASK_MOD;
+}
+
+unsigned verify_plain_features(unsigned traits)
+{
+    return traits & cla_features_known();
+}
+
+const struct option_word *verify_trait_words(void)
+{
+    static const struct option_word others[] = {
+        {"score_mod", VERIFY_WITH_SCORE_MOD}, {"mask_mod", VERIFY_WITH_MASK_MOD}, {"csr", VERIFY_WITH_CSR},
+        {"ordered", VERIFY_ORDERED},          {"unordered", VERIFY_UNORDERED},    {NULL, 0}};
+    static struct option_word words[32 + sizeof others / sizeof *others];
+    int count = 0;
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].bit & cla_features_known())
+            words[count++] = (struct option_word){cla_features[i].name, (int)cla_features[i].bit};
+    memcpy(words + count, others, sizeof others);
+    return words;
+}
 
 unsigned verify_choose(struct random *random, int count)
 {
     unsigned chosen = 0;
     while (count) {
-        const unsigned bit = 1u << random_below(random, VERIFY_FEATURES);
+        const unsigned bit = verify_feature((int)random_below(random, verify_feature_count()));
         count -= !(chosen & bit);
         chosen |= bit;
     }
@@ -44,7 +70,7 @@ unsigned verify_choose(struct random *random, int count)
 int verify_count_features(unsigned traits)
 {
     int count = 0;
-    for (unsigned left = traits & VERIFY_ALL_FEATURES; left; left &= left - 1)
+    for (unsigned left = traits & verify_all_features(); left; left &= left - 1)
         count++;
     return count;
 }
@@ -52,14 +78,14 @@ int verify_count_features(unsigned traits)
 unsigned verify_traits_of(const struct verify_case *item)
 {
     const unsigned order = !verify_is_backward(item) ? 0u : item->unordered ? VERIFY_UNORDERED : VERIFY_ORDERED;
-    return item->problem.score.features | (unsigned)item->mods << VERIFY_PLAIN_FEATURES |
+    return item->problem.score.features | (unsigned)item->mods << VERIFY_FIRST_MOD |
            (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) | order;
 }
 
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
     item->problem.score.features &= ~traits;
-    item->mods &= ~(int)((traits & VERIFY_ALL_FEATURES) >> VERIFY_PLAIN_FEATURES);
+    item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
     item->csr = item->csr && !(traits & (VERIFY_WITH_CSR | CLATTN_BLOCK_MASK));
     if (traits & CLATTN_BLOCK_MASK)
         item->expected_density = 0.0f;
@@ -125,11 +151,11 @@ static void draw_program(struct random *random, const char *name, struct verify_
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
     const struct verify_skeleton *skeleton = verify_skeleton_of(name);
-    const unsigned chosen =
-        verify_choose(random, FEWEST_FEATURES + (int)random_below(random, VERIFY_FEATURES - FEWEST_FEATURES + 1));
+    const unsigned chosen = verify_choose(
+        random, FEWEST_FEATURES + (int)random_below(random, verify_feature_count() - FEWEST_FEATURES + 1));
     struct reference_problem *problem = &item->problem;
-    problem->score.features = chosen & ((1u << VERIFY_PLAIN_FEATURES) - 1);
-    item->mods = (int)(chosen >> VERIFY_PLAIN_FEATURES);
+    problem->score.features = verify_plain_features(chosen);
+    item->mods = (int)(chosen >> VERIFY_FIRST_MOD);
     item->csr = random_below(random, 2) && chosen & CLATTN_BLOCK_MASK;
     item->kind = draw_kind(random, skeleton);
     const int64_t dtype = random_below(random, 6);

@@ -7,20 +7,25 @@
 
 /* Random cases: three to all features at once, and everything else at random too. */
 
-/* What a case has, as bits: those of enum clattn_feature, then these. */
+/* What a case has, as bits: those of enum clattn_feature, below the others, then these. */
 enum verify_trait {
-    VERIFY_PLAIN_FEATURES = 10,
-    VERIFY_WITH_SCORE_MOD = 1 << VERIFY_PLAIN_FEATURES,
-    VERIFY_WITH_MASK_MOD = 2 << VERIFY_PLAIN_FEATURES,
-    VERIFY_FEATURES = VERIFY_PLAIN_FEATURES + 2,
-    VERIFY_ALL_FEATURES = (1 << VERIFY_FEATURES) - 1,
-    VERIFY_WITH_CSR = 1 << VERIFY_FEATURES, /* its block mask is given as compressed rows */
-    VERIFY_ORDERED = 2 << VERIFY_FEATURES,  /* a backward pass that adds up dQ in a fixed order, */
-    VERIFY_UNORDERED = 4 << VERIFY_FEATURES /* or in any */
+    VERIFY_FIRST_MOD = 24,
+    VERIFY_WITH_SCORE_MOD = 1 << VERIFY_FIRST_MOD,
+    VERIFY_WITH_MASK_MOD = 2 << VERIFY_FIRST_MOD,
+    VERIFY_WITH_CSR = 4 << VERIFY_FIRST_MOD,  /* its block mask is given as compressed rows */
+    VERIFY_ORDERED = 8 << VERIFY_FIRST_MOD,   /* a backward pass that adds up dQ in a fixed order, */
+    VERIFY_UNORDERED = 16 << VERIFY_FIRST_MOD /* or in any */
 };
 
-/* Their names, as options and files have them: "block_mask". */
-extern const struct option_word verify_trait_words[];
+/* How many features there are, the user's functions among them; the bit of number i; all of them, and those without the
+ * user's functions. */
+int verify_feature_count(void);
+unsigned verify_feature(int i);
+unsigned verify_all_features(void);
+unsigned verify_plain_features(unsigned traits);
+
+/* Their names, as options and files have them: "block_mask". The same list at each call. */
+const struct option_word *verify_trait_words(void);
 
 /* So many different features, at random. */
 unsigned verify_choose(struct random *random, int count);

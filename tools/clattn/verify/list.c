@@ -234,10 +234,10 @@ static void add_planned(struct verify_list *list, const char *skeleton, enum ver
     for (int i = 0; i < 2; i++) {
         struct verify_case item = cycled(skeleton, kind, dtype, causal, d[turn % COUNT(d)], d[turn % COUNT(d)],
                                          n[(turn + i) % COUNT(n)], turn + 5 * i);
-        item.problem.score.features = chosen & ((1u << VERIFY_PLAIN_FEATURES) - 1);
+        item.problem.score.features = verify_plain_features(chosen);
         item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
-        item.mods = (int)(chosen >> VERIFY_PLAIN_FEATURES);
+        item.mods = (int)(chosen >> VERIFY_FIRST_MOD);
         item.splits = kind == VERIFY_RULE && turn % 4 == 3 ? 3 : 0;
         item.expected_density = expected_density;
         item.csr = (chosen & CLATTN_BLOCK_MASK) && (turn + i) % 2 == 0;
@@ -273,15 +273,15 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
         add_modified(list, skeleton, kind, verify_choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
         return;
     }
-    for (int i = 0; i < VERIFY_FEATURES; i++)
-        add_modified(list, skeleton, kind, 1u << i, i);
+    for (int i = 0; i < verify_feature_count(); i++)
+        add_modified(list, skeleton, kind, verify_feature(i), i);
     /* ALiBi, which is another matter before the diagonal, across it and beyond it, with each mask and type. */
     for (int i = 0; kind == VERIFY_RULE && i < 9; i++)
         add_modified(list, skeleton, kind, CLATTN_ALIBI, i);
     for (int count = 2; count <= 3; count++)
         for (int i = 0; i < 12; i++)
             add_modified(list, skeleton, kind, verify_choose(&random, count), i + count);
-    add_modified(list, skeleton, kind, VERIFY_ALL_FEATURES, 0);
+    add_modified(list, skeleton, kind, verify_all_features(), 0);
 }
 
 /* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more
@@ -313,8 +313,9 @@ static void add_mostly_seen(struct verify_list *list, const char *skeleton)
 {
     static const float expected_density = 0.9f;
     for (int kind = VERIFY_RULE; kind <= VERIFY_BACKWARD_CHUNKS; kind++)
-        for (int i = 0; i < VERIFY_FEATURES; i++)
-            add_planned(list, skeleton, (enum verify_kind)kind, CLATTN_BLOCK_MASK | 1u << i, expected_density, i);
+        for (int i = 0; i < verify_feature_count(); i++)
+            add_planned(list, skeleton, (enum verify_kind)kind, CLATTN_BLOCK_MASK | verify_feature(i), expected_density,
+                        i);
     add_walks(list, skeleton, VERIFY_RULE, expected_density);
     add_walks(list, skeleton, VERIFY_BACKWARD, expected_density);
 }

@@ -228,6 +228,46 @@ static void make_numbers(struct making *making)
     score->dropout_offset = (uint32_t)random_below(&making->random, 1000);
 }
 
+static float *drawn(struct making *making, size_t count, float from, float to)
+{
+    float *values = take(making, count, sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = from + (to - from) * (float)random_below(&making->random, 1 << 20) / (1 << 20);
+    return values;
+}
+
+/* Tensors of later features: floats of pairs or of heads, broadcast as chance has it. */
+static void make_tensor(struct making *making, int n, const struct cla_feature_tensor *row)
+{
+    const struct clattn_shape *shape = &making->problem->shape;
+    struct reference_score *score = &making->problem->score;
+    size_t *count = &making->score->counts.more[n];
+    if (row->extent == CLA_OF_PAIRS) {
+        *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
+    } else {
+        const int64_t batch = row->extent == CLA_OF_HEADS && random_below(&making->random, 2) ? shape->batch : 1;
+        score->more_at[n] = (struct clattn_layout){.batch = batch > 1 ? shape->heads : 0, .head = 1};
+        *count = (size_t)(batch * shape->heads);
+    }
+    score->more[n] = drawn(making, *count, row->drawn_from, row->drawn_to);
+}
+
+static void make_later_features(struct making *making)
+{
+    struct reference_score *score = &making->problem->score;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    const struct cla_feature_number *number;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        if ((score->features & of->bit) && row->drawn_from < row->drawn_to)
+            make_tensor(making, i, row);
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+        if ((score->features & of->bit) && number->drawn_from < number->drawn_to)
+            score->more_numbers[i] =
+                (double)(number->drawn_from +
+                         (number->drawn_to - number->drawn_from) * (float)random_below(&making->random, 4096) / 4096);
+}
+
 static void make_mods(struct making *making, int mods)
 {
     struct reference_score *score = &making->problem->score;
@@ -262,6 +302,7 @@ bool verify_score_create(struct verify_case *item, uint64_t seed, struct verify_
         compress(&making);
     make_vectors(&making);
     make_mods(&making, item->mods);
+    make_later_features(&making);
     if (score->failed)
         verify_score_destroy(score);
     return !score->failed;

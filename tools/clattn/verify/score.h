@@ -6,7 +6,7 @@
 
 /* Values for the score modifications of a case. */
 
-enum { VERIFY_SCORE_ARRAYS = 11 };
+enum { VERIFY_SCORE_ARRAYS = 11 + CLA_SCORE_TENSORS };
 
 struct verify_score {
     struct verify_counts counts;

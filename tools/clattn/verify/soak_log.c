@@ -80,7 +80,7 @@ static bool append(struct soak_log *log, const struct soak_record *record)
 static json_t *trait_words(unsigned traits)
 {
     json_t *words = json_array();
-    for (const struct option_word *word = verify_trait_words; word->word; word++)
+    for (const struct option_word *word = verify_trait_words(); word->word; word++)
         if (traits & (unsigned)word->value)
             json_array_append_new(words, json_string(word->word));
     return words;
@@ -146,7 +146,7 @@ static bool read_traits(const json_t *words, unsigned *traits)
     *traits = 0;
     for (size_t i = 0; i < json_array_size(words); i++) {
         const char *text = json_string_value(json_array_get(words, i));
-        const struct option_word *word = verify_trait_words;
+        const struct option_word *word = verify_trait_words();
         while (word->word && (!text || strcmp(word->word, text) != 0))
             word++;
         if (!word->word)

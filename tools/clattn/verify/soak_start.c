@@ -31,7 +31,7 @@ void soak_words(const struct option_list *words, char *text, size_t size)
     text[0] = '\0';
     for (int i = 0; i < words->count && length < size; i++)
         length += (size_t)snprintf(text + length, size - length, "%s%s", i ? "," : "",
-                                   option_word_of(verify_trait_words, words->values[i]));
+                                   option_word_of(verify_trait_words(), words->values[i]));
 }
 
 /* A problem that every skeleton serves, on devices that it runs on. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/stage.h"
 #include <stdlib.h>
+#include <string.h>
 
 static struct clattn_layout layout_of(enum verify_layout kind, const int64_t sizes[4])
 {
@@ -159,6 +160,10 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     t[STAGE_SINKS] = array(stage, "sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
     t[STAGE_DATA] = array(stage, "data", CLATTN_FP32, 4, n->data, score->data);
     t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        t[STAGE_MORE + i] = array(stage, row->name, CLATTN_FP32, 0, n->more[i], score->more[i]);
 }
 
 /* Gradients that chunks of keys add to: fp32, and 0 before. */
@@ -235,6 +240,24 @@ static struct clattn_tensor plain(const struct stage *stage, enum stage_tensor w
     return strided(stage, which, (struct clattn_layout){.offset = 0});
 }
 
+static void give_later_features(const struct stage *stage, struct clattn_score_args *args)
+{
+    const struct reference_score *score = &stage->problem->score;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    const struct cla_feature_number *number;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        const struct clattn_tensor tensor = strided(stage, (enum stage_tensor)(STAGE_MORE + i), score->more_at[i]);
+        if (score->more[i])
+            memcpy((char *)args + row->given, &tensor, sizeof tensor);
+    }
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
+        const float value = (float)score->more_numbers[i];
+        if (number->range && (score->features & of->bit))
+            memcpy((char *)args + number->given, &value, sizeof value);
+    }
+}
+
 struct clattn_score_args stage_score(const struct stage *stage)
 {
     const struct reference_score *score = &stage->problem->score;
@@ -273,5 +296,6 @@ struct clattn_score_args stage_score(const struct stage *stage)
         args.dropout_offset = score->dropout_offset;
     }
     args.data = stage->tensors[STAGE_DATA].buffer;
+    give_later_features(stage, &args);
     return args;
 }

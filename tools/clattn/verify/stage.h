@@ -32,7 +32,8 @@ enum stage_tensor {
     STAGE_CU_SEQLENS_KV,
     STAGE_SINKS,
     STAGE_DATA,
-    STAGE_TENSORS
+    STAGE_MORE, /* those of later features, in the order of their table */
+    STAGE_TENSORS = STAGE_MORE + CLA_SCORE_TENSORS
 };
 
 struct stage {
