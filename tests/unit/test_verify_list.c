@@ -130,7 +130,8 @@ static void seeds_keep_their_cases(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char name[512];
-        const struct verify_case item = draw(rows[i].seed, rows[i].skeleton);
+        struct verify_case item = draw(rows[i].seed, rows[i].skeleton);
+        verify_leave_out(&item, verify_later_features());
         verify_case_name(&item, name, sizeof name);
         assert_string_equal(name, rows[i].name);
     }
@@ -236,7 +237,7 @@ static void cases_have_everything(void **state)
         }
     for (const struct option_word *word = verify_trait_words(); word->word; word++)
         assert_true(seen.traits & (unsigned)word->value);
-    for (int i = 0; i <= verify_feature_count(); i++)
+    for (int i = 0; i < verify_feature_count(); i++)
         assert_int_equal(seen.counts[i] > DRAWN / 5, i >= 3);
     for (int i = 0; i < VERIFY_KINDS; i++)
         assert_int_equal(seen.kinds[i] > DRAWN / 5, i <= VERIFY_BACKWARD_CHUNKS);

@@ -15,7 +15,7 @@ enum {
     MOST_PRODUCTS = 250 * 1000 * 1000 /* and times d + d_v: what the float64 reference has to do */
 };
 
-enum { FIRST_FEATURES = 10 }; /* of the first release: seeds name cases for good */
+enum { FIRST_FEATURES = 10, FIRST_ALL = FIRST_FEATURES + 2 }; /* of the first release, and the user's functions */
 
 int verify_feature_count(void)
 {
@@ -29,12 +29,17 @@ unsigned verify_feature(int i)
 {
     if (i < FIRST_FEATURES)
         return 1u << i;
-    return i < FIRST_FEATURES + 2 ? 1u << (VERIFY_FIRST_MOD + i - FIRST_FEATURES) : 1u << (i - 2);
+    return i < FIRST_ALL ? 1u << (VERIFY_FIRST_MOD + i - FIRST_FEATURES) : 1u << (i - 2);
 }
 
 unsigned verify_all_features(void)
 {
     return cla_features_known() | VERIFY_WITH_SCORE_MOD | VERIFY_WITH_MASK_MOD;
+}
+
+unsigned verify_later_features(void)
+{
+    return cla_features_known() & ~((1u << FIRST_FEATURES) - 1);
 }
 
 unsigned verify_plain_features(unsigned traits)
@@ -60,7 +65,7 @@ unsigned verify_choose(struct random *random, int count)
 {
     unsigned chosen = 0;
     while (count) {
-        const unsigned bit = verify_feature((int)random_below(random, verify_feature_count()));
+        const unsigned bit = verify_feature((int)random_below(random, FIRST_ALL));
         count -= !(chosen & bit);
         chosen |= bit;
     }
@@ -147,14 +152,24 @@ static void draw_hints(struct random *random, struct verify_case *item)
     item->expected_density = item->problem.score.features & CLATTN_BLOCK_MASK ? density : 0.0f;
 }
 
+/* Later features, each in one case of four: of numbers of their own, so that all else of a seed's case stays. */
+static unsigned draw_later(const struct random *random)
+{
+    struct random own = {.state = random->state ^ 0x1a7e};
+    unsigned chosen = 0;
+    for (unsigned left = verify_later_features(); left; left &= left - 1)
+        chosen |= one_in(&own, 4) ? left & -left : 0;
+    return chosen;
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
     const struct verify_skeleton *skeleton = verify_skeleton_of(name);
-    const unsigned chosen = verify_choose(
-        random, FEWEST_FEATURES + (int)random_below(random, verify_feature_count() - FEWEST_FEATURES + 1));
+    const unsigned chosen =
+        verify_choose(random, FEWEST_FEATURES + (int)random_below(random, FIRST_ALL - FEWEST_FEATURES + 1));
     struct reference_problem *problem = &item->problem;
-    problem->score.features = verify_plain_features(chosen);
+    problem->score.features = verify_plain_features(chosen) | draw_later(random);
     item->mods = (int)(chosen >> VERIFY_FIRST_MOD);
     item->csr = random_below(random, 2) && chosen & CLATTN_BLOCK_MASK;
     item->kind = draw_kind(random, skeleton);

@@ -24,10 +24,13 @@ unsigned verify_feature(int i);
 unsigned verify_all_features(void);
 unsigned verify_plain_features(unsigned traits);
 
+/* Those that have come since seeds were first written down, which name cases for good. */
+unsigned verify_later_features(void);
+
 /* Their names, as options and files have them: "block_mask". The same list at each call. */
 const struct option_word *verify_trait_words(void);
 
-/* So many different features, at random. */
+/* So many different features, at random, later ones not among them. */
 unsigned verify_choose(struct random *random, int count);
 int verify_count_features(unsigned traits);
 

@@ -271,6 +271,8 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
         for (int i = 0; i < COUNT(groups); i++)
             add_modified(list, skeleton, kind, groups[i], i);
         add_modified(list, skeleton, kind, verify_choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
+        for (unsigned left = verify_later_features(); left; left &= left - 1)
+            add_modified(list, skeleton, kind, (left & -left) | verify_choose(&random, 1), 3);
         return;
     }
     for (int i = 0; i < verify_feature_count(); i++)
