@@ -120,8 +120,8 @@ static void change(struct reference_modified *modified, double score, double slo
     add(modified, score);
 }
 
-/* The features behind the bias, in the order of their table: each calls change() with what it makes of the score, rounded
- * by step(), and with its derivative. */
+/* The features behind the bias, in the order of their table: each calls change() with what it makes of the score,
+ * rounded by step(), and with its derivative. */
 static void modify_further(const struct reference_problem *problem, const struct reference_head *head, int64_t i,
                            int64_t j, bool rounded, struct reference_modified *modified)
 {

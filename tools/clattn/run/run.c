@@ -8,8 +8,9 @@
 static int open_inputs(struct run *run, struct failure *failure)
 {
     const struct values *values = run->values;
-    struct arrays_request request = {
-        .bnhd = values->layout == RUN_BNHD, .packed = values->score.features.files[SCORE_CU_SEQLENS_Q], .dtype = values->dtype};
+    struct arrays_request request = {.bnhd = values->layout == RUN_BNHD,
+                                     .packed = values->score.features.files[SCORE_CU_SEQLENS_Q],
+                                     .dtype = values->dtype};
     for (int i = 0; i < ARRAYS_MOST && values->inputs[i]; i++) {
         const int status = npy_open(values->inputs[i], &run->inputs[i], failure);
         if (status)
