@@ -12,12 +12,11 @@
  * Without them, as many as $CLATTN_TEST_SCHEDULES says, or as half a second takes. CLATTN_... come from the build, as a
  * plan would have them, and MODEL_HANGS: 1 if this variant has to hang where blocks of keys look for the one before
  * them as they once did, by the tile as a whole and with keys that do not exist. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "model/hopper_machine.h"
 #include "model/opencl_c.h"
+#include "model/schedules.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define CLATTN_DTYPE              0 /* of what tensors hold nothing is read */
 #define CLATTN_STATE              0
@@ -60,15 +59,9 @@ enum {
     SUM = CONSUMERS * PART_FLOATS
 };
 
-/* A problem and all that the kernel is told of it. */
-static struct {
-    clattn_backward_params p;
-    clattn_score_params score;
-    uchar mask[MOST_BATCH * MOST_HEADS * MOST_LENGTH * MOST_LENGTH];
-    uchar block_mask[MOST_BATCH * MOST_HEADS * (MOST_LENGTH / 16 + 1) * (MOST_LENGTH / 16 + 1)];
-    int key_lengths[MOST_BATCH], cu_q[MOST_BATCH + 1], cu_kv[MOST_BATCH + 1];
-    uint words[SUMS_AT];
-} model;
+typedef clattn_backward_params model_params;
+#include "model/hopper_problem.h"
+static uint words[SUMS_AT]; /* the workspace */
 
 /* A tile that the producer has noted; and what came of it. */
 struct note {
@@ -93,13 +86,6 @@ static struct {
     int note_of[1 << 12];       /* of each of its tiles */
 } groups[MACHINE_MOST_GROUPS];
 
-static uint64_t chance;
-static int any_below(int below)
-{
-    chance = chance * 6364136223846793005u + 1442695040888963407u;
-    return (int)((chance >> 33) % (uint64_t)below);
-}
-
 /* What the kernel does to the machine. */
 static bool is_in(unit_address at, unit_address first, int count)
 {
@@ -108,8 +94,8 @@ static bool is_in(unit_address at, unit_address first, int count)
 
 static int place_of_block(int b, int kv_head, int key)
 {
-    const int blocks = (model.p.n_kv + KEYS - 1) / KEYS;
-    const uint *const order = model.words + model.p.order + (b * model.p.kv_heads + kv_head) * 2 * blocks;
+    const int blocks = (problem.p.n_kv + KEYS - 1) / KEYS;
+    const uint *const order = words + problem.p.order + (b * problem.p.kv_heads + kv_head) * 2 * blocks;
     for (int place = 0; place < blocks; place++)
         if ((CLATTN_ORDERS_BLOCKS ? (int)order[place] : place) == key / KEYS)
             return place;
@@ -184,12 +170,9 @@ static uint32_t model_take(const unsigned char *from)
     return all;
 }
 
-static char wrong[256];
-#define WRONG(...) ((void)(wrong[0] || snprintf(wrong, sizeof wrong, __VA_ARGS__)))
-
 static void model_give(void *to, uint32_t taken, bool adds)
 {
-    const ptrdiff_t at = ((float *)to - ((float *)model.words + SUMS_AT)) / SUM;
+    const ptrdiff_t at = ((float *)to - ((float *)words + SUMS_AT)) / SUM;
     const int sums = (int)(at / PASSES), pass = (int)(at % PASSES);
     if (taken == 0 || taken > (uint32_t)note_count) {
         WRONG("sums %d get what is of no tile", sums);
@@ -208,85 +191,12 @@ static void model_give(void *to, uint32_t taken, bool adds)
     last_added[sums][pass] = (int)taken;
 }
 
-/* The problem, pair by pair and not by the kernel's text. */
-static int rows_of(int b)
-{
-    return CLATTN_VARLEN ? model.cu_q[b + 1] - model.cu_q[b] : model.p.n_q;
-}
-static int keys_of(int b)
-{
-    const int all = CLATTN_VARLEN ? model.cu_kv[b + 1] - model.cu_kv[b] : model.p.n_kv;
-    return CLATTN_KEY_LENGTHS && model.key_lengths[b] < all ? model.key_lengths[b] : all;
-}
-static bool is_visible(int b, int h, int i, int j)
-{
-    const int rows = rows_of(b), keys = keys_of(b), shift = CLATTN_CAUSAL == 2 ? 0 : keys - rows;
-    bool visible = i < rows && j < keys;
-#if CLATTN_CAUSAL
-    visible = visible && j <= i + shift;
-#endif
-#if CLATTN_WINDOW
-    visible = visible && j >= i + shift - model.score.window_left && j <= i + shift + model.score.window_right;
-#endif
-#if CLATTN_MASK
-    visible = visible && model.mask[clattn_at(model.score.mask, b, h, i) + j];
-#endif
-#if CLATTN_BLOCK_MASK
-    visible =
-        visible && model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
-#endif
-    (void)shift, (void)h;
-    return visible;
-}
-
-static int some_length(int most)
-{
-    static const int favoured[] = {1, 16, 63, 64, 65, 127, 128, 129, 200, 217, 256};
-    const int n = any_below(3) ? 1 + any_below(most) : favoured[any_below(sizeof favoured / sizeof *favoured)];
-    return n < most ? n : most;
-}
-
-static void make_lengths(void)
-{
-    clattn_backward_params *p = &model.p;
-    p->batch = 1 + any_below(MOST_BATCH);
-    p->kv_heads = 1 + any_below(2);
-    p->heads = p->kv_heads * (1 + any_below(2));
-    const int most = any_below(4) ? 300 : MOST_LENGTH;
-    p->n_q = some_length(most);
-    p->n_kv = some_length(any_below(2) ? most : MOST_LENGTH);
-    for (int b = 0; b < p->batch; b++) {
-        model.key_lengths[b] = any_below(3) ? any_below(p->n_kv + 1) : p->n_kv;
-        model.cu_q[b + 1] = model.cu_q[b] + (any_below(6) ? 1 + any_below(p->n_q) : 0);
-        model.cu_kv[b + 1] = model.cu_kv[b] + (any_below(6) ? 1 + any_below(p->n_kv) : 0);
-    }
-    model.score.total_q = model.cu_q[p->batch];
-    model.score.total_kv = model.cu_kv[p->batch];
-    p->heads_together = 1 + any_below(p->batch * p->kv_heads);
-}
-
-/* Densities from none to all, of each head; where `runs`, bytes often stay as they are. */
-static void make_mask(uchar *mask, clattn_layout *at, int rows, int columns, bool runs)
-{
-    const clattn_backward_params *p = &model.p;
-    *at = (clattn_layout){0, (long)p->heads * rows * columns, (long)rows * columns, columns, 1};
-    for (int n = 0; n < p->batch * p->heads; n++) {
-        const int density = any_below(4) ? 10 * any_below(11) : 70;
-        bool set = false;
-        for (int x = 0; x < rows * columns; x++) {
-            if (!runs || any_below(16) == 0)
-                set = any_below(100) < density;
-            mask[(long)n * rows * columns + x] = set;
-        }
-    }
-}
-
 static void make_order(void)
 {
-    const clattn_backward_params *p = &model.p;
+    const clattn_backward_params *p = &problem.p;
     const int blocks = (p->n_kv + KEYS - 1) / KEYS;
     for (int head = 0; head < p->batch * p->kv_heads; head++) {
-        uint *const order = model.words + p->order + head * 2 * blocks;
+        uint *const order = words + p->order + head * 2 * blocks;
         for (int n = 0; n < blocks; n++) {
             const int other = any_below(n + 1);
             order[n] = order[other];
@@ -299,24 +209,9 @@ static void make_order(void)
 
 static void make_problem(uint64_t seed)
 {
-    clattn_backward_params *p = &model.p;
-    chance = seed * 0x9e3779b97f4a7c15u + 12345;
-    memset(&model.p, 0, sizeof model.p);
-    memset(&model.score, 0, sizeof model.score);
-    model.cu_q[0] = model.cu_kv[0] = 0;
-    make_lengths();
-#if CLATTN_WINDOW
-    const int most = any_below(2) ? 40 : MOST_LENGTH;
-    model.score.window_left = any_below(5) ? any_below(most) : MOST_LENGTH;
-    model.score.window_right = any_below(5) ? any_below(most) : MOST_LENGTH;
-#endif
-#if CLATTN_MASK
-    make_mask(model.mask, &model.score.mask, p->n_q, p->n_kv, true);
-#endif
-#if CLATTN_BLOCK_MASK
-    make_mask(model.block_mask, &model.score.block_mask, (p->n_q + CLATTN_BLOCK_Q - 1) / CLATTN_BLOCK_Q,
-              (p->n_kv + CLATTN_BLOCK_KV - 1) / CLATTN_BLOCK_KV, false);
-#endif
+    clattn_backward_params *p = &problem.p;
+    make_scores(seed * 0x9e3779b97f4a7c15u + 12345);
+    p->heads_together = 1 + any_below(p->batch * p->kv_heads);
     p->q = p->k = p->v = p->d_o = (clattn_layout){0, 64, 64, 64, 1};
     p->tickets = 0;
     p->counters = 64;
@@ -324,33 +219,17 @@ static void make_problem(uint64_t seed)
     p->order = p->flags + MOST_BATCH * MOST_HEADS * MOST_BLOCKS;
     p->maps = p->order + MOST_BATCH * MOST_HEADS * 2 * MOST_BLOCKS;
     p->sums = SUMS_AT;
-    memset(model.words, 0, (size_t)p->order * sizeof *model.words);
+    memset(words, 0, (size_t)p->order * sizeof *words);
     make_order();
     memset(groups, 0, sizeof groups);
     memset(last_added, 0, sizeof last_added);
     note_count = 0;
-    wrong[0] = '\0';
 }
 
 static void run_kernel(void)
 {
     static const float tensor[64];
-#if CLATTN_BLOCK_MASK
-    const uchar *const score_block_mask = model.block_mask;
-#endif
-#if CLATTN_MASK
-    const uchar *const score_mask = model.mask;
-#endif
-#if CLATTN_KEY_LENGTHS
-    const int *const score_key_lengths = model.key_lengths;
-#endif
-#if CLATTN_VARLEN
-    const int *const score_cu_q = model.cu_q, *const score_cu_kv = model.cu_kv;
-#endif
-#if CLATTN_SCORE_HAS_PARAMS
-    const clattn_score_params score_params = model.score;
-#endif
-    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)model.words, NULL, NULL, model.p CLATTN_SCORE_ARGUMENTS);
+    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)words, NULL, NULL, problem.p CLATTN_SCORE_ARGUMENTS);
 }
 
 /* What was computed, beside what has come to the sums. */
@@ -374,10 +253,10 @@ static void check_tiles(bool pairs)
                 *there = 4;
         }
     }
-    for (int b = 0; b < model.p.batch && pairs; b++)
-        for (int h = 0; h < model.p.heads; h++)
+    for (int b = 0; b < problem.p.batch && pairs; b++)
+        for (int h = 0; h < problem.p.heads; h++)
             for (int i = 0; i < rows_of(b); i++)
-                for (int j = 0; j < (model.p.n_kv + KEYS - 1) / KEYS * KEYS; j++) {
+                for (int j = 0; j < (problem.p.n_kv + KEYS - 1) / KEYS * KEYS; j++) {
                     const uchar how = covered[b][h][i / ROWS][j / half];
                     const bool visible = is_visible(b, h, i, j);
                     if (visible && (how == 0 || how == 4))
@@ -412,18 +291,6 @@ static enum machine_end run_schedule(uint64_t seed, bool gives_up)
     return wrong[0] ? MACHINE_FAULT : end;
 }
 
-static const char *said(void)
-{
-    return wrong[0] ? wrong : machine_said();
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* It has to hang as it once did, in some of so many schedules; and in these all have to end if one gives up. */
 static int hang_as_before(long seeds)
 {
@@ -433,7 +300,7 @@ static int hang_as_before(long seeds)
         if (run_schedule((uint64_t)seed, false) != MACHINE_STUCK)
             continue;
         hung++;
-        if (run_schedule((uint64_t)seed, true) != MACHINE_ENDED || model.words[model.p.tickets + 1] != 1) {
+        if (run_schedule((uint64_t)seed, true) != MACHINE_ENDED || words[problem.p.tickets + 1] != 1) {
             fprintf(stderr, "seed %ld does not end when one gives up: %s\n", seed, machine_said());
             return 1;
         }
@@ -444,28 +311,14 @@ static int hang_as_before(long seeds)
     return hung == 0;
 }
 
-/* So many schedules; below 0: as many as half a second takes. */
-static int run_schedules(long schedules, uint64_t first)
+static enum machine_end one_schedule(uint64_t seed)
 {
-    const double start = seconds();
-    long done = 0;
-    for (; schedules < 0 ? done < 20 || seconds() - start < 0.5 : done < schedules; done++) {
-        const uint64_t seed = first + (uint64_t)done;
-        const enum machine_end end = run_schedule(seed, false);
-        if (end != MACHINE_ENDED) {
-            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails",
-                    said());
-            return 1;
-        }
-    }
-    printf("%ld schedules from seed %llu end\n", done, (unsigned long long)first);
-    return 0;
+    return run_schedule(seed, false);
 }
 
 int main(int argc, char **argv)
 {
-    const char *const asked = argc > 1 ? argv[1] : getenv("CLATTN_TEST_SCHEDULES");
     if (MODEL_HANGS && hang_as_before(8000))
         return 1;
-    return run_schedules(asked ? strtol(asked, NULL, 10) : -1, argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
+    return schedules_main(argc, argv, one_schedule, said);
 }

@@ -6,11 +6,9 @@
  * has brought, tile by tile, and that each visible pair is in one tile of one block of rows, exactly once.
  *
  *     model_forward_hopper_NAME [SCHEDULES [FIRST_SEED]]     as model_backward_hopper */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "model/hopper_machine.h"
-#include <stdio.h>
+#include "model/schedules.h"
 #include <stdlib.h>
-#include <time.h>
 
 #define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
 #define CLATTN_DTYPE              0
@@ -60,14 +58,10 @@ static matrix_form model_modify(int row, int key);
 #define matrix_weigh_found(lane, weights, s, bounds, drawing, p, view, rows) (void)(bounds)
 #include "forward_hopper_kernel.h"
 
-static struct {
-    clattn_forward_params p;
-    clattn_score_params score;
-    uchar block_mask[MOST_BATCH * MOST_HEADS * (MOST_LENGTH / 16 + 1) * (MOST_LENGTH / 16 + 1)];
-    int key_lengths[MOST_BATCH], cu_q[MOST_BATCH + 1], cu_kv[MOST_BATCH + 1];
-    uint words[MACHINE_MOST_GROUPS * 2 * MOST_TEAMS * 3 * HOPPER_MAP_WORDS];
-    float out[1024];
-} model;
+typedef clattn_forward_params model_params;
+#include "model/hopper_problem.h"
+static uint words[MACHINE_MOST_GROUPS * 2 * MOST_TEAMS * 3 * HOPPER_MAP_WORDS];
+static float out[1024];
 
 /* What a team has brought, in order, and how far each consumer's warps are in it. */
 struct tile {
@@ -81,13 +75,6 @@ static struct {
 
 /* How often a consumer has met 64 rows and a tile's first key. */
 static uchar met[MOST_BATCH][MOST_HEADS][MOST_LENGTH / 64 + 4][MOST_LENGTH + 64];
-
-static uint64_t chance;
-static int any_below(int below)
-{
-    chance = chance * 6364136223846793005u + 1442695040888963407u;
-    return (int)((chance >> 33) % (uint64_t)below);
-}
 
 static void model_put(unit_address to, int4 x)
 {
@@ -143,69 +130,13 @@ static matrix_form model_modify(int row, int key)
     return (matrix_form){0};
 }
 
-static int rows_of(int b)
-{
-    return CLATTN_VARLEN ? model.cu_q[b + 1] - model.cu_q[b] : model.p.n_q;
-}
-static int keys_of(int b)
-{
-    const int all = CLATTN_VARLEN ? model.cu_kv[b + 1] - model.cu_kv[b] : model.p.n_kv;
-    return CLATTN_KEY_LENGTHS && model.key_lengths[b] < all ? model.key_lengths[b] : all;
-}
-static bool is_visible(int b, int h, int i, int j)
-{
-    const int rows = rows_of(b), keys = keys_of(b), shift = CLATTN_CAUSAL == 2 ? 0 : keys - rows;
-    bool visible = i < rows && j < keys;
-#if CLATTN_CAUSAL
-    visible = visible && j <= i + shift;
-#endif
-#if CLATTN_WINDOW
-    visible = visible && j >= i + shift - model.score.window_left && j <= i + shift + model.score.window_right;
-#endif
-#if CLATTN_BLOCK_MASK
-    visible =
-        visible && model.block_mask[clattn_at(model.score.block_mask, b, h, i / CLATTN_BLOCK_Q) + j / CLATTN_BLOCK_KV];
-#endif
-    (void)shift, (void)h;
-    return visible;
-}
-
 static void make_problem(uint64_t seed)
 {
-    clattn_forward_params *p = &model.p;
-    chance = seed * 0x9e3779b97f4a7c15u + 999;
-    memset(p, 0, sizeof *p);
-    memset(&model.score, 0, sizeof model.score);
+    clattn_forward_params *p = &problem.p;
+    make_scores(seed * 0x9e3779b97f4a7c15u + 999);
     memset(groups, 0, sizeof groups);
     memset(met, 0, sizeof met);
-    p->batch = 1 + any_below(MOST_BATCH);
-    p->kv_heads = 1 + any_below(2);
-    p->heads = p->kv_heads * (1 + any_below(2));
-    p->n_q = 1 + any_below(any_below(2) ? 70 : MOST_LENGTH);
-    p->n_kv = 1 + any_below(any_below(2) ? 70 : MOST_LENGTH);
     p->splits = CLATTN_SPLIT ? 1 + any_below(MOST_SPLITS) : 0;
-    model.cu_q[0] = model.cu_kv[0] = 0;
-    for (int b = 0; b < p->batch; b++) {
-        model.key_lengths[b] = any_below(3) ? any_below(p->n_kv + 1) : p->n_kv;
-        model.cu_q[b + 1] = model.cu_q[b] + (any_below(6) ? 1 + any_below(p->n_q) : 0);
-        model.cu_kv[b + 1] = model.cu_kv[b] + (any_below(6) ? 1 + any_below(p->n_kv) : 0);
-    }
-    model.score.total_q = model.cu_q[p->batch];
-    model.score.total_kv = model.cu_kv[p->batch];
-#if CLATTN_WINDOW
-    model.score.window_left = any_below(4) ? any_below(60) : MOST_LENGTH;
-    model.score.window_right = any_below(4) ? any_below(60) : MOST_LENGTH;
-#endif
-#if CLATTN_BLOCK_MASK
-    const int rows = (p->n_q + CLATTN_BLOCK_Q - 1) / CLATTN_BLOCK_Q,
-              columns = (p->n_kv + CLATTN_BLOCK_KV - 1) / CLATTN_BLOCK_KV;
-    model.score.block_mask = (clattn_layout){0, (long)p->heads * rows * columns, (long)rows * columns, columns, 1};
-    for (int n = 0; n < p->batch * p->heads; n++) {
-        const int density = 10 * any_below(11);
-        for (int x = 0; x < rows * columns; x++)
-            model.block_mask[n * rows * columns + x] = any_below(100) < density;
-    }
-#endif
     p->q = p->k = p->v = (clattn_layout){0, 64, 64, 64, 1};
     p->o = (clattn_layout){0, 0, 0, 0, 1}; /* all over each other */
 }
@@ -213,37 +144,18 @@ static void make_problem(uint64_t seed)
 static void run_kernel(void)
 {
     static const float tensor[64];
-#if CLATTN_ALIBI
-    const float *const score_alibi = tensor;
-#endif
-#if CLATTN_BLOCK_MASK
-    const uchar *const score_block_mask = model.block_mask;
-#endif
-#if CLATTN_KEY_LENGTHS
-    const int *const score_key_lengths = model.key_lengths;
-#endif
-#if CLATTN_VARLEN
-    const int *const score_cu_q = model.cu_q, *const score_cu_kv = model.cu_kv;
-#endif
-#if CLATTN_SCORE_HAS_PARAMS
-    const clattn_score_params score_params = model.score;
-#endif
 #if CLATTN_BOXES
-#define MAPS , model.words
+#define MAPS , words
 #else
 #define MAPS
 #endif
-    clattn_forward(tensor, tensor, tensor, model.out, NULL, NULL, NULL MAPS, model.p CLATTN_SCORE_ARGUMENTS);
+    clattn_forward(tensor, tensor, tensor, out, NULL, NULL, NULL MAPS, problem.p CLATTN_SCORE_ARGUMENTS);
 }
-
-static char wrong[256];
-#define WRONG(...) ((void)(wrong[0] || snprintf(wrong, sizeof wrong, __VA_ARGS__)))
 
 static void check_pairs(void)
 {
-    wrong[0] = '\0';
-    for (int b = 0; b < model.p.batch; b++)
-        for (int h = 0; h < model.p.heads; h++)
+    for (int b = 0; b < problem.p.batch; b++)
+        for (int h = 0; h < problem.p.heads; h++)
             for (int i = 0; i < rows_of(b); i++)
                 for (int j = 0; j < keys_of(b); j++) {
                     int times = 0; /* tiles need not begin at a multiple of their length */
@@ -274,29 +186,7 @@ static enum machine_end run_schedule(uint64_t seed)
     return wrong[0] ? MACHINE_FAULT : end;
 }
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
-    const char *const asked = argc > 1 ? argv[1] : getenv("CLATTN_TEST_SCHEDULES");
-    const long schedules = asked ? strtol(asked, NULL, 10) : -1;
-    const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-    const double start = seconds();
-    long done = 0;
-    for (; schedules < 0 ? done < 20 || seconds() - start < 0.5 : done < schedules; done++) {
-        const uint64_t seed = first + (uint64_t)done;
-        const enum machine_end end = run_schedule(seed);
-        if (end != MACHINE_ENDED) {
-            fprintf(stderr, "seed %llu %s: %s\n", (unsigned long long)seed, end == MACHINE_STUCK ? "hangs" : "fails",
-                    wrong[0] ? wrong : machine_said());
-            return 1;
-        }
-    }
-    printf("%ld schedules from seed %llu end\n", done, (unsigned long long)first);
-    return 0;
+    return schedules_main(argc, argv, run_schedule, said);
 }

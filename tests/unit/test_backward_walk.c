@@ -123,8 +123,7 @@ static int unit_first_of(uint lanes)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
-#include "../../cl/common/hopper_backward_tiles.clh"
-#include "../../cl/common/hopper_backward_walk.clh"
+#include "backward_walk_text.h"
 #pragma GCC diagnostic pop
 
 struct step {
