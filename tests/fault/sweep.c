@@ -286,15 +286,6 @@ static bool warm_up(const struct attempt *attempt)
     return good;
 }
 
-static bool sanitized(void)
-{
-#ifdef __SANITIZE_ADDRESS__
-    return true;
-#else
-    return false;
-#endif
-}
-
 static bool is_gpu(void)
 {
     cl_device_type type = 0;
@@ -313,9 +304,9 @@ static long stride_of(const struct attempt *attempt, int mode)
     if (attempt->all_codes || (quiet && !last))
         return attempt->source == FAULT_FILES ? 1 : CODES_STRIDE;
     if (attempt->source != FAULT_CALLS)
-        return last ? 1 : sanitized() ? 4 : 2;
+        return last ? 1 : 2;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
-    return mode == 0 && !sanitized() && !few ? 1 : STRIDE;
+    return mode == 0 && !few ? 1 : STRIDE;
 }
 
 /* How many codes the function that met the fault may answer with. */
