@@ -46,7 +46,8 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
         status = cla_stages_count(plan, &recipe, error);
     if (!status && !backward && (!cla_add((int64_t)recipe.end_byte, sum, &sum) || (uint64_t)sum > SIZE_MAX))
         status = too_much(error);
-    *bytes = backward ? recipe.end_byte : (size_t)sum;
+    if (!status)
+        *bytes = backward ? recipe.end_byte : (size_t)sum;
     return status;
 }
 
