@@ -108,8 +108,9 @@ static void run(cl_kernel kernel, const struct sizes *s, size_t mask_bytes, cl_u
     assert_int_equal(code, CL_SUCCESS);
     const cl_mem blocks = clCreateBuffer(device.context, CL_MEM_COPY_HOST_PTR, mask_bytes, mask, &code);
     assert_int_equal(code, CL_SUCCESS);
+    const cl_mem none = NULL;
     for (cl_uint i = 0; i < 4; i++)
-        assert_int_equal(clSetKernelArg(kernel, i, sizeof(cl_mem), NULL), CL_SUCCESS);
+        assert_int_equal(clSetKernelArg(kernel, i, sizeof none, &none), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 4, sizeof space, &space), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 5, sizeof params, &params), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 6, sizeof blocks, &blocks), CL_SUCCESS);
