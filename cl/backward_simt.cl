@@ -24,7 +24,7 @@
 #include "common/view.clh"
 #include "common/score.clh"
 #include "common/simt_tiles.clh"
-#include "common/simt_dropout.clh"
+#include "score/fast/dropout_simt.clh"
 
 #if !defined(CLATTN_KERNEL) || CLATTN_KERNEL < 0 || CLATTN_KERNEL > 2
 #error "CLATTN_KERNEL must be 0, 1 or 2"

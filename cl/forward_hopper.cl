@@ -25,7 +25,7 @@
  * begins anew.
  *
  * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
- * key (common/hopper_ramp.clh).
+ * key (score/fast/alibi_ramp_hopper.clh).
  *
  * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
  * (common/matrix_repair.clh).
@@ -48,7 +48,7 @@
  *                            maps; 0: none do
  *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
  *                            they always are
- *   CLATTN_KEEPS_CALLS       see common/matrix_dropout.clh
+ *   CLATTN_KEEPS_CALLS       see score/fast/dropout.clh
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each
  *                            work-group, causal blocks of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
@@ -64,10 +64,10 @@
 #include "common/matrix_tiles.clh"
 #include "common/hopper_tiles.clh"
 #include "common/hopper_boxes.clh"
-#include "common/matrix_ramp.clh"
-#include "common/matrix_dropout.clh"
-#include "common/hopper_ramp.clh"
-#include "common/matrix_bend.clh"
+#include "score/fast/alibi_ramp.clh"
+#include "score/fast/dropout.clh"
+#include "score/fast/alibi_ramp_hopper.clh"
+#include "score/fast/softcap_bend.clh"
 #include "common/matrix_scores.clh"
 #include "common/matrix_weights.clh"
 #include "common/matrix_rows.clh"
@@ -129,7 +129,7 @@ CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_
 }
 
 #if MATRIX_CAPS_LATE
-/* A block's Q, once it is there (common/matrix_bend.clh): each warp's rows by that warp. */
+/* A block's Q, once it is there (score/fast/softcap_bend.clh): each warp's rows by that warp. */
 CLATTN_INLINE void hopper_bend(unit_address q_tile, int consumer, int lid, hopper_work *work)
 {
     const unit_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / UNIT_LANES * 16) * 128;

@@ -26,7 +26,7 @@
 #include "common/score.clh"
 #include "common/splits.clh"
 #include "common/simt_tiles.clh"
-#include "common/simt_dropout.clh"
+#include "score/fast/dropout_simt.clh"
 
 #define CV SIMT_VECTORS(CLATTN_D_V)
 #define SIMT_SLACK 5.0f

@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* tanh(x) / x, |x| <= 0.4, as a polynomial of x^2, whose first coefficient is 1: the others, by Remez' algorithm, as
- * cl/common/matrix_softcap.clh has them. */
+ * cl/score/fast/softcap.clh has them. */
 static const double second = -0.332691628, fourth = 0.121411693;
 static const double log2e = 1.44269504088896341;
 

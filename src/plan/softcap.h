@@ -4,7 +4,7 @@
 
 /* softcap * tanh(s * scale / softcap), in powers of two, for products s whose score is at most 0.4 of the cap,
  * within 2.1e-6 of the cap and 2e-7 of the score: unit * s * ((s^2 + shift)^2 + rest); with `over` for unit, in units
- * of the cap. That is s (c0 + c2 s^2 + c4 s^4) of cl/common/matrix_softcap.clh with the square completed: two steps of
+ * of the cap. That is s (c0 + c2 s^2 + c4 s^4) of cl/score/fast/softcap.clh with the square completed: two steps of
  * one register and one constant each. */
 struct cla_softcap_curve {
     float shift, rest, unit, over; /* unit 0: some of it would vanish or be infinite, or the scale is not positive */

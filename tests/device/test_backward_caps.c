@@ -2,7 +2,7 @@
  *
  * Gradients of capped scores. Kernels may tell by a row's lse that all its scores are far below the cap, and take a
  * polynomial for tanh: here they are, or a few of them are not, or none, on either side. And what tells backward_hopper
- * that scores are low (cl/common/matrix_softcap.clh), which only a GPU runs, by itself. */
+ * that scores are low (cl/score/fast/softcap.clh), which only a GPU runs, by itself. */
 #include "plan/kernel_params.h"
 #include "plan/softcap.h"
 #include "support/backward.h"
@@ -131,8 +131,8 @@ static const char defines[] =
     "#define CLATTN_FEATURES 2\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
     "#define CLATTN_B_C 32\n#define CLATTN_KEYS 32\n";
-static const char *const files[] = {"unit/emulated.clh", "common/splits.clh", "common/matrix_dropout.clh",
-                                    "common/matrix_softcap.clh", NULL};
+static const char *const files[] = {"unit/emulated.clh", "common/splits.clh", "score/fast/dropout.clh",
+                                    "score/fast/softcap.clh", NULL};
 static const char kernel_text[] =
     "__kernel void cap(__global const float *s, float scale, __global int *low, __global float *out "
     "CLATTN_SCORE_PARAMETERS)\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What cl/common/matrix_dropout.clh draws, by sub-groups of a single item, against the host's mask, to the bit: for one
+ * What cl/score/fast/dropout.clh draws, by sub-groups of a single item, against the host's mask, to the bit: for one
  * that goes from tile to tile, as forward_hopper's and forward_matrix's do, by calls that are kept, by calls that lie
  * in local memory and by calls of each tile, in whatever order tiles come; and by way of local memory, for keys along a
  * sub-group's rows, as backward_hopper's have them.
