@@ -3,6 +3,7 @@
  * Gradients of capped scores. Kernels may tell by a row's lse that all its scores are far below the cap, and take a
  * polynomial for tanh: here they are, or a few of them are not, or none, on either side. And what tells backward_hopper
  * that scores are low (cl/score/fast/softcap.clh), which only a GPU runs, by itself. */
+#include "plan/feature.h"
 #include "plan/kernel_params.h"
 #include "plan/softcap.h"
 #include "support/backward.h"
@@ -183,7 +184,7 @@ static bool are_low(cl_kernel kernel, float scale, float softcap, double furthes
     assert_int_equal(clSetKernelArg(kernel, 1, sizeof scale, &scale), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 2, sizeof said, &said), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 3, sizeof results, &results), CL_SUCCESS);
-    assert_int_equal(clSetKernelArg(kernel, 4, sizeof params, &params), CL_SUCCESS);
+    assert_int_equal(clSetKernelArg(kernel, 4, cla_score_params_bytes(), &params), CL_SUCCESS);
     assert_int_equal(clEnqueueNDRangeKernel(device.queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), CL_SUCCESS);
     assert_int_equal(clEnqueueReadBuffer(device.queue, said, CL_TRUE, 0, sizeof low, &low, 0, NULL, NULL), CL_SUCCESS);
     assert_int_equal(clEnqueueReadBuffer(device.queue, results, CL_TRUE, 0, sizeof out, out, 0, NULL, NULL),

@@ -5,6 +5,7 @@
  * in local memory and by calls of each tile, in whatever order tiles come; and by way of local memory, for keys along a
  * sub-group's rows, as backward_hopper's have them.
  */
+#include "plan/feature.h"
 #include "plan/kernel_params.h"
 #include "plan/philox.h"
 #include "support/device.h"
@@ -114,7 +115,7 @@ static void draw(cl_kernel kernel, uint32_t threshold, int tiles, int stride, si
     assert_int_equal(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), CL_SUCCESS);
     for (cl_uint i = 0; i < 3; i++)
         assert_int_equal(clSetKernelArg(kernel, 1 + i, sizeof numbers[i], &numbers[i]), CL_SUCCESS);
-    assert_int_equal(clSetKernelArg(kernel, 4, sizeof params, &params), CL_SUCCESS);
+    assert_int_equal(clSetKernelArg(kernel, 4, cla_score_params_bytes(), &params), CL_SUCCESS);
     assert_int_equal(clEnqueueNDRangeKernel(device.queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), CL_SUCCESS);
     assert_int_equal(clEnqueueReadBuffer(device.queue, buffer, CL_TRUE, 0, size, kept, 0, NULL, NULL), CL_SUCCESS);
     clReleaseMemObject(buffer);

@@ -3,6 +3,7 @@
  * The order that cl/backward_order.cl finds for the blocks of keys of each head, against a list that is sorted here:
  * with heads that share keys, rows and keys that do not fill their last tiles, and more blocks than a work-group has
  * items. */
+#include "plan/feature.h"
 #include "plan/kernel_params.h"
 #include "support/device.h"
 #include "support/text.h"
@@ -114,7 +115,7 @@ static void run(cl_kernel kernel, const struct sizes *s, size_t mask_bytes, cl_u
     assert_int_equal(clSetKernelArg(kernel, 4, sizeof space, &space), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 5, sizeof params, &params), CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 6, sizeof blocks, &blocks), CL_SUCCESS);
-    assert_int_equal(clSetKernelArg(kernel, 7, sizeof score, &score), CL_SUCCESS);
+    assert_int_equal(clSetKernelArg(kernel, 7, cla_score_params_bytes(), &score), CL_SUCCESS);
     assert_int_equal(clEnqueueNDRangeKernel(device.queue, kernel, 1, NULL, &all, &items, 0, NULL, NULL), CL_SUCCESS);
     assert_int_equal(clEnqueueReadBuffer(device.queue, space, CL_TRUE, 0, bytes, words, 0, NULL, NULL), CL_SUCCESS);
     clReleaseMemObject(space);
