@@ -6,12 +6,12 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/sizes.h"
 #include <stddef.h>
 
 enum {
     NARROW = 64,           /* columns of a tile, */
     WIDE = 128,            /* and where a head dimension is larger */
-    ROWS = 64,             /* that pass at a time */
     KEYS = 128,            /* of a work-group, */
     FEW_KEYS = 64,         /* and where a mask's blocks are shorter */
     CAPABILITY = 80,       /* the first with what the kernel takes, times 10 */
@@ -114,18 +114,15 @@ static void take_less(const struct clattn_capabilities *capabilities, const stru
         config->backward_fused.draws_once = 0;
 }
 
-/* Sizes that were timed on an H200. A compute capability of 0 is the emulation's. */
+/* The sizes that were the fastest (plan/sizes.h), of so many keys. A compute capability of 0 is the emulation's. */
 static struct cla_config sizes(const struct clattn_problem *problem, int compute_capability, int keys)
 {
-    const bool wide = columns(problem) == WIDE, draws = problem->features & CLATTN_DROPOUT;
-    struct cla_config config = {
-        .b_r = ROWS,
-        .backward_fused = {.ending = {.side = {{ROWS, 32, wide, 2, 1}, {32, 16, 0, 1, 1}},
-                                      .lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES,
-                                      .compute_capability = compute_capability},
-                           .own_keys = !wide || keys == FEW_KEYS,
-                           .draws_once = !wide && draws},
-    };
+    const struct cla_size_wish wish = {.b_c = keys};
+    struct cla_config config = cla_size_find(fused_name, CLA_ANY_FAMILY, columns(problem), &wish)->config;
+    config.backward_fused.ending.lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
+    config.backward_fused.ending.compute_capability = compute_capability;
+    if (!(problem->features & CLATTN_DROPOUT))
+        config.backward_fused.draws_once = 0;
     set_keys(problem, &config, keys);
     return config;
 }

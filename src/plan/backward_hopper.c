@@ -8,6 +8,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/sizes.h"
 #include <limits.h>
 #include <stddef.h>
 
@@ -25,20 +26,6 @@ enum {
 };
 
 static const char name[] = "backward_hopper";
-
-/* What an item has of the registers that a producer and two consumers share. The producer's loop has needs of its own:
- * up to 64 columns 72 in place of 40 made gradients 6 to 9 % faster. */
-static const struct registers {
-    int widest, producer, consumer;
-} registers[] = {{CLA_PANEL, 72, 216}, {INT_MAX, 40, 232}};
-
-static struct registers registers_of(const struct clattn_problem *problem)
-{
-    size_t i = 0;
-    while (registers[i].widest < cla_widest(problem))
-        i++;
-    return registers[i];
-}
 
 static bool shares_keys(const struct cla_config *config)
 {
@@ -109,23 +96,21 @@ static int chains_of(const struct clattn_problem *problem)
     return waits && cla_widest(problem) <= most_d ? 2 : 1;
 }
 
-/* What was verified and timed on an H200. A second place for K and V was 4 to 9 % faster at d 64, and is taken up to
- * there; others of `stages` and `kv_stages`, also where there is room beyond, are for the tuner to try. */
+/* The sizes that were the fastest (plan/sizes.h). Other numbers of stages, also where there is room beyond, are for the
+ * tuner to try. */
 static struct cla_config sizes(const struct clattn_problem *problem, int stages)
 {
-    const bool wide = cla_widest(problem) > CLA_PANEL, shared = cla_widest(problem) > LARGEST_OWN_D;
-    return (struct cla_config){
-        .b_r = ROWS,
-        .b_c = shared ? CONSUMER_KEYS : CONSUMERS * CONSUMER_KEYS,
-        .work_group_size = WARP_GROUP * (CONSUMERS + 1),
-        .backward_hopper = {.ending = {.side = {{shared ? 32 : 64, 32, wide && !shared, 2, 1},
-                                                {32, 16, 0, 1, shared ? 2 : 1}},
-                                       .lanes = CLA_NVIDIA_LANES,
-                                       .compute_capability = 90},
-                            .stages = stages,
-                            .kv_stages = wide ? 1 : 2,
-                            .chains = chains_of(problem)},
-    };
+    const struct cla_size_wish any = {0};
+    const int widest = cla_widest(problem);
+    const struct cla_size *size =
+        cla_size_find(name, CLA_ANY_FAMILY, widest < CLA_MATRIX_LARGEST_D ? widest : CLA_MATRIX_LARGEST_D, &any);
+    struct cla_config config = size->config;
+    config.work_group_size = WARP_GROUP * (CONSUMERS + 1);
+    config.backward_hopper.ending.lanes = CLA_NVIDIA_LANES;
+    config.backward_hopper.ending.compute_capability = 90;
+    config.backward_hopper.stages = stages;
+    config.backward_hopper.chains = chains_of(problem);
+    return config;
 }
 
 /* Consumers that are each at a tile of their own hold two places: then a third, where there is room for it. */
@@ -146,11 +131,12 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
            config->work_group_size <= limits.items && local_bytes(problem, config) <= limits.local_bytes;
 }
 
-/* For 16 x 16 pairs, in products by backward_matrix's measure: a product takes 617 / 969 as long. */
+/* For 16 x 16 pairs, in products by backward_matrix's measure, which warp groups do faster. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
-    return 617.0 / 969 * (3 * d + 2 * d_v) + 8 + 16 * (d + d_v) * (1.0 / config->b_r + 1.0 / config->b_c);
+    return cla_rates.mma / cla_rates.wgmma * (3 * d + 2 * d_v) + 8 +
+           16 * (d + d_v) * (1.0 / config->b_r + 1.0 / config->b_c);
 }
 
 static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -246,16 +232,15 @@ static const struct cla_knob knobs[] = {
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    const struct registers each = registers_of(problem);
     const struct cla_define defines[] = {
         {"BOXES", 1},
-        {"CONSUMER_REGISTERS", each.consumer},
+        {"CONSUMER_REGISTERS", config->backward_hopper.consumer_registers},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
         {"KV_STAGES", config->backward_hopper.kv_stages},
         {"ORDERS_BLOCKS", orders_blocks(problem)},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
-        {"PRODUCER_REGISTERS", each.producer},
+        {"PRODUCER_REGISTERS", config->backward_hopper.producer_registers},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_hopper.stages},
         {"UNORDERED", problem->unordered},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. The figures behind
- * its table are in tests/data/measured/h200-backward-matrix-notes.md. */
+ * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. */
 #include "plan/backward_sums.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
+#include "plan/sizes.h"
 #include "plan/traffic.h"
 #include <stddef.h>
 
@@ -83,26 +83,15 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(dq > dk_dv ? dq : dk_dv);
 }
 
-/* The fastest of those timed on an H200, by the larger of d and d_v: the first row that applies. */
-static const struct {
-    int most_d, work_group_size, b_r, b_c;
-    struct cla_backward_side dq, dk_dv;
-} timed[] = {
-    {64, 128, 128, 128, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}},
-    {128, 128, 64, 64, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}},
-    {CLA_MATRIX_LARGEST_D, 256, 128, 64, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}},
-};
-
+/* The sizes that were the fastest (plan/sizes.h). */
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
-    size_t i = 0;
-    while (timed[i].most_d < cla_widest(problem))
-        i++;
-    config->work_group_size = timed[i].work_group_size / CLA_NVIDIA_LANES * config->backward_matrix.lanes;
-    config->b_r = timed[i].b_r;
-    config->b_c = timed[i].b_c;
-    config->backward_matrix.side[DQ] = timed[i].dq;
-    config->backward_matrix.side[DK_DV] = timed[i].dk_dv;
+    const int lanes = config->backward_matrix.lanes, capability = config->backward_matrix.compute_capability;
+    const struct cla_size_wish any = {0};
+    *config = cla_size_find(matrix_name, CLA_ANY_FAMILY, cla_widest(problem), &any)->config;
+    config->work_group_size = config->work_group_size / CLA_NVIDIA_LANES * lanes;
+    config->backward_matrix.lanes = lanes;
+    config->backward_matrix.compute_capability = capability;
 }
 
 /* Rows (and keys) that the sub-groups own at least. */
@@ -147,7 +136,7 @@ static void suit_blocks(const struct clattn_problem *problem, struct cla_config 
 }
 
 /* Half the sub-groups, each with as much as it had of larger blocks, where these have shrunk and a compute unit holds
- * several groups: 205 TFLOP/s of 168 with half of 64 x 64 blocks at d = 64. */
+ * several groups (tests/data/measured/h200-backward-matrix-notes.md). */
 static void suit_short_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                               struct cla_config *config)
 {
@@ -229,7 +218,7 @@ static double side_estimate(const struct cla_matrix_limits *limits, const struct
     const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
     const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config));
     const double fixed_loads = at->fixed_registers ? 0 : scores * CLA_PIECE / at->slice;
-    const double loads = (products / tiles + fixed_loads) * 617 / 465;
+    const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_row;
     const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
     const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
     const double waiting =

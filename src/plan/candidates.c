@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/candidates.h"
 #include "plan/knobs.h"
+#include "plan/sizes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum {
     BEFORE_OTHERS = 8 /* and so many candidates before them: a search may give up, or have no more time, later on */
 };
 
-/* Rows or keys of a block, and work-items (0: as planned). */
+/* Rows of a block, and work-items (0: as planned). */
 static const int sides[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0}, groups[] = {0, 32, 64, 128, 256, 384, 512};
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -93,7 +94,7 @@ static void collect_grid(struct collection *all, const struct clattn_problem *pr
 {
     int one_row[2], one_key[2];
     const int *rows = tried(problem->b_r, sides, one_row), *first_rows = rows;
-    const int *all_keys = tried(problem->b_c, all->skeleton->tried_keys ? all->skeleton->tried_keys : sides, one_key);
+    const int *all_keys = tried(problem->b_c, cla_sizes_tried(all->skeleton->name), one_key);
     for (; *rows; rows++) {
         struct clattn_problem forced = *problem;
         forced.b_r = *rows;

@@ -8,6 +8,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/recipe.h"
+#include "plan/sizes.h"
 #include "plan/splits.h"
 #include <stddef.h>
 
@@ -162,7 +163,7 @@ static bool shrink(const struct clattn_problem *problem, struct cla_config *conf
     return true;
 }
 
-/* For 16 x 16 scores, in products of 16 x 16 pieces by forward_matrix's measure: a product takes 617 / 969 as long, and
+/* For 16 x 16 scores, in products of 16 x 16 pieces by forward_matrix's measure, which warp groups do faster; and
  * exponentials hide behind the other consumers' products. Then what a tile costs whatever the rows that share it, and
  * what whatever its keys: 96 of them were slower than 128, and 176 no faster; without turns three consumers were 0.86
  * times as fast; four hide more of it. Q's operands come from local memory with each product: below 64 keys they take
@@ -172,7 +173,7 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
     const double operands =
         config->b_c < CLA_WARP_GROUP_ROWS ? (CLA_WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
-    const double products = 617.0 / 969 * (d * operands + d_v);
+    const double products = cla_rates.mma / cla_rates.wgmma * (d * operands + d_v);
     const double weights = 8.0 / consumers(config), wait = consumers(config) > 3 ? 96 : 128;
     const double waits = (config->hopper.turns ? wait : 2.5 * wait) / config->b_c;
     return products + weights + 16 * products / config->b_r + waits;
@@ -293,9 +294,6 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     return CLATTN_SUCCESS;
 }
 
-/* Its products take any multiple of 16. */
-static const int tried_keys[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 0};
-
 static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
                                         {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
                                         {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
@@ -357,11 +355,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"Q_STAGES", config->hopper.q_stages},
         {"RAMP", config->hopper.ramp},
         {"ROW_TILES", 1},
+        {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
         {"STAGES", config->hopper.stages},
         {"STEADY", config->hopper.steady},
         {"TEAMS", config->teams},
-        {"TOGETHER_BYTES", CLA_TOGETHER_BYTES},
-        {"TOGETHER_ROUNDS", CLA_TOGETHER_ROUNDS},
+        {"TOGETHER_BYTES", (int)cla_together_sizes.forward_hopper_bytes},
+        {"TOGETHER_ROUNDS", cla_together_sizes.forward_hopper_rounds},
         {"TURNS", config->hopper.turns},
         {"VALUE_PIECES", cla_pieces(problem->d_v)},
     };
@@ -403,7 +402,6 @@ const struct cla_skeleton cla_forward_hopper = {
     .stays = true,
     .prefers = prefers,
     .choose = choose,
-    .tried_keys = tried_keys,
     .knobs = knobs,
     .adopt = adopt,
     .step_down = step_down,

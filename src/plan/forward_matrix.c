@@ -7,6 +7,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/recipe.h"
+#include "plan/sizes.h"
 #include <stddef.h>
 
 enum {
@@ -58,50 +59,24 @@ static int group_size(const struct cla_config *config)
     return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->matrix.lanes;
 }
 
-/* The fastest of those timed on an H200 with 512 rows and more, by the larger of d and d_v: the first row that applies.
- * Two row tiles a sub-group make operand loads free; beyond d = 128 the outputs leave room for one. */
-static const struct {
-    int most_d, b_r, b_c, keys, row_tiles, q_registers;
-} timed[] = {
-    {32, 128, 128, 64, 2, 1},
-    {64, 128, 64, 64, 2, 1},
-    {128, 128, 64, 64, 2, 0},
-    {192, 64, 32, 32, 1, 0},
-    {CLA_MATRIX_LARGEST_D, 128, 64, 64, 1, 0},
-};
-
-/* Where bounds of the tile before were faster (an H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128):
- * plain 338, 354 and 375, 386, causal 290, 307 and 312, 348, with ALiBi 308, 325 and 365, 375, causal 279, 288 and 320,
- * 316, with dropout 286, 303 and 350, 350, causal 247, 264 and 268, 316, with softcap 251, 320 and 334, 361. Not with a
- * mask (an H200, 141, 137 at d = 64), whose every tile may hide pairs; nor beyond d = 64 where a row's first tile, of
- * which nothing is known, is one of few (n = 512 294, 274; 768 320, 307; causal 167, 166). */
+/* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
+ * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
 static bool gains_by_steady(const struct clattn_problem *problem)
 {
-    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < 1024;
-    return cla_widest(problem) <= 128 && !(problem->features & CLATTN_MASK) && !(few_keys && cla_widest(problem) > 64);
+    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < cla_steady_sizes.few_keys;
+    return cla_widest(problem) <= cla_steady_sizes.most_d && !(problem->features & CLATTN_MASK) &&
+           !(few_keys && cla_widest(problem) > cla_steady_sizes.narrow_d);
 }
 
-static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
+/* The sizes that were the fastest (plan/sizes.h). */
+static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
 {
-    size_t i = 0;
-    while (timed[i].most_d < cla_widest(problem))
-        i++;
-    config->b_r = timed[i].b_r;
-    config->b_c = timed[i].b_c;
-    config->matrix.keys = timed[i].keys;
-    config->matrix.row_tiles = timed[i].row_tiles;
-    config->matrix.q_registers = timed[i].q_registers;
-    config->matrix.steady = gains_by_steady(problem);
-}
-
-/* Turing's 63 KB hold 128 rows of d = 128 with 16 keys only: half the rows leave room for twice the keys. */
-static void suit_turing(const struct clattn_problem *problem, struct cla_config *config)
-{
-    if (config->matrix.compute_capability != 75 || cla_widest(problem) <= 64 || cla_widest(problem) > 128)
-        return;
-    config->b_r = 64;
-    config->b_c = config->matrix.keys = 32;
-    config->matrix.row_tiles = 1;
+    const struct cla_size_wish any = {0};
+    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
+    timed.matrix.lanes = config->matrix.lanes;
+    timed.matrix.compute_capability = config->matrix.compute_capability;
+    timed.matrix.steady = gains_by_steady(problem);
+    *config = timed;
 }
 
 /* Few rows: no more of them than there are, shared by as many sub-groups. */
@@ -133,9 +108,9 @@ static void hold_whole_keys(struct cla_config *config)
 }
 
 /* Rows of a tile that lie in one block of a mask are passed over together: else a sub-group passes over its own, and
- * waits for others, which is worth it where few are hidden (an H100, half of 64 x 64 blocks, d 64 and 128: 204, 243 of
- * 277, 304 TFLOP/s; 99 % of them 321, 350 of 293, 309). Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
- * keys at a time, where a compute unit holds several such groups: 293 TFLOP/s of 243 by four. */
+ * waits for others, which is worth it where few are hidden. Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
+ * keys at a time, where a compute unit holds several such groups; where it does not, they would not hide each other's
+ * waits. Timed on an H100: tests/data/measured/h200-forward-matrix-notes.md. */
 static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config)
 {
@@ -146,7 +121,7 @@ static void suit_block_mask(const struct clattn_capabilities *capabilities, cons
     const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;
     const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES;
     if (short_rows && !many_fit)
-        config->matrix.row_tiles = 1; /* two sub-groups do not hide each other's waits there: 176 against 212 TFLOP/s */
+        config->matrix.row_tiles = 1;
     config->b_c = dividing(problem->block_kv, short_rows && many_fit ? 32 : config->b_c, CLA_PIECE, 32);
     hold_whole_keys(config);
 }
@@ -219,8 +194,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    take_timed(problem, config);
-    suit_turing(problem, config);
+    const bool emulated = config->matrix.compute_capability == 0;
+    take_timed(emulated ? CLA_ANY_FAMILY : cla_machine_of(capabilities).family, problem, config);
     suit_few_rows(problem, config);
     suit_block_mask(capabilities, problem, config);
     return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
@@ -234,13 +209,13 @@ static double waiting(const struct clattn_problem *problem, const struct cla_con
 }
 
 /* For 16 x 16 scores, in products of 16 x 16 pieces. Products wait for operands where more than half a load comes to
- * each (a sub-group of 16 rows reached 465 of 617 TFLOP/s); exponentials cost about four products. Then what a tile
+ * each; exponentials cost about four products. Then what a tile
  * costs whatever the rows that share it, and whatever its keys. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), products = d + d_v;
     const double q_loads = config->matrix.q_registers ? 0 : d * CLA_PIECE / config->matrix.keys;
-    const double loads = (products / config->matrix.row_tiles + q_loads) * 617 / 465;
+    const double loads = (products / config->matrix.row_tiles + q_loads) * cla_rates.mma / cla_rates.mma_one_row;
     const double copies = 16 * products / config->b_r, barriers = 32.0 / config->b_c;
     return ((products > loads ? products : loads) + 4 + copies + barriers) * waiting(problem, config);
 }
@@ -389,10 +364,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_matrix_unit_define(config->unit, config->matrix.compute_capability, text);
     if (stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_CALLS 2\n");
-    cla_text_printf(text,
-                    "#define CLATTN_KEYS %d\n#define CLATTN_Q_REGISTERS %d\n#define CLATTN_ROW_TILES %d\n"
-                    "#define CLATTN_STEADY %d\n",
-                    config->matrix.keys, config->matrix.q_registers, config->matrix.row_tiles, config->matrix.steady);
+    const struct cla_define defines[] = {{"KEYS", config->matrix.keys},
+                                         {"Q_REGISTERS", config->matrix.q_registers},
+                                         {"ROW_TILES", config->matrix.row_tiles},
+                                         {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
+                                         {"STEADY", config->matrix.steady}};
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
 const struct cla_skeleton cla_forward_matrix = {

@@ -149,7 +149,8 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
     if (problem->work_group_size && problem->work_group_size != tx * ty)
         return;
     /* Arithmetic alone is a lower bound. */
-    const double least = arithmetic(problem, &config) * ceil_div(tx * ty, 32) / (useful_rows(problem, &config) * b_c);
+    const double least = arithmetic(problem, &config) * ceil_div(tx * ty, search->limits->machine.lanes) /
+                         (useful_rows(problem, &config) * b_c);
     if (search->cost >= 0 && least >= search->cost)
         return;
     cla_simt_number_items(&config);

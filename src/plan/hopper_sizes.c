@@ -1,37 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which sizes of forward_hopper were the fastest for what. The figures are in
- * tests/data/measured/h200-forward-hopper-notes.md. */
+ * Which of the sizes of forward_hopper that were timed (plan/sizes.c) a problem takes. */
 #include "plan/hopper_sizes.h"
 #include "plan/checked.h"
 #include "plan/matrix_units.h"
 #include "plan/problem.h"
+#include "plan/sizes.h"
 
-enum {
-    NARROW = 64,           /* up to this d_v scores and outputs leave registers for more than two consumers */
-    SHORT_SEQUENCE = 2047, /* up to here more and smaller blocks of rows are worth more than fast ones, */
-    SHORT_NARROW = 511,    /* up to here where d_v is narrow, */
-    SHORT_FOUR = 256,      /* up to here where that is so and four consumers have causal rows, */
-    SHORT_CAUSAL = 3071,   /* and to here where half of the pairs are hidden */
-    LONG_SEQUENCE = 8192   /* from here on wide tiles gain more than they lose at the diagonal or a change of rows */
-};
-
-/* The fastest of those timed on an H200, with tiles in whole boxes: the first row that applies. */
-static const struct timed {
-    int most_d_v;
-    unsigned situations;
-    int b_r, b_c, stages, q_stages;
-} timed[] = {
-    {NARROW, CLA_HOPPER_FEW, 128, 128, 3, 2},
-    {NARROW, CLA_HOPPER_PLAIN | CLA_HOPPER_CAUSAL | CLA_HOPPER_CAUSAL_LONG | CLA_HOPPER_CHANGED, 256, 64, 4, 2},
-    {NARROW, CLA_HOPPER_ANY, 192, 128, 3, 2},
-    {128, CLA_HOPPER_FEW, 128, 128, 2, 2},
-    {128, CLA_HOPPER_PLAIN | CLA_HOPPER_PLAIN_LONG, 192, 80, 3, 1},
-    {128, CLA_HOPPER_CAUSAL_LONG, 128, 176, 2, 1},
-    {128, CLA_HOPPER_ANY, 128, 128, 3, 1},
-    {192, CLA_HOPPER_ANY, 128, 96, 2, 1},
-    {CLA_MATRIX_LARGEST_D, CLA_HOPPER_ANY, 128, 80, 2, 1},
-};
+enum { NARROW = CLA_HOPPER_NARROW };
 
 static bool is_narrow(const struct clattn_problem *problem)
 {
@@ -128,14 +104,15 @@ static bool is_short(const struct clattn_problem *problem)
 {
     const bool is_causal = problem->causal != CLATTN_FULL;
     const int64_t n_q = problem->expected_n_q;
+    const struct cla_hopper_lengths *lengths = &cla_hopper_lengths;
     if (suits_four(problem))
-        return n_q <= (is_causal ? SHORT_FOUR : SHORT_NARROW) && halves_fit(n_q);
-    return n_q <= (is_causal ? SHORT_CAUSAL : problem->d_v <= NARROW ? SHORT_NARROW : SHORT_SEQUENCE);
+        return n_q <= (is_causal ? lengths->four_causal : lengths->narrow) && halves_fit(n_q);
+    return n_q <= (is_causal ? lengths->causal : problem->d_v <= NARROW ? lengths->narrow : lengths->wide);
 }
 
 enum cla_hopper_situation cla_hopper_situation_of(const struct clattn_problem *problem)
 {
-    const bool is_long = problem->expected_n_q >= LONG_SEQUENCE;
+    const bool is_long = problem->expected_n_q >= cla_hopper_lengths.longest;
     if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
         return CLA_HOPPER_FEW;
     if (!is_plain(problem))
@@ -152,28 +129,17 @@ int cla_hopper_forced_rows(const struct clattn_problem *problem)
     return (problem->work_group_size / CLA_WARP_GROUP - 1) * CLA_WARP_GROUP_ROWS;
 }
 
-/* Of blocks of so many rows (0: any) the one that suits; NULL: none was timed. */
-static const struct timed *timed_of(int d_v, unsigned situations, int b_r)
-{
-    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
-        if (timed[i].most_d_v >= d_v && timed[i].situations & situations && (!b_r || timed[i].b_r == b_r))
-            return &timed[i];
-    return NULL;
-}
-
+/* Of blocks of the rows that the caller asks for, those that suit them whatever the situation. */
 static void take_timed(const struct clattn_problem *problem, enum cla_hopper_situation situation,
                        struct cla_config *config)
 {
     const int rows = cla_hopper_forced_rows(problem);
-    const struct timed *row = timed_of(problem->d_v, rows ? CLA_HOPPER_ANY : situation, rows);
-    if (!row)
-        row = timed_of(problem->d_v, CLA_HOPPER_FEW, 0);
-    config->teams = 1;
-    config->b_r = row->b_r;
-    config->b_c = row->b_c;
-    config->hopper.stages = row->stages;
-    config->hopper.q_stages = row->q_stages;
-    config->hopper.turns = config->hopper.boxes = config->hopper.steady = 1;
+    const struct cla_size_wish wish = {rows ? CLA_HOPPER_ANY : (unsigned)situation, rows, 0},
+                               few = {CLA_HOPPER_FEW, 0, 0};
+    const struct cla_size *size = cla_size_find("forward_hopper", CLA_ANY_FAMILY, problem->d_v, &wish);
+    if (!size)
+        size = cla_size_find("forward_hopper", CLA_ANY_FAMILY, problem->d_v, &few);
+    *config = size->config;
 }
 
 /* A window cuts tiles at two ends: those of one consumer's rows by 64 keys have the least that is hidden. So it was

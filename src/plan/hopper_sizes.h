@@ -6,7 +6,8 @@
 
 enum {
     CLA_WARP_GROUP = 128, /* items */
-    CLA_WARP_GROUP_ROWS = 64
+    CLA_WARP_GROUP_ROWS = 64,
+    CLA_HOPPER_NARROW = 64 /* up to this d_v scores and outputs leave registers for more than two consumers */
 };
 
 /* What decides, beside d_v, which configuration is fastest. */

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/simt.h"
+#include "plan/sizes.h"
 #include <math.h>
 #include <stddef.h>
-
-enum {
-    MOST_WORDS = 248,         /* private words that compile without spilling where an item may have 255 registers */
-    DEFAULT_WORDS = 128,      /* and where nothing is known of registers */
-    DEFAULT_REGISTERS = 65536 /* of a compute unit */
-};
 
 const int cla_simt_widths[CLA_SIMT_WIDTHS] = {8,  16, 32, 4, 10, 12, 14, 20, 24, 28, 40,
                                               48, 56, 64, 5, 6,  7,  3,  2,  1,  128};
@@ -19,57 +14,46 @@ static int round_up(int value, int multiple)
 
 struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capabilities)
 {
-    const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
-    const uint64_t local = cla_usable_local_bytes(capabilities);
-    const uint32_t registers = capabilities->nv_registers_per_group;
-    return (struct cla_simt_limits){.local_bytes =
-                                        local > 16 ? local - 16 : 0, /* drivers may align the kernel's array */
-                                    .items = first && first < items ? first : items,
-                                    .words = registers >= DEFAULT_REGISTERS ? MOST_WORDS : DEFAULT_WORDS,
-                                    .registers = registers ? (int)registers : DEFAULT_REGISTERS};
+    enum { ALIGNING = 16 }; /* drivers may align the kernel's array */
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    return (struct cla_simt_limits){.machine = machine,
+                                    .local_bytes = machine.local_bytes > ALIGNING ? machine.local_bytes - ALIGNING : 0,
+                                    .items = machine.group_items};
 }
 
 int cla_simt_words_of(const struct cla_simt_limits *limits, int items)
 {
-    const int part = limits->registers / round_up(items, 32) / 8 * 8;
-    return part < limits->words ? part : limits->words;
+    const struct cla_machine *machine = &limits->machine;
+    const int part = machine->unit_registers / round_up(items, machine->lanes) / 8 * 8;
+    return part < machine->item_words ? part : machine->item_words;
 }
 
-/* The model of time, fitted to 49 configurations of the forward pass measured on an NVIDIA H200 (root mean square
- * error 5.4
- * %); elsewhere only its order of things matters. Everything is in issue slots of a compute unit with four schedulers
- * of 32 lanes. */
-static const struct {
-    double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */
-    double loop;    /* further instructions for each multiply-add */
-    double copy;    /* slots to carry a block of four elements */
-    double barrier; /* for each barrier that no other work-group hides */
-    double exposed_load; /* a slice that is not prefetched */
-    double latency;      /* items that it takes to hide latencies by half */
-    double traffic;      /* bytes of device memory a slot, for each compute unit */
-    double word;         /* slots a 32-lane word through local memory */
-} weight = {1.65, 0.15, 8, 100, 7300, 45, 77, 2};
-
-/* Work-groups that share a compute unit, by local memory, registers and the 2048 items that fit one. */
+/* Work-groups that share a compute unit, by local memory, registers and the items that fit one. */
 static int64_t residents(const struct cla_simt_limits *limits, const struct cla_config *config,
                          const struct cla_simt_work *work)
 {
-    const int64_t held = (int64_t)(work->private_words > MOST_WORDS ? 256 : round_up((int)work->private_words, 8)) *
-                         round_up(config->work_group_size, 32);
-    const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + 1040));
-    const int64_t by_registers = limits->registers / held, by_items = 2048 / config->work_group_size;
+    enum {
+        RESERVED = 1040,     /* local memory of each group that the driver and the kernel's alignment take */
+        MOST_REGISTERS = 256 /* of an item */
+    };
+    const struct cla_machine *machine = &limits->machine;
+    const int words = work->private_words > MOST_REGISTERS ? MOST_REGISTERS : round_up((int)work->private_words, 8);
+    const int64_t held = (int64_t)words * round_up(config->work_group_size, machine->lanes);
+    const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + RESERVED));
+    const int64_t by_registers = machine->unit_registers / held,
+                  by_items = machine->unit_items / config->work_group_size;
     int64_t groups = by_local < by_registers ? by_local : by_registers;
     groups = groups < by_items ? groups : by_items;
     return groups > 1 ? groups : 1;
 }
 
-/* How much longer the busiest of four schedulers works than the average one, with the best of up to so many groups at
- * work (the best, so that room for one more never counts as a loss). */
-static double unevenness(int warps, int groups)
+/* How much longer the busiest scheduler works than the average one, with the best of up to so many groups at work (the
+ * best, so that room for one more never counts as a loss). */
+static double unevenness(int schedulers, int sub_groups, int groups)
 {
-    double least = 4;
+    double least = schedulers;
     for (int count = 1; count <= groups; count++) {
-        const double uneven = (double)round_up(count * warps, 4) / (count * warps);
+        const double uneven = (double)round_up(count * sub_groups, schedulers) / (count * sub_groups);
         least = uneven < least ? uneven : least;
     }
     return least;
@@ -78,19 +62,21 @@ static double unevenness(int warps, int groups)
 double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
                       const struct cla_simt_work *work)
 {
-    const int items = config->work_group_size, warps = (items + 31) / 32;
-    const double issue = work->arithmetic * (1 + weight.loop) + work->loads + work->other * work->pairs +
-                         weight.copy * work->copies + 60.0 * work->slices;
-    const double local = weight.word * (work->words + 8 * work->copies + work->written);
+    const struct cla_machine *machine = &limits->machine;
+    const struct cla_simt_weights *weight = &cla_simt_weights;
+    const int items = config->work_group_size, sub_groups = (items + machine->lanes - 1) / machine->lanes;
+    const double issue = work->arithmetic * (1 + weight->loop) + work->loads + work->other * work->pairs +
+                         weight->copy * work->copies + weight->slice * work->slices;
+    const double local = weight->word * (work->words + 8 * work->copies + work->written);
 
-    /* Its warps go to four schedulers, and other groups hide what it waits for. */
+    /* Its sub-groups go to the schedulers, and other groups hide what it waits for. */
     const double groups = (double)residents(limits, config, work);
-    double slots = pow(pow(issue, weight.overlap) + pow(local, weight.overlap), 1 / weight.overlap) * warps *
-                   unevenness(warps, (int)groups);
-    slots += (work->slices + work->exchanges) * (config->simt.buffers == 1 ? 2 : 1) * weight.barrier / groups;
-    slots += ((config->simt.prefetch ? 0 : work->slices) + work->block_slices) * weight.exposed_load / groups;
-    slots *= 1 + weight.latency / (groups * items);
-    slots += work->bytes * 4 / weight.traffic;
+    double slots = pow(pow(issue, weight->overlap) + pow(local, weight->overlap), 1 / weight->overlap) * sub_groups *
+                   unevenness(machine->schedulers, sub_groups, (int)groups);
+    slots += (work->slices + work->exchanges) * (config->simt.buffers == 1 ? 2 : 1) * weight->barrier / groups;
+    slots += ((config->simt.prefetch ? 0 : work->slices) + work->block_slices) * weight->exposed_load / groups;
+    slots *= 1 + weight->latency * (machine->lanes * machine->schedulers / 128.0) / (groups * items);
+    slots += work->bytes * 4 / weight->traffic;
 
     /* What does not stay in registers goes through device memory: never worth it while anything else fits. */
     const int64_t excess = work->private_words - cla_simt_words_of(limits, items);

@@ -2,6 +2,7 @@
 #ifndef CLA_SIMT_H
 #define CLA_SIMT_H
 
+#include "plan/machine.h"
 #include "plan/planner.h"
 
 /* What the planners of forward_simt and backward_simt share: limits of devices, how slices pass
@@ -17,10 +18,9 @@ extern const int cla_simt_widths[CLA_SIMT_WIDTHS];
 
 /* What a device lets a configuration use. */
 struct cla_simt_limits {
-    uint64_t local_bytes;
+    struct cla_machine machine;
+    uint64_t local_bytes; /* what drivers add to it taken off */
     int64_t items;
-    int words;     /* an item's registers */
-    int registers; /* a compute unit's */
 };
 
 struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capabilities);

@@ -48,7 +48,8 @@ struct cla_config {
         struct {
             struct cla_backward_units ending; /* the kernels that end its work */
             int stages, kv_stages;
-            int chains; /* sums of each tile that it adds to */
+            int chains;                                 /* sums of each tile that it adds to */
+            int producer_registers, consumer_registers; /* of an item */
         } backward_hopper;
         struct {
             struct cla_backward_units ending;
@@ -123,9 +124,6 @@ struct cla_skeleton {
      * cla_plan_step(). CLATTN_NOTHING_FITS with the numbers where there is none. */
     clattn_status (*choose)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error);
-
-    /* Values of b_c that are worth a measurement, ended by 0 (NULL: those of src/plan/candidates.c). */
-    const int *tried_keys;
 
     /* What may be chosen beside the block sizes (NULL: nothing). Then `adopt` takes a configuration of which every knob
      * may have been set from outside: it checks all of it, as nothing else does after it, and fills `info` as choose()

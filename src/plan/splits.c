@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/splits.h"
 #include "plan/checked.h"
+#include "plan/sizes.h"
 #include <math.h>
 
-/* The model counts in keys that a block of rows meets. A work-group costs START beside its keys (its rows come in, its
- * results go out), the merging kernel LAUNCH, and each row of each split, which is written and read in float, as much
- * as MERGE keys of that row. Fewer tiles than LEAST_TILES a split are not worth it, nor is a gain below GAIN. */
-enum { START = 64, LAUNCH = 256, MERGE = 64, LEAST_TILES = 2 };
+/* The model counts in keys that a block of rows meets (plan/sizes.h); the merging kernel costs LAUNCH. Fewer tiles than
+ * LEAST_TILES a split are not worth it, nor is a gain below GAIN. */
+enum { LAUNCH = 256, LEAST_TILES = 2 };
 #define GAIN 0.05
 
-/* Work-groups that stay are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
- * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */
-enum { STAYING_START = START + 800, STAYING_MERGE = 300 };
+static const struct cla_split_weights *weights_of(const struct cla_split_rule *rule)
+{
+    return rule->stays ? &cla_persistent_split_weights : &cla_split_weights;
+}
 
 /* More work-groups than so many for each that runs at a time even out nothing any more. */
 enum { WAVES = 16 };
@@ -22,7 +23,7 @@ enum { GPU_GROUPS_A_UNIT = 2 };
 static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
                         const struct cla_config *config)
 {
-    const int64_t units = capabilities->compute_units ? capabilities->compute_units : 1;
+    const int64_t units = cla_machine_of(capabilities).units;
     return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays ? units * (config->teams ? config->teams : 1)
                                                                       : units * GPU_GROUPS_A_UNIT;
 }
@@ -70,8 +71,9 @@ static double average_row(const struct cla_split_rule *rule, int64_t n_q, int64_
 /* What is left of so many keys to a split, in whole tiles, and with what a work-group costs. */
 static double share(const struct cla_split_rule *rule, double keys, int splits)
 {
-    const double start = rule->stays && splits > 1 ? STAYING_START : START;
-    return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c + start;
+    const struct cla_split_weights *weights = weights_of(rule);
+    return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c +
+           (splits > 1 ? weights->split_start : weights->start);
 }
 
 /* (The kernel counts the heads of K and V, which no one has told the planner.) */
@@ -79,7 +81,8 @@ static bool go_together(const struct cla_split_rule *rule, int64_t heads, int64_
 {
     const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
     const double bytes = (double)heads * (double)n_kv * (double)rule->key_bytes;
-    return rule->stays && groups <= CLA_TOGETHER_ROUNDS * (double)rule->slots && bytes <= CLA_TOGETHER_BYTES;
+    return rule->stays && groups <= cla_together_sizes.forward_hopper_rounds * (double)rule->slots &&
+           bytes <= (double)cla_together_sizes.forward_hopper_bytes;
 }
 
 /* Blocks of rows in the order of their lengths, in keys, which fall evenly. */
@@ -130,9 +133,8 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
     }
-    const double merge = rule->stays ? STAYING_MERGE : MERGE;
     if (splits > 1)
-        cost += LAUNCH + (double)heads * (double)n_q * splits * merge / (slots * (double)rule->b_r);
+        cost += LAUNCH + (double)heads * (double)n_q * splits * weights_of(rule)->merge / (slots * (double)rule->b_r);
     return cost;
 }
 

@@ -36,11 +36,6 @@ int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q,
  * library and its shape is known. */
 bool cla_would_split(const struct cla_split_rule *rule, const struct clattn_shape *shape);
 
-/* Where work-groups stay, the causal blocks of all heads go together, the longest first, up to so many for each
- * work-group, and so many bytes of K and V: an H200's cache holds most of them. On it, d 64, that was 1.07 times as
- * fast as pairs at 64 heads of 4096 rows, and 0.95 times at 128 heads. */
-enum { CLA_TOGETHER_ROUNDS = 32, CLA_TOGETHER_BYTES = 64 << 20 };
-
 /* The model: what so many splits take, in keys that a block of rows meets. */
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits);
 

@@ -5,6 +5,7 @@
  * each type once and each mask once, in a Latin square, and not all nine pairs of them; and of a skeleton that is for
  * other devices a sample is taken, or, with `all` as second argument, the whole square.
  */
+#include "plan/sizes.h"
 #include "plan/skeleton.h"
 #include "plan/splits.h"
 #include "support/forward.h"
@@ -117,7 +118,7 @@ static void blocks_are_many(void **state)
                                    .seed = 8};
     if (!test_serves(&device, &forward.problem))
         return;
-    forward.shape.kv_heads = CLA_TOGETHER_ROUNDS * units / (BLOCKS * BATCH * 2) + 1;
+    forward.shape.kv_heads = cla_together_sizes.forward_hopper_rounds * units / (BLOCKS * BATCH * 2) + 1;
     forward.shape.heads = 2 * forward.shape.kv_heads;
     assert_true(forward_check(&device, &forward));
 }

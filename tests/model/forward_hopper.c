@@ -26,6 +26,7 @@
 #define CLATTN_RAMP               0
 #define CLATTN_KEEPS_CALLS        0
 #define CLATTN_STEADY             0
+#define CLATTN_SET_BYTES          (1 << 25)
 #define CLATTN_TOGETHER_BYTES     (1 << 25)
 #define CLATTN_TOGETHER_ROUNDS    4
 #define CLATTN_PRODUCER_REGISTERS 0

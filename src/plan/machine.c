@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/machine.h"
+#include "plan/planner.h"
+
+enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, TURING = 705 };
+
+static enum cla_family family_of(const struct clattn_capabilities *capabilities)
+{
+    if (capabilities->type == CLATTN_DEVICE_CPU)
+        return CLA_CPU;
+    if (capabilities->nv_compute_capability)
+        return capabilities->nv_compute_capability == TURING ? CLA_NVIDIA_TURING : CLA_NVIDIA;
+    if (capabilities->amd_simd_per_compute_unit || capabilities->vendor_id == AMD_ID)
+        return CLA_AMD;
+    return capabilities->vendor_id == INTEL_ID ? CLA_INTEL : CLA_ANY_FAMILY;
+}
+
+/* NVIDIA: the CUDA programming guide's table of compute capabilities. Of 255 registers 248 compile without spilling
+ * (H200). Where nothing is known of a device it is taken for one of these with half the registers an item. */
+static void take_nvidia(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
+{
+    const uint32_t registers = capabilities->nv_registers_per_group;
+    if (registers)
+        machine->unit_registers = (int)registers;
+    if (registers >= 65536)
+        machine->item_words = 248;
+}
+
+/* AMD: the ISA documents of RDNA and CDNA. A SIMD has registers for 512 items at 64 each (RDNA 3: 96), and holds 512.
+ * clang 19 takes 195 to 227 registers of 256 where planners count 128 words. */
+static void take_amd(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
+{
+    enum { ITEMS_A_SIMD = 512, REGISTERS_A_SIMD = 32768 };
+    if (capabilities->amd_simd_per_compute_unit)
+        machine->schedulers = (int)capabilities->amd_simd_per_compute_unit;
+    machine->unit_items = machine->schedulers * ITEMS_A_SIMD;
+    machine->unit_registers = machine->schedulers * REGISTERS_A_SIMD;
+}
+
+/* Intel: a compute unit of OpenCL's is a vector engine with 8 threads of 128 registers, as wide as the smallest
+ * sub-group; engines of 128 lanes in all (16 of 8, 8 of 16) share local memory. In the smallest sub-group an item has 128
+ * words. Wider ones, which the compiler takes for large groups, leave it fewer. Registers that ocloc 22.43 spills of
+ * forward_simt: with 128 words counted and up to 512 items 12 to 21 on DG2, 292 to 354 on PVC; so as here none to 5 and
+ * 122 to 138. */
+static void take_intel(struct cla_machine *machine)
+{
+    enum { CORE_LANES = 128, THREADS = 8, REGISTERS = 128, MOST_ITEMS = 256 };
+    machine->schedulers = CORE_LANES / machine->lanes;
+    machine->units = machine->units > machine->schedulers ? machine->units / machine->schedulers : 1;
+    machine->unit_items = CORE_LANES * THREADS;
+    machine->unit_registers = machine->unit_items * REGISTERS;
+    machine->item_words = 112;
+    machine->group_items = machine->group_items < MOST_ITEMS ? machine->group_items : MOST_ITEMS;
+}
+
+/* Of a GPU, what it says; CPUs have no sub-groups that planners could use. */
+static int lanes_of(const struct clattn_capabilities *capabilities)
+{
+    enum { USUAL = 32, MOST = 128 };
+    const uint32_t said =
+        capabilities->sub_group_size ? capabilities->sub_group_size : capabilities->preferred_work_group_multiple;
+    return capabilities->type != CLATTN_DEVICE_CPU && said >= 8 && said <= MOST ? (int)said : USUAL;
+}
+
+struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities)
+{
+    const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
+    struct cla_machine machine = {.family = family_of(capabilities),
+                                  .lanes = lanes_of(capabilities),
+                                  .schedulers = 4,
+                                  .units = capabilities->compute_units ? (int)capabilities->compute_units : 1,
+                                  .unit_items = 2048,
+                                  .unit_registers = 65536,
+                                  .item_words = 128,
+                                  .group_items = first && first < items ? first : items,
+                                  .local_bytes = cla_usable_local_bytes(capabilities)};
+    switch (machine.family) {
+    case CLA_NVIDIA:
+    case CLA_NVIDIA_TURING:
+        take_nvidia(capabilities, &machine);
+        break;
+    case CLA_AMD:
+        take_amd(capabilities, &machine);
+        break;
+    case CLA_INTEL:
+        take_intel(&machine);
+        break;
+    case CLA_ANY_FAMILY:
+    case CLA_CPU:
+        break;
+    }
+    return machine;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_MACHINE_H
+#define CLA_MACHINE_H
+
+#include <clattn/device.h>
+#include <stdint.h>
+
+/* Kinds of devices that planners tell apart. */
+enum cla_family {
+    CLA_ANY_FAMILY, /* nothing further is known */
+    CLA_CPU,
+    CLA_NVIDIA,
+    CLA_NVIDIA_TURING, /* whose work-groups have 63 KB of local memory */
+    CLA_AMD,
+    CLA_INTEL
+};
+
+/* What a device has, in the same words for every vendor: made from its capabilities, each vendor's from what it
+ * reports, and from what is published where no query of OpenCL's says it. A compute unit here is what holds a
+ * work-group with its local memory. */
+struct cla_machine {
+    enum cla_family family;
+    int lanes;            /* items that go together: warp, wavefront, sub-group */
+    int schedulers;       /* of a unit: each issues for one sub-group at a time */
+    int units;            /* at least 1 */
+    int unit_items;       /* that a unit holds */
+    int unit_registers;   /* 32-bit ones that it has for them */
+    int item_words;       /* of an item's, as planners count them, that compile without spilling */
+    int64_t group_items;  /* of a work-group */
+    uint64_t local_bytes; /* of a work-group */
+};
+
+struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Data alone: what was measured, on which device, and where that is written down. A row of cla_sizes may be for one
+ * family of devices; the first that applies is taken. */
+#include "plan/sizes.h"
+#include "plan/hopper_sizes.h"
+#include "plan/matrix_units.h"
+#include <string.h>
+
+#define NOTES           "tests/data/measured/"
+#define MATRIX_NOTES    "H200; " NOTES "h200-forward-matrix-notes.md"
+#define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
+#define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
+#define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
+
+/* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads free;
+ * beyond d = 128 the outputs leave room for one. Turing's local memory holds 128 rows of d = 128 with 16 keys only: half
+ * the rows leave room for twice the keys (not timed). */
+#define MATRIX(family_of, d, rows, keys_of, held, tiles, registers, from)                                              \
+    {                                                                                                                  \
+        .kernel = "forward_matrix", .family = family_of, .most_d = d,                                                  \
+        .config = {.b_r = rows,                                                                                        \
+                   .b_c = keys_of,                                                                                     \
+                   .matrix = {.keys = held, .row_tiles = tiles, .q_registers = registers}},                            \
+        .source = from                                                                                                 \
+    }
+
+/* forward_hopper, by d_v and situation, with tiles by TMA. */
+#define HOPPER(d, where, rows, keys, kv_stages_of, q_stages_of)                                                        \
+    {                                                                                                                  \
+        .kernel = "forward_hopper", .most_d = d, .situations = where,                                                  \
+        .config = {.b_r = rows,                                                                                        \
+                   .b_c = keys,                                                                                        \
+                   .teams = 1,                                                                                         \
+                   .hopper = {.stages = kv_stages_of, .q_stages = q_stages_of, .turns = 1, .boxes = 1, .steady = 1}},  \
+        .source = HOPPER_NOTES                                                                                         \
+    }
+
+/* Of a side: rows that move at a time, those of them whose pairs are held at a time, whether the fixed side stays in
+ * registers, stages, and sub-groups that share a fixed row. */
+#define SIDES(...)                                                                                                     \
+    {                                                                                                                  \
+        .side = { __VA_ARGS__ }                                                                                        \
+    }
+
+/* backward_matrix, by the larger of d and d_v. The work-group is counted in NVIDIA's lanes. */
+#define GRADIENTS(d, items, rows, keys, ...)                                                                           \
+    {                                                                                                                  \
+        .kernel = "backward_matrix", .most_d = d,                                                                      \
+        .config = {.b_r = rows, .b_c = keys, .work_group_size = items, .backward_matrix = SIDES(__VA_ARGS__)},         \
+        .source = GRADIENTS_NOTES                                                                                      \
+    }
+
+/* backward_fused, by the larger of d and d_v and the keys of a work-group; sub-groups draw for each other where there is
+ * dropout. */
+#define FUSED(d, keys, own, draws, ...)                                                                                \
+    {                                                                                                                  \
+        .kernel = "backward_fused", .most_d = d,                                                                       \
+        .config = {.b_r = 64,                                                                                          \
+                   .b_c = keys,                                                                                        \
+                   .backward_fused = {.ending = SIDES(__VA_ARGS__), .own_keys = own, .draws_once = draws}},            \
+        .source = GRADIENTS_NOTES                                                                                      \
+    }
+
+/* backward_hopper, by the larger of d and d_v: stages of K and V, and the registers of a producer's item and a
+ * consumer's. A second stage was 4 to 9 % faster at d 64, 72 registers for the producer 6 to 9 % up to there. */
+#define BACKWARD(d, keys, kv_stages_of, produces, consumes, ...)                                                       \
+    {                                                                                                                  \
+        .kernel = "backward_hopper", .most_d = d,                                                                      \
+        .config = {.b_r = 64,                                                                                          \
+                   .b_c = keys,                                                                                        \
+                   .backward_hopper = {.ending = SIDES(__VA_ARGS__),                                                   \
+                                       .kv_stages = kv_stages_of,                                                      \
+                                       .producer_registers = produces,                                                 \
+                                       .consumer_registers = consumes}},                                               \
+        .source = BACKWARD_NOTES                                                                                       \
+    }
+
+enum { NARROW = CLA_HOPPER_NARROW, MOST = CLA_MATRIX_LARGEST_D };
+
+const struct cla_size cla_sizes[] = {
+    MATRIX(CLA_ANY_FAMILY, 32, 128, 128, 64, 2, 1, MATRIX_NOTES),
+    MATRIX(CLA_ANY_FAMILY, 64, 128, 64, 64, 2, 1, MATRIX_NOTES),
+    MATRIX(CLA_NVIDIA_TURING, 128, 64, 32, 32, 1, 0, "none: by its local memory"),
+    MATRIX(CLA_ANY_FAMILY, 128, 128, 64, 64, 2, 0, MATRIX_NOTES),
+    MATRIX(CLA_ANY_FAMILY, 192, 64, 32, 32, 1, 0, MATRIX_NOTES),
+    MATRIX(CLA_ANY_FAMILY, MOST, 128, 64, 64, 1, 0, MATRIX_NOTES),
+
+    HOPPER(NARROW, CLA_HOPPER_FEW, 128, 128, 3, 2),
+    HOPPER(NARROW, CLA_HOPPER_PLAIN | CLA_HOPPER_CAUSAL | CLA_HOPPER_CAUSAL_LONG | CLA_HOPPER_CHANGED, 256, 64, 4, 2),
+    HOPPER(NARROW, CLA_HOPPER_ANY, 192, 128, 3, 2),
+    HOPPER(128, CLA_HOPPER_FEW, 128, 128, 2, 2),
+    HOPPER(128, CLA_HOPPER_PLAIN | CLA_HOPPER_PLAIN_LONG, 192, 80, 3, 1),
+    HOPPER(128, CLA_HOPPER_CAUSAL_LONG, 128, 176, 2, 1),
+    HOPPER(128, CLA_HOPPER_ANY, 128, 128, 3, 1),
+    HOPPER(192, CLA_HOPPER_ANY, 128, 96, 2, 1),
+    HOPPER(MOST, CLA_HOPPER_ANY, 128, 80, 2, 1),
+
+    GRADIENTS(64, 128, 128, 128, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}),
+    GRADIENTS(128, 128, 64, 64, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}),
+    GRADIENTS(MOST, 256, 128, 64, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}),
+
+    FUSED(64, 128, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
+    FUSED(64, 64, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
+    FUSED(128, 128, 0, 0, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
+    FUSED(128, 64, 1, 0, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 2}),
+
+    BACKWARD(64, 128, 2, 72, 216, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(128, 128, 1, 40, 232, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(MOST, 64, 1, 40, 232, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
+    {.kernel = NULL},
+};
+
+const struct cla_size *cla_size_find(const char *kernel, enum cla_family family, int d,
+                                     const struct cla_size_wish *wish)
+{
+    for (const struct cla_size *size = cla_sizes; size->kernel; size++)
+        if (strcmp(size->kernel, kernel) == 0 && (!size->family || size->family == family) && size->most_d >= d &&
+            (!size->situations || size->situations & wish->situations) &&
+            (!wish->b_r || size->config.b_r == wish->b_r) && (!wish->b_c || size->config.b_c == wish->b_c))
+            return size;
+    return NULL;
+}
+
+/* H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128: plain 338, 354 and 375, 386, causal 290, 307 and
+ * 312, 348, with ALiBi 308, 325 and 365, 375, with dropout 286, 303 and 350, 350, with softcap 251, 320 and 334, 361;
+ * with a mask 141, 137 at d = 64; d = 128 of few keys: n = 512 294, 274, 768 320, 307 (the notes of MATRIX). */
+const struct cla_steady_sizes cla_steady_sizes = {.most_d = 128, .narrow_d = 64, .few_keys = 1024};
+
+/* H200: the notes of HOPPER. */
+const struct cla_hopper_lengths cla_hopper_lengths = {
+    .wide = 2047, .narrow = 511, .causal = 3071, .four_causal = 256, .longest = 8192};
+
+/* Products of warp groups take any multiple of 16. */
+static const int usual_keys[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0},
+                 hopper_keys[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 0};
+
+const int *cla_sizes_tried(const char *kernel)
+{
+    return strcmp(kernel, "forward_hopper") == 0 ? hopper_keys : usual_keys;
+}
+
+const struct cla_rates cla_rates = {.mma = 617, .mma_one_row = 465, .wgmma = 969, .source = MATRIX_NOTES};
+
+/* The H200's cache has 60 MB, the H100's 50. On an H200 at d 64, all blocks together were 1.07 times as fast as pairs at
+ * 64 heads of 4096 rows (64 MB), and 0.95 times at 128. */
+const struct cla_together_sizes cla_together_sizes = {.forward_matrix_bytes = 32 << 20,
+                                                      .forward_hopper_bytes = 64 << 20,
+                                                      .forward_hopper_rounds = 32,
+                                                      .backward_hopper_bytes = 36 << 20,
+                                                      .backward_hopper_heads = 8};
+
+/* Fitted to 49 configurations of the forward pass (root mean square error 5.4 %). On other devices only its order of
+ * things matters. */
+const struct cla_simt_weights cla_simt_weights = {.overlap = 1.65,
+                                                  .loop = 0.15,
+                                                  .copy = 8,
+                                                  .slice = 60,
+                                                  .barrier = 100,
+                                                  .exposed_load = 7300,
+                                                  .latency = 45,
+                                                  .traffic = 77,
+                                                  .word = 2,
+                                                  .source = "H200"};
+
+/* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
+ * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */
+const struct cla_split_weights cla_split_weights = {.start = 64, .split_start = 64, .merge = 64},
+                               cla_persistent_split_weights = {.start = 64, .split_start = 864, .merge = 300};

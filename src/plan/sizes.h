@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_SIZES_H
+#define CLA_SIZES_H
+
+#include "plan/machine.h"
+#include "plan/skeleton.h"
+
+/* Every size and ratio that planners and kernels take from a measurement (sizes.c), with the device that it was made on
+ * and where it is written down. What a device has is in plan/machine.h. */
+
+/* A configuration that was the fastest of those timed. Fields that are not the measurement's are 0. */
+struct cla_size {
+    const char *kernel;     /* the skeleton; an emulation takes those of what it stands for */
+    enum cla_family family; /* devices that it is for; CLA_ANY_FAMILY: all */
+    int most_d;             /* up to this d and d_v; of forward_hopper d_v alone */
+    unsigned situations;    /* enum cla_hopper_situation, or-ed together; 0: any */
+    struct cla_config config;
+    const char *source; /* device; file */
+};
+extern const struct cla_size cla_sizes[]; /* ended by one without a kernel */
+
+/* The first that applies; NULL where there is none. */
+struct cla_size_wish {
+    unsigned situations; /* one of them is enough */
+    int b_r, b_c;        /* 0: any */
+};
+const struct cla_size *cla_size_find(const char *kernel, enum cla_family family, int d,
+                                     const struct cla_size_wish *wish);
+
+/* Where forward_matrix gains by bounds of the tile before (CLATTN_STEADY): up to most_d, with fewer keys than few_keys
+ * up to narrow_d alone. */
+struct cla_steady_sizes {
+    int most_d, narrow_d, few_keys;
+};
+extern const struct cla_steady_sizes cla_steady_sizes;
+
+/* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide or
+ * narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
+ * widest tiles gain more than they lose at the diagonal or a change of rows. */
+struct cla_hopper_lengths {
+    int wide, narrow, causal, four_causal, longest;
+};
+extern const struct cla_hopper_lengths cla_hopper_lengths;
+
+/* Values of b_c that the tuner tries for a kernel, ended by 0: its own, or those that serve most. */
+const int *cla_sizes_tried(const char *kernel);
+
+/* TFLOP/s that a matrix unit reached, by what feeds it: products of one kind cost as much as those of another times
+ * their ratio. */
+struct cla_rates {
+    double mma;         /* mma.sync, two row tiles a sub-group */
+    double mma_one_row; /* one row tile a sub-group: operands come in for each product */
+    double wgmma;
+    const char *source;
+};
+extern const struct cla_rates cla_rates;
+
+/* How much is worked on at a time, so that a cache holds it. OpenCL does not say how large that is: NVIDIA reports 32 KB
+ * a compute unit, AMD the first level. */
+struct cla_together_sizes {
+    int64_t forward_matrix_bytes; /* K and V of the heads whose causal blocks are worked on together */
+    int64_t
+        forward_hopper_bytes; /* K and V of a call, up to which all its causal blocks go together, the longest first; */
+    int forward_hopper_rounds;     /* and so many blocks for each work-group, which is persistent */
+    int64_t backward_hopper_bytes; /* Q, dO and sums of dQ of the heads that take turns: */
+    int backward_hopper_heads;     /* so many at least, or as keep the device busy twice over */
+};
+extern const struct cla_together_sizes cla_together_sizes;
+
+/* The model of forward_simt's and backward_simt's time (plan/simt.h), in issue slots of a compute unit. */
+struct cla_simt_weights {
+    double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */
+    double loop;    /* further instructions for each multiply-add */
+    double copy;    /* slots to carry a block of four elements */
+    double slice;   /* slots for a slice's addresses and counters */
+    double barrier; /* for each barrier that no other work-group hides */
+    double exposed_load; /* a slice that is not prefetched */
+    double latency;      /* items that it takes to hide latencies by half, of four schedulers with 32 lanes each */
+    double traffic;      /* bytes of device memory a slot, for each compute unit */
+    double word;         /* slots a word of each lane through local memory */
+    const char *source;
+};
+extern const struct cla_simt_weights cla_simt_weights;
+
+/* The model of splits (plan/splits.h), in keys that a block of rows meets. */
+struct cla_split_weights {
+    double start;       /* what a work-group costs beside its keys: its rows come in, its results go out; */
+    double split_start; /* and where keys are split */
+    double merge;       /* each row of each split, written and read in float, in keys of that row */
+};
+extern const struct cla_split_weights cla_split_weights, cla_persistent_split_weights;
+
+#endif
