@@ -86,12 +86,13 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 /* The sizes that were the fastest (plan/sizes.h). */
 static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int lanes = config->backward_matrix.lanes, capability = config->backward_matrix.compute_capability;
     const struct cla_size_wish any = {0};
-    *config = cla_size_find(matrix_name, CLA_ANY_FAMILY, cla_widest(problem), &any)->config;
-    config->work_group_size = config->work_group_size / CLA_NVIDIA_LANES * lanes;
-    config->backward_matrix.lanes = lanes;
-    config->backward_matrix.compute_capability = capability;
+    struct cla_config timed = cla_size_find(matrix_name, CLA_ANY_FAMILY, cla_widest(problem), &any)->config;
+    timed.unit = config->unit;
+    timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->backward_matrix.lanes;
+    timed.backward_matrix.lanes = config->backward_matrix.lanes;
+    timed.backward_matrix.compute_capability = config->backward_matrix.compute_capability;
+    *config = timed;
 }
 
 /* Rows (and keys) that the sub-groups own at least. */

@@ -73,6 +73,7 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
 {
     const struct cla_size_wish any = {0};
     struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
+    timed.unit = config->unit;
     timed.matrix.lanes = config->matrix.lanes;
     timed.matrix.compute_capability = config->matrix.compute_capability;
     timed.matrix.steady = gains_by_steady(problem);
@@ -194,8 +195,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    const bool emulated = config->matrix.compute_capability == 0;
-    take_timed(emulated ? CLA_ANY_FAMILY : cla_machine_of(capabilities).family, problem, config);
+    take_timed(!config->unit->devices ? CLA_ANY_FAMILY : cla_machine_of(capabilities).family, problem, config);
     suit_few_rows(problem, config);
     suit_block_mask(capabilities, problem, config);
     return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
