@@ -219,7 +219,7 @@ static double side_estimate(const struct cla_matrix_limits *limits, const struct
     const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
     const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config));
     const double fixed_loads = at->fixed_registers ? 0 : scores * CLA_PIECE / at->slice;
-    const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_row;
+    const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_tile;
     const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
     const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
     const double waiting =

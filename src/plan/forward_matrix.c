@@ -215,7 +215,7 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
 {
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), products = d + d_v;
     const double q_loads = config->matrix.q_registers ? 0 : d * CLA_PIECE / config->matrix.keys;
-    const double loads = (products / config->matrix.row_tiles + q_loads) * cla_rates.mma / cla_rates.mma_one_row;
+    const double loads = (products / config->matrix.row_tiles + q_loads) * cla_rates.mma / cla_rates.mma_one_tile;
     const double copies = 16 * products / config->b_r, barriers = 32.0 / config->b_c;
     return ((products > loads ? products : loads) + 4 + copies + barriers) * waiting(problem, config);
 }

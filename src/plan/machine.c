@@ -38,10 +38,10 @@ static void take_amd(const struct clattn_capabilities *capabilities, struct cla_
 }
 
 /* Intel: a compute unit of OpenCL's is a vector engine with 8 threads of 128 registers, as wide as the smallest
- * sub-group; engines of 128 lanes in all (16 of 8, 8 of 16) share local memory. In the smallest sub-group an item has 128
- * words. Wider ones, which the compiler takes for large groups, leave it fewer. Registers that ocloc 22.43 spills of
- * forward_simt: with 128 words counted and up to 512 items 12 to 21 on DG2, 292 to 354 on PVC; so as here none to 5 and
- * 122 to 138. */
+ * sub-group; engines of 128 lanes in all (16 of 8, 8 of 16) share local memory. In the smallest sub-group an item has
+ * 128 words. Wider ones, which the compiler takes for large groups, leave it fewer. Registers that ocloc 22.43 spills
+ * of forward_simt: with 128 words counted and up to 512 items 12 to 21 on DG2 and 292 to 354 on PVC; so as here none
+ * and 122 to 138. */
 static void take_intel(struct cla_machine *machine)
 {
     enum { CORE_LANES = 128, THREADS = 8, REGISTERS = 128, MOST_ITEMS = 256 };

@@ -13,9 +13,9 @@
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
 #define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
 
-/* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads free;
- * beyond d = 128 the outputs leave room for one. Turing's local memory holds 128 rows of d = 128 with 16 keys only: half
- * the rows leave room for twice the keys (not timed). */
+/* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads
+ * free; beyond d = 128 the outputs leave room for one. Turing's local memory holds 128 rows of d = 128 with 16 keys
+ * only: half the rows leave room for twice the keys (not timed). */
 #define MATRIX(family_of, d, rows, keys_of, held, tiles, registers, from)                                              \
     {                                                                                                                  \
         .kernel = "forward_matrix", .family = family_of, .most_d = d,                                                  \
@@ -51,8 +51,8 @@
         .source = GRADIENTS_NOTES                                                                                      \
     }
 
-/* backward_fused, by the larger of d and d_v and the keys of a work-group; sub-groups draw for each other where there is
- * dropout. */
+/* backward_fused, by the larger of d and d_v and the keys of a work-group; sub-groups draw for each other where there
+ * is dropout. */
 #define FUSED(d, keys, own, draws, ...)                                                                                \
     {                                                                                                                  \
         .kernel = "backward_fused", .most_d = d,                                                                       \
@@ -140,10 +140,10 @@ const int *cla_sizes_tried(const char *kernel)
     return strcmp(kernel, "forward_hopper") == 0 ? hopper_keys : usual_keys;
 }
 
-const struct cla_rates cla_rates = {.mma = 617, .mma_one_row = 465, .wgmma = 969, .source = MATRIX_NOTES};
+const struct cla_rates cla_rates = {.mma = 617, .mma_one_tile = 465, .wgmma = 969, .source = MATRIX_NOTES};
 
-/* The H200's cache has 60 MB, the H100's 50. On an H200 at d 64, all blocks together were 1.07 times as fast as pairs at
- * 64 heads of 4096 rows (64 MB), and 0.95 times at 128. */
+/* The H200's cache has 60 MB, the H100's 50. On an H200 at d 64, all blocks together were 1.07 times as fast as pairs
+ * at 64 heads of 4096 rows (64 MB), and 0.95 times at 128. */
 const struct cla_together_sizes cla_together_sizes = {.forward_matrix_bytes = 32 << 20,
                                                       .forward_hopper_bytes = 64 << 20,
                                                       .forward_hopper_rounds = 32,

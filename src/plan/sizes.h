@@ -34,8 +34,8 @@ struct cla_steady_sizes {
 };
 extern const struct cla_steady_sizes cla_steady_sizes;
 
-/* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide or
- * narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
+/* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
+ * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
  * widest tiles gain more than they lose at the diagonal or a change of rows. */
 struct cla_hopper_lengths {
     int wide, narrow, causal, four_causal, longest;
@@ -48,20 +48,19 @@ const int *cla_sizes_tried(const char *kernel);
 /* TFLOP/s that a matrix unit reached, by what feeds it: products of one kind cost as much as those of another times
  * their ratio. */
 struct cla_rates {
-    double mma;         /* mma.sync, two row tiles a sub-group */
-    double mma_one_row; /* one row tile a sub-group: operands come in for each product */
+    double mma;          /* mma.sync, two row tiles a sub-group */
+    double mma_one_tile; /* one row tile a sub-group: operands come in for each product */
     double wgmma;
     const char *source;
 };
 extern const struct cla_rates cla_rates;
 
-/* How much is worked on at a time, so that a cache holds it. OpenCL does not say how large that is: NVIDIA reports 32 KB
- * a compute unit, AMD the first level. */
+/* How much is worked on at a time, so that a cache holds it. OpenCL does not say how large that is: NVIDIA reports 32
+ * KB a compute unit, AMD the first level. */
 struct cla_together_sizes {
-    int64_t forward_matrix_bytes; /* K and V of the heads whose causal blocks are worked on together */
-    int64_t
-        forward_hopper_bytes; /* K and V of a call, up to which all its causal blocks go together, the longest first; */
-    int forward_hopper_rounds;     /* and so many blocks for each work-group, which is persistent */
+    int64_t forward_matrix_bytes;  /* K and V of the heads whose causal blocks are worked on together */
+    int64_t forward_hopper_bytes;  /* K and V of a call whose causal blocks all go together, the longest first, */
+    int forward_hopper_rounds;     /* if there are up to so many for each work-group */
     int64_t backward_hopper_bytes; /* Q, dO and sums of dQ of the heads that take turns: */
     int backward_hopper_heads;     /* so many at least, or as keep the device busy twice over */
 };
