@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The skeletons over fragments that are not NVIDIA's: emulated units whose lanes have one column of an accumulator, in
+ * sub-groups of 32 and of 64. Modifications of the scores alone, and all at once, in both directions, against the
+ * float64 reference. The argument names the lanes. */
+#include "support/backward.h"
+#include "support/cases.h"
+#include "support/compare.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct test_device device;
+static struct random chance;
+static int lanes;
+static char forward_knobs[64], backward_knobs[128];
+
+enum { MOST_WORK = 1 << 16, EVERYTHING = (1 << CASE_FEATURES) - 1, PIECE = 16 };
+
+/* Programs take seconds, so that each runs two shapes; head dimensions of one piece and two. */
+static struct forward_case small_case(unsigned features, int number)
+{
+    struct forward_case forward = case_random(&chance, features, MOST_WORK);
+    forward.problem.d = forward.problem.d_v = number % 3 ? PIECE : 2 * PIECE - 5;
+    forward.problem.dtype = number % 2 ? CLATTN_BF16 : CLATTN_FP16;
+    forward.problem.b_r = number % 2 ? PIECE : 2 * PIECE;
+    forward.problem.b_c = number % 2 ? 2 * PIECE : PIECE;
+    case_vary(&chance, MOST_WORK, &forward);
+    return forward;
+}
+
+static bool check_forward(struct forward_case forward)
+{
+    bool right = true;
+    forward.problem.skeleton = "forward_matrix_emulated";
+    forward.problem.knobs = forward_knobs;
+    for (int n = 0; n < 2; n++) {
+        right = forward_check(&device, &forward) && right;
+        case_vary(&chance, MOST_WORK, &forward);
+    }
+    return right;
+}
+
+static bool check_backward(struct forward_case forward)
+{
+    bool right = true;
+    forward.problem.skeleton = "backward_matrix_emulated";
+    forward.problem.knobs = backward_knobs;
+    for (int n = 0; n < 2; n++) {
+        right = backward_check(&device, &forward, BACKWARD_ALL) && right;
+        case_vary(&chance, MOST_WORK, &forward);
+    }
+    return right;
+}
+
+/* Of the features alone every other one, `first` or the next: either width takes half of them in either direction. */
+static int failures_of(bool (*check)(struct forward_case forward), int first)
+{
+    int failures = !check(small_case(0, 1)) + !check(small_case(EVERYTHING, 2));
+    for (int n = 0; n < CASE_FEATURES; n++)
+        if (test_is_full() || n % 2 == first)
+            failures += !check(small_case(1u << n, n / 2));
+    return failures;
+}
+
+static void every_feature_forward(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(check_forward, lanes == 32), 0);
+}
+
+static void every_feature_backward(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of(check_backward, lanes == 64), 0);
+}
+
+/* A number of lanes that no emulation has, and rows that one sub-group does not hold. */
+static void other_lanes_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *knobs;
+        int b_r;
+    } rows[] = {{"lanes=16", 16}, {"lanes=64", 128}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct clattn_problem problem = {.d = 16,
+                                         .dtype = CLATTN_FP16,
+                                         .skeleton = "forward_matrix_emulated",
+                                         .knobs = rows[i].knobs,
+                                         .b_r = rows[i].b_r,
+                                         .b_c = 16};
+        clattn_plan *plan = NULL;
+        assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_NOTHING_FITS);
+        assert_non_null(strstr(clattn_error_message(), rows[i].knobs));
+    }
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_feature_forward),
+        cmocka_unit_test(every_feature_backward),
+        cmocka_unit_test(other_lanes_are_refused),
+    };
+    lanes = count > 1 ? atoi(arguments[1]) : 64;
+    snprintf(forward_knobs, sizeof forward_knobs, "lanes=%d steady=0 keys=16", lanes);
+    snprintf(backward_knobs, sizeof backward_knobs,
+             "lanes=%d dq_moving=16 dq_slice=16 dk_dv_moving=16 dk_dv_slice=16 dk_dv_split=1", lanes);
+    test_device_open(&device);
+    chance.state = case_seed();
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    test_device_close(&device);
+    return failures;
+}
