@@ -4,10 +4,22 @@
 #include "device/report.h"
 #include "device/tuning.h"
 #include "plan/candidates.h"
+#include "plan/matrix_units.h"
 #include "plan/problem.h"
 #include "plan/reserved.h"
 #include "plan/source.h"
 #include <stdio.h>
+
+/* A skeleton over any matrix unit is made of all devices' units. */
+static struct cla_hash with_units(const struct cla_skeleton *skeleton, struct cla_hash hash)
+{
+    for (const struct cla_matrix_unit *unit = cla_matrix_units + 1; unit->name; unit++)
+        if (unit->devices && skeleton->files == cla_nvidia_mma_files[skeleton->backward]) {
+            const struct cla_hash both[2] = {hash, cla_source_hash(unit->files[skeleton->backward])};
+            hash = cla_hash_bytes(both, sizeof both);
+        }
+    return hash;
+}
 
 const char *cla_kernels_hash(const char *skeleton, char hex[40])
 {
@@ -22,7 +34,7 @@ const char *cla_kernels_hash(const char *skeleton, char hex[40])
         const struct cla_hash both[2] = {hash, cla_source_hash(form->files ? form->files : found->files)};
         hash = cla_hash_bytes(both, sizeof both);
     }
-    cla_hash_hex(hash, hex);
+    cla_hash_hex(with_units(found, hash), hex);
     return hex;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The skeletons over fragments that are not NVIDIA's: emulated units whose lanes have one column of an accumulator, in
- * sub-groups of 32 and of 64. Modifications of the scores alone, and all at once, in both directions, against the
- * float64 reference. The argument names the lanes. */
+ * sub-groups of 32 and of 64. Modifications of the scores alone, in both directions, against the float64 reference
+ * (all at once they take PoCL a minute to compile, and wait for CLATTN_TEST_FULL). The argument names the lanes. */
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/compare.h"
@@ -57,7 +57,7 @@ static bool check_backward(struct forward_case forward)
 /* Of the features alone every other one, `first` or the next: either width takes half of them in either direction. */
 static int failures_of(bool (*check)(struct forward_case forward), int first)
 {
-    int failures = !check(small_case(0, 1)) + !check(small_case(EVERYTHING, 2));
+    int failures = !check(small_case(0, 1)) + (test_is_full() && !check(small_case(EVERYTHING, 2)));
     for (int n = 0; n < CASE_FEATURES; n++)
         if (test_is_full() || n % 2 == first)
             failures += !check(small_case(1u << n, n / 2));
