@@ -19,7 +19,9 @@ enum clattn_dtype {
 /* How one operand is stored. */
 enum clattn_operand_type {
     CLATTN_AS_DTYPE = 0, /* as the problem's dtype says */
-    CLATTN_AS_FP32 = 1   /* IEEE 754 binary32 */
+    CLATTN_AS_FP32 = 1,  /* IEEE 754 binary32 */
+    CLATTN_AS_FP16 = 2,  /* IEEE 754 binary16 */
+    CLATTN_AS_BF16 = 3   /* the upper half of a binary32 */
 };
 
 /* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
@@ -142,7 +144,11 @@ struct clattn_problem {
     int work_group_size;
     const char *knobs;
 
-    uint64_t reserved[32]; /* 0: clattn/version.h */
+    /* With CLATTN_BIAS: how score.bias is stored, whatever the other operands are: enum clattn_operand_type. d_bias
+     * stays of the problem's dtype. */
+    int64_t bias_type;
+
+    uint64_t reserved[31]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

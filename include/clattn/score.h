@@ -39,7 +39,7 @@ struct clattn_score_args {
 
     float softcap;              /* CLATTN_SOFTCAP: greater than 0, finite */
     struct clattn_tensor alibi; /* CLATTN_ALIBI: fp32 slopes [batch, heads]: s - slope * |i + shift - j| */
-    struct clattn_tensor bias;  /* CLATTN_BIAS: of the problem's type, [batch, heads, n_q, n_kv] */
+    struct clattn_tensor bias;  /* CLATTN_BIAS: of problem.bias_type, [batch, heads, n_q, n_kv] */
     struct clattn_tensor mask;  /* CLATTN_MASK: one byte each, [batch, heads, n_q, n_kv], 0 hides */
 
     /* CLATTN_BLOCK_MASK: one byte each, [batch, heads, ceil(n_q / block_q), ceil(n_kv / block_kv)], 0 hides; or, with
@@ -86,7 +86,7 @@ struct clattn_host_score_args {
     int64_t window_left, window_right; /* CLATTN_WINDOW */
     float softcap;                     /* CLATTN_SOFTCAP */
     const float *alibi;                /* CLATTN_ALIBI: [batch, heads] */
-    const void *bias;                  /* CLATTN_BIAS: [batch, heads, n_q, n_kv], of the problem's type */
+    const void *bias;                  /* CLATTN_BIAS: [batch, heads, n_q, n_kv], of problem.bias_type */
     const uint8_t *mask;               /* CLATTN_MASK: [batch, heads, n_q, n_kv] */
     const uint8_t *block_mask; /* CLATTN_BLOCK_MASK: [batch, heads, blocks of rows, blocks of keys], or in its place */
     const int32_t *block_offsets; /*   [batch, heads, blocks of rows + 1], from 0 to block_count and not falling, and */

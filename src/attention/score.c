@@ -19,7 +19,7 @@ static int element_bytes(const struct cla_call *call, enum cla_element element)
     case CLA_BYTE:
         return 1;
     case CLA_AS_BIAS:
-        return clattn_dtype_size(call->problem->dtype);
+        return clattn_dtype_size(cla_problem_bias_dtype(call->problem));
     case CLA_FLOAT:
     case CLA_INT:
         break;
@@ -59,7 +59,7 @@ void cla_score_sizes(struct cla_call *call)
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
     operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS);
-    operands[CLA_BIAS_GRAD].element_bytes = element_bytes(call, CLA_AS_BIAS);
+    operands[CLA_BIAS_GRAD].element_bytes = clattn_dtype_size(call->problem->dtype);
     operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD);
     operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {

@@ -36,7 +36,7 @@ const struct cla_feature cla_features[] = {
      .tensors = {{GIVEN(bias), ARRAY(bias), LAYOUT(bias), PARAMS(bias), .extent = CLA_OF_PAIRS, .element = CLA_AS_BIAS,
                   .option = "bias",
                   .help = "added to the scores: [batch or 1, heads or 1, n_q, n_kv] or fewer\n"
-                          "dimensions, in the type of Q"}}},
+                          "dimensions, in the type of Q or of fp32"}}},
     {.name = "mask",
      .constant = "CLATTN_MASK",
      .bit = CLATTN_MASK,

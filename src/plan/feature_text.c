@@ -79,7 +79,7 @@ static const struct extent {
 };
 
 static const char *const elements[] = {
-    [CLA_FLOAT] = "float", [CLA_AS_BIAS] = "clattn_storage", [CLA_BYTE] = "uchar", [CLA_INT] = "int"};
+    [CLA_FLOAT] = "float", [CLA_AS_BIAS] = "clattn_bias", [CLA_BYTE] = "uchar", [CLA_INT] = "int"};
 
 static const char *kernel_name(const struct cla_feature_tensor *tensor)
 {

@@ -285,5 +285,9 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         const struct cla_define output = {"O_FP32", 1};
         cla_text_define(text, &output, 1);
     }
+    if (problem->bias_type != CLATTN_AS_DTYPE) {
+        const struct cla_define bias = {"BIAS_TYPE", (int)cla_problem_bias_dtype(problem)};
+        cla_text_define(text, &bias, 1);
+    }
     choice->skeleton->define(problem, &choice->config, text);
 }

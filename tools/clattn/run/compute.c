@@ -32,6 +32,8 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
+    if (run->score.values[SCORE_BIAS] && run->score.files[SCORE_BIAS].header.type == NPY_FLOAT32)
+        problem.bias_type = CLATTN_AS_FP32;
     return problem;
 }
 

@@ -71,6 +71,7 @@ static void describe_outputs(struct run *run)
     for (int i = ARRAYS_Q; i <= ARRAYS_V; i++)
         run->headers[RUN_D_Q + i] = run->inputs[i].header;
     run->headers[RUN_D_BIAS] = run->score.files[SCORE_BIAS].header;
+    run->headers[RUN_D_BIAS].type = run->inputs[ARRAYS_Q].header.type;
     run->headers[RUN_D_SINKS] = sinks;
 }
 

@@ -87,14 +87,16 @@ static int match_loose(const struct score_entry *entry, const struct option_list
 
 static int match_element(const struct score_entry *entry, enum cla_element element)
 {
-    static const char *const as_q[] = {"'<f4', as Q", "'<f2', as Q", "'<u2' (bf16), as Q"};
+    static const char *const as_q[] = {"'<f4', as Q", "'<f2', as Q, or '<f4'", "'<u2' (bf16), as Q, or '<f4'"};
     const struct arrays *arrays = entry->arrays;
     switch (element) {
     case CLA_FLOAT:
         return check_float(entry);
     case CLA_BYTE:
         return check_flags(entry);
-    case CLA_AS_BIAS: /* npy_type has the same order */
+    case CLA_AS_BIAS: /* npy_type has the same order; of fp32 it may always be */
+        if (entry->header->type == NPY_FLOAT32)
+            return STATUS_OK;
         return (int)entry->header->type == (int)arrays->dtype ? STATUS_OK
                                                               : score_wrong_type(entry, as_q[arrays->dtype]);
     case CLA_INT: /* two types will do: those who take the numbers look at it */
