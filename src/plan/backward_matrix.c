@@ -22,7 +22,7 @@ enum {
 
 static const char *name_of(const struct cla_config *config)
 {
-    return config->backward_matrix.compute_capability ? matrix_name : emulated_name;
+    return config->unit->devices ? matrix_name : emulated_name;
 }
 
 static int fixed_rows(const struct cla_config *config, int side)
@@ -222,10 +222,9 @@ static double side_estimate(const struct cla_matrix_limits *limits, const struct
     const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_tile;
     const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
     const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
-    const double waiting =
-        config->backward_matrix.compute_capability
-            ? cla_matrix_waiting((int)side_words(problem, config, side), config->work_group_size, most_groups)
-            : 1;
+    const double waiting = config->unit->devices ? cla_matrix_waiting((int)side_words(problem, config, side),
+                                                                      config->work_group_size, most_groups)
+                                                 : 1;
     return ((products > loads ? products : loads) + 4 + 16 * (d + d_v) / rows + 32.0 / at->moving) * waiting *
            (at->stages == 1 ? 1.07 : 1);
 }
@@ -347,7 +346,8 @@ static struct cla_config config_of(const struct clattn_capabilities *capabilitie
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
     return (struct cla_config){
-        .unit = unit, .backward_matrix = {.lanes = unit->lanes, .compute_capability = unit->level(capabilities)}};
+        .unit = unit,
+        .backward_matrix = {.lanes = unit->lanes, .compute_capability = cla_matrix_level(unit, capabilities)}};
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

@@ -18,7 +18,7 @@ static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_m
 
 static const char *name_of(const struct cla_config *config)
 {
-    return config->matrix.compute_capability ? matrix_name : emulated_name;
+    return config->unit->devices ? matrix_name : emulated_name;
 }
 
 static int smaller(int a, int b)
@@ -205,7 +205,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
 static double waiting(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int words = (int)(private_bytes(problem, config) / 4);
-    return config->matrix.compute_capability ? cla_matrix_waiting(words, group_size(config), CLA_UNIT_ITEMS) : 1;
+    return config->unit->devices ? cla_matrix_waiting(words, group_size(config), CLA_UNIT_ITEMS) : 1;
 }
 
 /* For 16 x 16 scores, in products of 16 x 16 pieces. Products wait for operands where more than half a load comes to
@@ -314,8 +314,8 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
 static struct cla_config config_of(const struct clattn_capabilities *capabilities)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
-    return (struct cla_config){.unit = unit,
-                               .matrix = {.lanes = unit->lanes, .compute_capability = unit->level(capabilities)}};
+    return (struct cla_config){
+        .unit = unit, .matrix = {.lanes = unit->lanes, .compute_capability = cla_matrix_level(unit, capabilities)}};
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

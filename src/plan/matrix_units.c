@@ -142,6 +142,11 @@ const struct cla_matrix_unit *cla_matrix_emulation(int lanes)
     return NULL;
 }
 
+int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities)
+{
+    return unit->level ? unit->level(capabilities) : 0;
+}
+
 void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struct cla_text *text)
 {
     if (unit->level_name)

@@ -54,7 +54,8 @@ extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3], *const cla_e
 const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes);
 
-/* Its constants. */
+/* Its level on a device; 0 where it has none. And its constants. */
+int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);
 void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struct cla_text *text);
 
 /* cla_matrix_check_problem, and whether the device has a unit that takes the problem's type. */

@@ -15,7 +15,7 @@ struct cla_backward_side {
 struct cla_backward_units {
     struct cla_backward_side side[2];
     int lanes;              /* items of a sub-group */
-    int compute_capability; /* ten times NVIDIA's; 0: the emulation */
+    int compute_capability; /* ten times NVIDIA's, or another unit's level; 0: none, as the emulations */
 };
 
 /* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the
@@ -36,7 +36,7 @@ struct cla_config {
             int row_tiles, keys, q_registers;
             int steady;             /* tries bounds before it looks for them */
             int lanes;              /* items of a sub-group */
-            int compute_capability; /* ten times NVIDIA's; 0: the emulation */
+            int compute_capability; /* ten times NVIDIA's, or another unit's level; 0: none, as the emulations */
         } matrix;
         struct {
             int stages, q_stages, turns, boxes;
