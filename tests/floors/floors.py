@@ -23,6 +23,10 @@ TOOLS_MAY = {
     ('reference/storage.c', 'plan/half.h'),   # one conversion of 16-bit numbers, judged by its own test
     ('verify/case.c', 'plan/checked.h'),      # one rounding up of divisions
     ('verify/draw.c', 'plan/checked.h'),
+    ('options/options.h', 'plan/feature.h'),  # the table of score features: options, files,
+    ('options/names.c', 'plan/feature.h'),    # names,
+    ('reference/reference.h', 'plan/feature.h'),  # values that the judge takes,
+    ('verify/draw.c', 'plan/feature.h'),      # and that are drawn
 }
 
 # Whose business another library is: the object file.
