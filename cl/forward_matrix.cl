@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Forward attention on matrix units: one skeleton over the operations of a unit/<vendor>.clh header, which stands
- * above it in the program text, with common/matrix_tiles.clh between. Storage is fp16 or bf16, products accumulate in
- * float.
+ * Forward attention on matrix units: one skeleton over the operations of unit/contract.clh. Storage is fp16 or bf16,
+ * products accumulate in float.
  *
  * One work-group computes CLATTN_B_R query rows of one head; each of its sub-groups owns 16 * CLATTN_ROW_TILES of
  * them, with their outputs and softmax state in registers. All matrices are handled in 16 x 16 pieces. For each tile
