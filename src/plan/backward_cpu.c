@@ -3,6 +3,7 @@
  * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
 #include "plan/recipe.h"
+#include "plan/sizes.h"
 #include "plan/traffic.h"
 #include <stddef.h>
 
@@ -39,12 +40,6 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
            cla_cpu_fit_lanes(problem->b_c, config);
 }
 
-/* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
- * cache. 256 lanes measured up to 2 % below 128 with nothing else running, and to 10 % beside other work; they are
- * taken where one head's blocks are enough for the cores (one causal head of 512 on two of them took up to 1.3 times as
- * long with 256), and not with a block mask, of which larger blocks pass over less. */
-enum { LANES = 128, MOST_LANES = 256, STREAM = 64 };
-
 static int greatest_common_divisor(int a, int b)
 {
     while (b) {
@@ -55,11 +50,15 @@ static int greatest_common_divisor(int a, int b)
     return a;
 }
 
+/* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
+ * cache. Large blocks are taken where one head's are enough for the cores (plan/sizes.h), and not with a block mask, of
+ * which larger blocks pass over less. */
 static int take_lanes(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       int64_t expected, int panel)
 {
-    const bool many = !problem->block_q && cla_cpu_has_blocks(capabilities, problem, expected, MOST_LANES);
-    const int lanes = many ? MOST_LANES : LANES;
+    const struct cla_cpu_sizes *sizes = &cla_backward_cpu_sizes;
+    const bool many = !problem->block_q && cla_cpu_has_blocks(capabilities, problem, expected, sizes->large_block);
+    const int lanes = many ? sizes->large_block : sizes->block;
     return cla_round_up(expected && expected < lanes ? (int)expected : lanes, panel);
 }
 
@@ -78,7 +77,8 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
                         struct cla_config *config)
 {
     const int panel = cla_cpu_panel(config);
-    config->cpu.stream = cla_cpu_streamed(STREAM, greatest_common_divisor(problem->block_q, problem->block_kv));
+    config->cpu.stream =
+        cla_cpu_streamed(cla_backward_cpu_sizes.stream, greatest_common_divisor(problem->block_q, problem->block_kv));
     config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);
     config->b_c = problem->b_c ? problem->b_c : take_lanes(capabilities, problem, problem->expected_n_kv, panel);
     while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
@@ -88,11 +88,12 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
 /* As forward_cpu's, for seven products. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
+    const struct cla_cpu_weights *weights = &cla_cpu_weights;
     const double lanes = config->b_r < config->b_c ? config->b_r : config->b_c;
     const double columns = cla_round_up(problem->d, config->cpu.micro),
                  columns_v = cla_round_up(problem->d_v, config->cpu.micro);
-    return (4.0 * columns + 3.0 * columns_v) * (1 + 6.0 / lanes) * (1 + 2.0 / config->cpu.stream) *
-           (1 + 4.0 / problem->d) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
+    return (4.0 * columns + 3.0 * columns_v) * (1 + weights->block / lanes) * (1 + weights->tile / config->cpu.stream) *
+           (1 + weights->columns / problem->d) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

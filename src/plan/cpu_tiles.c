@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/cpu_tiles.h"
+#include "plan/sizes.h"
 
 bool cla_cpu_prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
@@ -45,19 +46,18 @@ bool cla_cpu_tile_is_whole(const struct cla_config *config)
 }
 
 /* A step of the products' innermost loop is micro * row_vectors multiply-adds on as many accumulators, micro +
- * row_vectors loads, and what any step takes, as eight loads. Fewer than 8 accumulators wait for each other; beyond 0.6
- * of the registers (32 of 512 bits, 16 of fewer) compilers begin to move them about, and what does not fit goes through
- * memory. The weights are such that tiles measured with 512-bit vectors keep their order: 8 x 2, 4 x 4 (1.00 to 1.02
- * times its time), 4 x 3 and 6 x 2 (1.02 to 1.05), 4 x 2 (1.11), 8 x 3 and 6 x 4 (to 1.2).
- */
+ * row_vectors loads, and what any step takes. Few accumulators wait for each other; with many compilers begin to move
+ * registers about (there are 32 of 512 bits, 16 of fewer), and what does not fit goes through memory. */
 double cla_cpu_tile_cost(const struct cla_config *config)
 {
-    const double sums = config->cpu.micro * config->cpu.row_vectors;
+    const struct cla_cpu_weights *weights = &cla_cpu_weights;
+    const double sums = config->cpu.micro * config->cpu.row_vectors, least = weights->least_sums;
     const double loads = config->cpu.micro + config->cpu.row_vectors;
     const double registers = config->cpu.vector_width == 16 ? 32 : 16, held = sums + config->cpu.row_vectors + 1;
-    const double crowded = held > 0.6 * registers ? 0.025 * (held - 0.6 * registers) : 0;
-    return (1 + 0.25 * (loads + 8) / sums + crowded) * (sums < 8 ? 8 / sums : 1) *
-           (held > registers ? 1 + 0.1 * (held - registers) : 1);
+    const double roomy = weights->free_registers * registers;
+    const double crowded = held > roomy ? weights->crowded * (held - roomy) : 0;
+    return (1 + weights->load * (loads + weights->step) / sums + crowded) * (sums < least ? least / sums : 1) *
+           (held > registers ? 1 + weights->spilled * (held - registers) : 1);
 }
 
 int cla_cpu_panel(const struct cla_config *config)

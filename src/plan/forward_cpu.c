@@ -3,6 +3,7 @@
  * The planner's side of cl/forward_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
 #include "plan/recipe.h"
+#include "plan/sizes.h"
 #include <stddef.h>
 
 /* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T of a panel, the K and V tiles.
@@ -36,18 +37,16 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
-/* K and V are read once per query block, so more rows mean less traffic: 256 measured 1 to 3 % below 128 at d = 128,
- * and up to 2 % at d = 64, with one head on two cores as with eight. They are taken where one head's blocks are enough
- * for the cores. Keys made no difference from 32 to 256. */
-enum { ROWS = 128, MOST_ROWS = 256, KEYS = 64 };
-
+/* K and V are read once per query block, so more rows mean less traffic, where one head's blocks are enough for the
+ * cores (plan/sizes.h). */
 static void take_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
+    const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
     const int panel = cla_cpu_panel(config);
-    const bool many = cla_cpu_has_blocks(capabilities, problem, problem->expected_n_q, MOST_ROWS);
-    config->b_r = cla_round_up(many ? MOST_ROWS : ROWS, panel);
-    if (problem->expected_n_q && problem->expected_n_q < ROWS)
+    const bool many = cla_cpu_has_blocks(capabilities, problem, problem->expected_n_q, sizes->large_block);
+    config->b_r = cla_round_up(many ? sizes->large_block : sizes->block, panel);
+    if (problem->expected_n_q && problem->expected_n_q < sizes->block)
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
     while (config->b_r > panel && private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES)
         config->b_r = cla_round_up(config->b_r / 2, panel);
@@ -60,15 +59,17 @@ static double edge(const struct clattn_problem *problem, const struct cla_config
     return problem->causal == CLATTN_FULL ? 1 : 1 + (cla_cpu_panel(config) + config->cpu.micro) / keys;
 }
 
-/* The share of the multiply-add peak that is lost, from measurements with 512-bit vectors: work per block that its rows
- * share, per tile that its keys share, and per key that its columns share; then that of the register tile. */
+/* Work per block that its rows share, per tile that its keys share, and per key that its columns share; then that of
+ * the register tile. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
+    const struct cla_cpu_weights *weights = &cla_cpu_weights;
     const double rows =
         problem->expected_n_q && problem->expected_n_q < config->b_r ? (double)problem->expected_n_q : config->b_r;
     const double columns = problem->d + cla_round_up(problem->d_v, config->cpu.micro);
-    return columns * (1 + 6.0 / config->b_r) * (1 + 2.0 / config->b_c) * (1 + 4.0 / problem->d) * config->b_r / rows *
-           edge(problem, config) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
+    return columns * (1 + weights->block / config->b_r) * (1 + weights->tile / config->b_c) *
+           (1 + weights->columns / problem->d) * config->b_r / rows * edge(problem, config) *
+           cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -114,7 +115,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
             "is a multiple of 4, b_c at least %d, work_group_size 1",
             problem->b_r, problem->b_c, problem->work_group_size, config->cpu.vector_width);
     config->work_group_size = 1;
-    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(KEYS, problem->block_kv);
+    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(cla_forward_cpu_sizes.stream, problem->block_kv);
     if (problem->b_r)
         config->b_r = problem->b_r;
     else

@@ -81,11 +81,32 @@ struct cla_simt_weights {
 };
 extern const struct cla_simt_weights cla_simt_weights;
 
+/* Rows (keys) of a block of forward_cpu's and backward_cpu's, where one head's blocks of the larger size are enough for
+ * the cores or not; and of what streams past them. */
+struct cla_cpu_sizes {
+    int block, large_block, stream;
+    const char *source;
+};
+extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
+
+/* Their model of time: the share of the multiply-add peak that is lost. */
+struct cla_cpu_weights {
+    double block, tile,
+        columns;             /* work per block that its rows share, per tile that its keys, per key that its columns */
+    double load, step;       /* a load in multiply-adds; and what any step of the innermost loop takes, in loads */
+    int least_sums;          /* accumulators, of which fewer wait for each other */
+    double free_registers;   /* share of the registers beyond which compilers move values about, */
+    double crowded, spilled; /* for each register beyond that, and for each that there is not */
+    const char *source;
+};
+extern const struct cla_cpu_weights cla_cpu_weights;
+
 /* The model of splits (plan/splits.h), in keys that a block of rows meets. */
 struct cla_split_weights {
     double start;       /* what a work-group costs beside its keys: its rows come in, its results go out; */
     double split_start; /* and where keys are split */
     double merge;       /* each row of each split, written and read in float, in keys of that row */
+    double launch;      /* of the merging kernel */
 };
 extern const struct cla_split_weights cla_split_weights, cla_persistent_split_weights;
 

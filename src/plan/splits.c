@@ -4,9 +4,9 @@
 #include "plan/sizes.h"
 #include <math.h>
 
-/* The model counts in keys that a block of rows meets (plan/sizes.h); the merging kernel costs LAUNCH. Fewer tiles than
+/* The model counts in keys that a block of rows meets (plan/sizes.h). Fewer tiles than
  * LEAST_TILES a split are not worth it, nor is a gain below GAIN. */
-enum { LAUNCH = 256, LEAST_TILES = 2 };
+enum { LEAST_TILES = 2 };
 #define GAIN 0.05
 
 static const struct cla_split_weights *weights_of(const struct cla_split_rule *rule)
@@ -134,7 +134,8 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
     }
     if (splits > 1)
-        cost += LAUNCH + (double)heads * (double)n_q * splits * weights_of(rule)->merge / (slots * (double)rule->b_r);
+        cost += weights_of(rule)->launch +
+                (double)heads * (double)n_q * splits * weights_of(rule)->merge / (slots * (double)rule->b_r);
     return cost;
 }
 
