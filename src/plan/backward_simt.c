@@ -14,25 +14,9 @@ enum {
     MOST_OWNED = 64  /* pairs an item owns: their P and dP are both in registers */
 };
 
-static int round_up(int value, int multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-static int ceil_div(int value, int divisor)
-{
-    return (value + divisor - 1) / divisor;
-}
-
 static int64_t largest(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-/* The widest vector that n elements divide into. */
-static int width_of(int n)
-{
-    return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
 }
 
 /* What one kernel makes of a configuration, as its text derives it. */
@@ -50,8 +34,8 @@ static struct part part_of(const struct clattn_problem *problem, const struct cl
     const int tx = config->simt.tx, ty = config->work_group_size / tx;
     const bool keys_stay = kernel == CLA_DK_DV;
     const int block = keys_stay ? config->b_c : config->b_r, stream = keys_stay ? config->b_r : config->b_c;
-    const int q_or_k = kernel == CLA_D_BIAS ? 0 : ceil_div(problem->d, 4 * tx);
-    const int v = keys_stay ? ceil_div(problem->d_v, 4 * tx) : 0;
+    const int q_or_k = kernel == CLA_D_BIAS ? 0 : cla_simt_ceil_div(problem->d, 4 * tx);
+    const int v = keys_stay ? cla_simt_ceil_div(problem->d_v, 4 * tx) : 0;
     return (struct part){.block = block,
                          .stream = stream,
                          .rows = block / ty,
@@ -68,7 +52,8 @@ static struct part part_of(const struct clattn_problem *problem, const struct cl
 static uint64_t local_bytes_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
-    const int64_t d = round_up(problem->d, 4) + round_up(problem->d_v, 4), block = part.block, stream = part.stream;
+    const int64_t d = cla_simt_round_up(problem->d, 4) + cla_simt_round_up(problem->d_v, 4), block = part.block,
+                  stream = part.stream;
     const int64_t columns = config->simt.d_slice * (stream + (part.resident ? 0 : block));
     const int64_t rows = (int64_t)config->simt.row_slice * part.widest * config->simt.tx * 4;
     const int64_t tile = (block * stream + 3) / 4 * 4;
@@ -88,9 +73,9 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 static int carried(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
-    const int width = width_of(part.columns), items = config->work_group_size;
-    const int columns = ceil_div(part.stream / width * (config->simt.d_slice / 4), items) * width;
-    const int rows = ceil_div(config->simt.row_slice * part.widest * config->simt.tx, items);
+    const int width = cla_simt_width_of(part.columns), items = config->work_group_size;
+    const int columns = cla_simt_ceil_div(part.stream / width * (config->simt.d_slice / 4), items) * width;
+    const int rows = cla_simt_ceil_div(config->simt.row_slice * part.widest * config->simt.tx, items);
     return config->simt.prefetch ? (int)largest(columns, rows) : 1;
 }
 
@@ -126,10 +111,12 @@ static double cost_of(const struct cla_simt_limits *limits, const struct clattn_
                       const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
-    const double d = round_up(problem->d, 4) + round_up(problem->d_v, 4), stream = part.stream;
+    const double d = cla_simt_round_up(problem->d, 4) + cla_simt_round_up(problem->d_v, 4), stream = part.stream;
     const double items = config->work_group_size, rows = part.rows, columns = part.columns;
-    const double row_reads = rows / width_of(part.rows), column_reads = columns / width_of(part.columns);
-    const int column_slices = ceil_div(problem->d, config->simt.d_slice) + ceil_div(problem->d_v, config->simt.d_slice);
+    const double row_reads = rows / cla_simt_width_of(part.rows),
+                 column_reads = columns / cla_simt_width_of(part.columns);
+    const int column_slices =
+        cla_simt_ceil_div(problem->d, config->simt.d_slice) + cla_simt_ceil_div(problem->d_v, config->simt.d_slice);
     const int row_slices = part.outputs * (part.stream / config->simt.row_slice);
     const int block_slices = part.resident ? 0 : column_slices;
     const double copied = stream * column_slices * config->simt.d_slice / 4 + stream * part.vectors * config->simt.tx +
@@ -160,16 +147,8 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
            cla_simt_mask_factor(problem, config);
 }
 
-/* The best configuration found so far. */
-struct search {
-    const struct cla_simt_limits *limits;
-    const struct clattn_problem *problem;
-    struct cla_config best;
-    double cost; /* negative: none */
-};
-
 /* Tries every passage: the cheapest of all that fit, so that more local memory can only lower the estimate. */
-static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
+static void consider(struct cla_simt_search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
@@ -189,11 +168,7 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
         config.simt.prefetch = largest(carried(problem, &config, CLA_DQ), carried(problem, &config, CLA_DK_DV)) <= 8;
         if (local_bytes(problem, &config) > search->limits->local_bytes)
             continue;
-        const double estimate = cost(search->limits, problem, &config);
-        if (search->cost < 0 || estimate < search->cost) {
-            search->best = config;
-            search->cost = estimate;
-        }
+        cla_simt_offer(search, &config, cost(search->limits, problem, &config));
     }
 }
 
@@ -206,7 +181,7 @@ static int common_multiple(int a, int b)
     return multiple;
 }
 
-static void consider_grid(struct search *search, int tx, int ty)
+static void consider_grid(struct cla_simt_search *search, int tx, int ty)
 {
     const struct clattn_problem *problem = search->problem;
     const int unit = common_multiple(tx, ty);
@@ -217,28 +192,6 @@ static void consider_grid(struct search *search, int tx, int ty)
     for (int b_r = first_r; b_r <= last_r; b_r *= 2)
         for (int b_c = first_c; b_c <= last_c; b_c *= 2)
             consider(search, tx, ty, b_r, b_c);
-}
-
-static struct search find_best(const struct cla_simt_limits *limits, const struct clattn_problem *problem)
-{
-    struct search search = {.limits = limits, .problem = problem, .cost = -1};
-    const int forced = problem->work_group_size;
-    for (int i = 0; i < CLA_SIMT_WIDTHS; i++) {
-        const int tx = cla_simt_widths[i];
-        if (forced && forced % tx == 0)
-            consider_grid(&search, tx, forced / tx);
-        for (int ty = 32; ty >= 1 && !forced; ty /= 2)
-            if (tx * ty <= CLA_SIMT_MOST_ITEMS)
-                consider_grid(&search, tx, ty);
-    }
-    return search;
-}
-
-static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
-{
-    (void)capabilities;
-    (void)problem;
-    return true; /* it runs on every device */
 }
 
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
@@ -282,7 +235,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct search search = find_best(&limits, problem);
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider_grid);
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
@@ -311,25 +264,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-/* The device refused: plan for half the items and less local memory than this one took. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    if (config->work_group_size > 1)
-        limits.items = config->work_group_size / 2;
-    limits.local_bytes = local_bytes(problem, config) - 1;
-    const struct search search = find_best(&limits, problem);
-    if (search.cost < 0)
-        return false;
-    *config = search.best;
-    return true;
-}
-
-/* As forward_simt: CPU drivers take long over this kernel, which runs there to be checked. */
-static bool unoptimised(const struct clattn_capabilities *capabilities)
-{
-    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+    return cla_simt_step_down(capabilities, problem, local_bytes(problem, config), consider_grid, config);
 }
 
 /* K, Q and dO are operands of two products, and pass through local memory for each. */
@@ -354,14 +292,14 @@ const struct cla_skeleton cla_backward_simt = {
     .files = files,
     .kernels = cla_backward_kernels,
     .tile_element_bytes = sizeof(float),
-    .prefers = prefers,
+    .prefers = cla_simt_prefers,
     .choose = choose,
     .knobs = cla_simt_knobs,
     .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = unoptimised,
+    .unoptimised = cla_simt_unoptimised,
     .streams = streams,
     .recipe = cla_recipe_backward,
     .define = define,

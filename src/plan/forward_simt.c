@@ -11,25 +11,9 @@ enum {
     MOST_KEYS = 256  /* of a key block */
 };
 
-static int round_up(int value, int multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
-
-static int ceil_div(int value, int divisor)
-{
-    return (value + divisor - 1) / divisor;
-}
-
 static int largest(int a, int b)
 {
     return a > b ? a : b;
-}
-
-/* The widest vector that n elements divide into. */
-static int width_of(int n)
-{
-    return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
 }
 
 /* What each item of a work-group owns, as the kernel derives it. */
@@ -45,14 +29,14 @@ static struct share share_of(const struct clattn_problem *problem, const struct 
     return (struct share){.ty = ty,
                           .rows = config->b_r / ty,
                           .columns = config->b_c / config->simt.tx,
-                          .values = ceil_div(problem->d_v, 4 * config->simt.tx)};
+                          .values = cla_simt_ceil_div(problem->d_v, 4 * config->simt.tx)};
 }
 
 /* To the byte what the kernel declares (SIMT_LOCAL_FLOATS). */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const int64_t d = round_up(problem->d, 4), b_r = config->b_r, b_c = config->b_c;
+    const int64_t d = cla_simt_round_up(problem->d, 4), b_r = config->b_r, b_c = config->b_c;
     const int64_t k_floats = config->simt.d_slice * (b_c + (config->simt.resident ? 0 : b_r));
     const int64_t v_floats = (int64_t)config->simt.row_slice * share.values * config->simt.tx * 4;
     const int64_t q_floats = config->simt.resident ? d * b_r : 0;
@@ -65,9 +49,9 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 static int carried(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    const int width = width_of(share.columns), items = config->work_group_size;
-    const int k = ceil_div(config->b_c / width * (config->simt.d_slice / 4), items) * width;
-    const int v = ceil_div(config->simt.row_slice * share.values * config->simt.tx, items);
+    const int width = cla_simt_width_of(share.columns), items = config->work_group_size;
+    const int k = cla_simt_ceil_div(config->b_c / width * (config->simt.d_slice / 4), items) * width;
+    const int v = cla_simt_ceil_div(config->simt.row_slice * share.values * config->simt.tx, items);
     return config->simt.prefetch ? largest(k, v) : 1;
 }
 
@@ -90,7 +74,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 static double arithmetic(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct share share = share_of(problem, config);
-    return (double)share.rows * ((double)round_up(problem->d, 4) * share.columns + 4.0 * config->b_c * share.values);
+    return (double)share.rows *
+           ((double)cla_simt_round_up(problem->d, 4) * share.columns + 4.0 * config->b_c * share.values);
 }
 
 /* Rows of a block that the sequence has, on average. */
@@ -107,14 +92,16 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
 {
     const struct share share = share_of(problem, config);
     const int rows = share.rows, columns = share.columns, values = share.values;
-    const double d = round_up(problem->d, 4), b_c = config->b_c, items = config->work_group_size;
-    const int k_slices = ceil_div((int)d, config->simt.d_slice), v_slices = config->b_c / config->simt.row_slice;
+    const double d = cla_simt_round_up(problem->d, 4), b_c = config->b_c, items = config->work_group_size;
+    const int k_slices = cla_simt_ceil_div((int)d, config->simt.d_slice),
+              v_slices = config->b_c / config->simt.row_slice;
     const int q_slices = config->simt.resident ? 0 : k_slices;
     const double copied = b_c * k_slices * config->simt.d_slice / 4 + b_c * values * config->simt.tx +
                           (double)q_slices * config->b_r * config->simt.d_slice / 4;
     const struct cla_simt_work work = {
         .arithmetic = arithmetic(problem, config),
-        .loads = d * (rows / width_of(rows) + columns / width_of(columns)) + b_c * (rows / width_of(rows) + values),
+        .loads = d * (rows / cla_simt_width_of(rows) + columns / cla_simt_width_of(columns)) +
+                 b_c * (rows / cla_simt_width_of(rows) + values),
         .words = d * (rows + columns) + b_c * (rows + 4 * values),
         .pairs = (double)rows * columns,
         .written = 2.0 * rows * columns,
@@ -131,16 +118,8 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
            cla_simt_mask_factor(problem, config);
 }
 
-/* The best configuration found so far. */
-struct search {
-    const struct cla_simt_limits *limits;
-    const struct clattn_problem *problem;
-    struct cla_config best;
-    double cost; /* negative: none */
-};
-
 /* Tries every passage: the cheapest of all that fit, so that more local memory can only lower the estimate. */
-static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
+static void consider(struct cla_simt_search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
@@ -149,7 +128,7 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
     if (problem->work_group_size && problem->work_group_size != tx * ty)
         return;
     /* Arithmetic alone is a lower bound. */
-    const double least = arithmetic(problem, &config) * ceil_div(tx * ty, search->limits->machine.lanes) /
+    const double least = arithmetic(problem, &config) * cla_simt_ceil_div(tx * ty, search->limits->machine.lanes) /
                          (useful_rows(problem, &config) * b_c);
     if (search->cost >= 0 && least >= search->cost)
         return;
@@ -160,15 +139,11 @@ static void consider(struct search *search, int tx, int ty, int b_r, int b_c)
         config.simt.prefetch = carried(problem, &config) <= 8;
         if (local_bytes(problem, &config) > search->limits->local_bytes)
             continue;
-        const double estimate = cost(search->limits, problem, &config);
-        if (search->cost < 0 || estimate < search->cost) {
-            search->best = config;
-            search->cost = estimate;
-        }
+        cla_simt_offer(search, &config, cost(search->limits, problem, &config));
     }
 }
 
-static void consider_keys(struct search *search, int tx, int ty, int b_r)
+static void consider_keys(struct cla_simt_search *search, int tx, int ty, int b_r)
 {
     if (search->problem->b_c) {
         consider(search, tx, ty, b_r, search->problem->b_c);
@@ -179,7 +154,7 @@ static void consider_keys(struct search *search, int tx, int ty, int b_r)
             consider(search, tx, ty, b_r, tx * columns);
 }
 
-static void consider_rows(struct search *search, int tx, int ty)
+static void consider_rows(struct cla_simt_search *search, int tx, int ty)
 {
     if (search->problem->b_r) {
         consider_keys(search, tx, ty, search->problem->b_r);
@@ -188,28 +163,6 @@ static void consider_rows(struct search *search, int tx, int ty)
     for (int rows = 8; rows >= 1; rows /= 2)
         if (ty * rows <= MOST_ROWS)
             consider_keys(search, tx, ty, ty * rows);
-}
-
-static struct search find_best(const struct cla_simt_limits *limits, const struct clattn_problem *problem)
-{
-    struct search search = {.limits = limits, .problem = problem, .cost = -1};
-    const int forced = problem->work_group_size;
-    for (int i = 0; i < CLA_SIMT_WIDTHS; i++) {
-        const int tx = cla_simt_widths[i];
-        if (forced && forced % tx == 0)
-            consider_rows(&search, tx, forced / tx);
-        for (int ty = 32; ty >= 1 && !forced; ty /= 2)
-            if (tx * ty <= CLA_SIMT_MOST_ITEMS)
-                consider_rows(&search, tx, ty);
-    }
-    return search;
-}
-
-static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
-{
-    (void)capabilities;
-    (void)problem;
-    return true; /* it runs on every device */
 }
 
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
@@ -250,7 +203,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct search search = find_best(&limits, problem);
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider_rows);
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
@@ -278,27 +231,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-/* The device refused: plan for half the items and less local memory than this one took. */
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    if (config->work_group_size > 1)
-        limits.items = config->work_group_size / 2;
-    limits.local_bytes = local_bytes(problem, config) - 1;
-    const struct search search = find_best(&limits, problem);
-    if (search.cost < 0)
-        return false;
-    *config = search.best;
-    return true;
-}
-
-/* CPU drivers turn a work-group into loops around each stretch between barriers, and their optimiser takes up to a
- * minute over this kernel, to run it no faster than forward_cpu's tenth. There it is run to be checked, so it is
- * compiled quickly. */
-static bool unoptimised(const struct clattn_capabilities *capabilities)
-{
-    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+    return cla_simt_step_down(capabilities, problem, local_bytes(problem, config), consider_rows, config);
 }
 
 static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
@@ -320,14 +256,14 @@ const struct cla_skeleton cla_forward_simt = {
     .files = files,
     .kernels = cla_forward_kernels,
     .tile_element_bytes = sizeof(float),
-    .prefers = prefers,
+    .prefers = cla_simt_prefers,
     .choose = choose,
     .knobs = cla_simt_knobs,
     .adopt = adopt,
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = unoptimised,
+    .unoptimised = cla_simt_unoptimised,
     .streams = streams,
     .recipe = cla_recipe_forward,
     .define = define,

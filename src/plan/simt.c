@@ -4,13 +4,10 @@
 #include <math.h>
 #include <stddef.h>
 
-const int cla_simt_widths[CLA_SIMT_WIDTHS] = {8,  16, 32, 4, 10, 12, 14, 20, 24, 28, 40,
-                                              48, 56, 64, 5, 6,  7,  3,  2,  1,  128};
+enum { MOST_ITEMS = 512 }; /* of a work-group: beyond, barriers cost more than reuse gains */
 
-static int round_up(int value, int multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
+/* Widths of a row of items, not only powers of two: 4 * TX should divide d_v, or nearly. */
+static const int widths[] = {8, 16, 32, 4, 10, 12, 14, 20, 24, 28, 40, 48, 56, 64, 5, 6, 7, 3, 2, 1, 128};
 
 struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capabilities)
 {
@@ -24,7 +21,7 @@ struct cla_simt_limits cla_simt_limits_of(const struct clattn_capabilities *capa
 int cla_simt_words_of(const struct cla_simt_limits *limits, int items)
 {
     const struct cla_machine *machine = &limits->machine;
-    const int part = machine->unit_registers / round_up(items, machine->lanes) / 8 * 8;
+    const int part = machine->unit_registers / cla_simt_round_up(items, machine->lanes) / 8 * 8;
     return part < machine->item_words ? part : machine->item_words;
 }
 
@@ -37,8 +34,9 @@ static int64_t residents(const struct cla_simt_limits *limits, const struct cla_
         MOST_REGISTERS = 256 /* of an item */
     };
     const struct cla_machine *machine = &limits->machine;
-    const int words = work->private_words > MOST_REGISTERS ? MOST_REGISTERS : round_up((int)work->private_words, 8);
-    const int64_t held = (int64_t)words * round_up(config->work_group_size, machine->lanes);
+    const int words =
+        work->private_words > MOST_REGISTERS ? MOST_REGISTERS : cla_simt_round_up((int)work->private_words, 8);
+    const int64_t held = (int64_t)words * cla_simt_round_up(config->work_group_size, machine->lanes);
     const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + RESERVED));
     const int64_t by_registers = machine->unit_registers / held,
                   by_items = machine->unit_items / config->work_group_size;
@@ -53,7 +51,7 @@ static double unevenness(int schedulers, int sub_groups, int groups)
 {
     double least = schedulers;
     for (int count = 1; count <= groups; count++) {
-        const double uneven = (double)round_up(count * sub_groups, schedulers) / (count * sub_groups);
+        const double uneven = (double)cla_simt_round_up(count * sub_groups, schedulers) / (count * sub_groups);
         least = uneven < least ? uneven : least;
     }
     return least;
@@ -83,6 +81,56 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
     return excess > 0 ? slots * (10 + (double)excess) : slots;
 }
 
+struct cla_simt_search cla_simt_find(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                                     cla_simt_consider consider)
+{
+    struct cla_simt_search search = {.limits = limits, .problem = problem, .cost = -1};
+    const int forced = problem->work_group_size;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const int tx = widths[i];
+        if (forced && forced % tx == 0)
+            consider(&search, tx, forced / tx);
+        for (int ty = 32; ty >= 1 && !forced; ty /= 2)
+            if (tx * ty <= MOST_ITEMS)
+                consider(&search, tx, ty);
+    }
+    return search;
+}
+
+void cla_simt_offer(struct cla_simt_search *search, const struct cla_config *config, double cost)
+{
+    if (search->cost >= 0 && cost >= search->cost)
+        return;
+    search->best = *config;
+    search->cost = cost;
+}
+
+bool cla_simt_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        uint64_t local_bytes, cla_simt_consider consider, struct cla_config *config)
+{
+    struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    if (config->work_group_size > 1)
+        limits.items = config->work_group_size / 2;
+    limits.local_bytes = local_bytes - 1;
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider);
+    if (search.cost < 0)
+        return false;
+    *config = search.best;
+    return true;
+}
+
+bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return true;
+}
+
+bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+}
+
 static const struct {
     int resident, buffers, d_slice, row_slice;
 } passages[CLA_SIMT_PASSAGES] = {{1, 2, 32, 32}, {1, 2, 32, 16}, {1, 2, 16, 16}, {1, 1, 32, 32}, {1, 1, 16, 16},
@@ -93,7 +141,8 @@ void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config
 {
     config->simt.resident = passages[index].resident;
     config->simt.buffers = passages[index].buffers;
-    config->simt.d_slice = passages[index].d_slice < round_up(d, 4) ? passages[index].d_slice : round_up(d, 4);
+    config->simt.d_slice =
+        passages[index].d_slice < cla_simt_round_up(d, 4) ? passages[index].d_slice : cla_simt_round_up(d, 4);
     config->simt.row_slice = passages[index].row_slice;
     while (rows % config->simt.row_slice)
         config->simt.row_slice--;
@@ -112,7 +161,7 @@ bool cla_simt_is_whole(const struct cla_simt_limits *limits, int d, int rows, st
 {
     const int items = config->work_group_size;
     if (items < 1 || items > limits->items || items % config->simt.tx || config->simt.d_slice % 4 ||
-        config->simt.d_slice > round_up(d, 4) || rows % config->simt.row_slice)
+        config->simt.d_slice > cla_simt_round_up(d, 4) || rows % config->simt.row_slice)
         return false;
     cla_simt_number_items(config);
     return true;

@@ -8,14 +8,6 @@
 /* What the planners of forward_simt and backward_simt share: limits of devices, how slices pass
  * (cl/common/simt_tiles.clh), and the model of time. */
 
-enum {
-    CLA_SIMT_MOST_ITEMS = 512, /* of a work-group: beyond, barriers cost more than reuse gains */
-    CLA_SIMT_WIDTHS = 21
-};
-
-/* Widths of a row of items, not only powers of two: 4 * TX should divide d_v, or nearly. */
-extern const int cla_simt_widths[CLA_SIMT_WIDTHS];
-
 /* What a device lets a configuration use. */
 struct cla_simt_limits {
     struct cla_machine machine;
@@ -48,6 +40,50 @@ struct cla_simt_work {
 /* Slots for a tile of pairs; smaller is better. */
 double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
                       const struct cla_simt_work *work);
+
+/* Helpers of both. */
+static inline int cla_simt_round_up(int value, int multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static inline int cla_simt_ceil_div(int value, int divisor)
+{
+    return (value + divisor - 1) / divisor;
+}
+
+/* The widest vector that n elements divide into. */
+static inline int cla_simt_width_of(int n)
+{
+    return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+}
+
+/* The search for the cheapest configuration: each grid of tx by ty items that the device, and what the problem forces,
+ * allow is considered by the skeleton. */
+struct cla_simt_search {
+    const struct cla_simt_limits *limits;
+    const struct clattn_problem *problem;
+    struct cla_config best;
+    double cost; /* negative: none */
+};
+typedef void (*cla_simt_consider)(struct cla_simt_search *search, int tx, int ty);
+struct cla_simt_search cla_simt_find(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                                     cla_simt_consider consider);
+
+/* Keeps the configuration where it is cheaper than the best so far. */
+void cla_simt_offer(struct cla_simt_search *search, const struct cla_config *config, double cost);
+
+/* The device refused a configuration with so much local memory: plans for half the items and less of it. */
+bool cla_simt_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        uint64_t local_bytes, cla_simt_consider consider, struct cla_config *config);
+
+/* They run on every device. */
+bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
+
+/* CPU drivers turn a work-group into loops around each stretch between barriers, and their optimiser takes up to a
+ * minute over these kernels, to run them no faster than a tenth of those for CPUs. There they are run to be checked, so
+ * they are compiled quickly. */
+bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities);
 
 /* How slices pass through local memory: way `index` of CLA_SIMT_PASSAGES, for products over columns of at most d and
  * rows of any divisor of `rows`. Sets all but prefetch. */
