@@ -309,9 +309,10 @@ static bool take_lanes(const struct clattn_problem *problem, struct cla_config *
     if (config->unit->lanes == lanes)
         return true;
     const int groups = config->work_group_size / config->unit->lanes;
-    config->unit = cla_matrix_emulation(lanes);
-    if (!config->unit || problem->work_group_size)
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes);
+    if (!unit || problem->work_group_size)
         return false;
+    config->unit = unit;
     config->work_group_size = lanes * (config->unit->one_sub_group ? 1 : groups);
     return true;
 }

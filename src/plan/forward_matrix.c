@@ -284,9 +284,10 @@ static bool take_lanes(const struct clattn_problem *problem, struct cla_config *
 {
     if (config->unit->lanes == config->matrix.lanes)
         return true;
-    config->unit = cla_matrix_emulation(config->matrix.lanes);
-    if (!config->unit || problem->work_group_size)
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->matrix.lanes);
+    if (!unit || problem->work_group_size)
         return false;
+    config->unit = unit;
     if (config->unit->one_sub_group)
         config->matrix.row_tiles = config->b_r / CLA_PIECE;
     config->work_group_size = group_size(config);
