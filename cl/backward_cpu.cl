@@ -65,11 +65,19 @@
     a.rows = tile_statistics
 #endif
 
+#if SUMS_PAIRS
+#define DECLARE_SUMS                                                                                                   \
+    vec_sums sums[PANELS * RV];                                                                                        \
+    a.sums = sums
+#else
+#define DECLARE_SUMS
+#endif
+
 #if CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-          __global const clattn_storage *d_o, __global const float *workspace,
-          __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+          __global const clattn_storage *d_o, __global float *workspace, __global clattn_sum *d_q,
+          const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
     const int first = block_of((int)get_group_id(0), (p.n_q + BLOCK - 1) / BLOCK, &bh) * BLOCK;
@@ -82,20 +90,20 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, 1);
     vec row_top[PANELS * RV], row_share[PANELS * RV], row_delta[PANELS * RV];
+    DECLARE_SUMS;
     a.top = row_top;
     a.share = row_share;
     a.delta = row_delta;
     load_block(block, a.tile, q + clattn_at(p.q, b, h, row), p.q.row, p.q.column, CLATTN_D, D_STRIDE, count, 1.0f);
     load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE,
                count, 1.0f);
+    __global float *const statistics = workspace + clattn_at(p.statistics, b, h, row);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
-        const clattn_row of =
-            i < count ? clattn_read_row(workspace + clattn_at(p.statistics, b, h, row + i)) : clattn_no_row();
+        const clattn_row of = i < count ? clattn_read_row(statistics + i * CLATTN_STATISTICS) : clattn_no_row();
         ((float *)row_top)[i] = of.top;
         ((float *)row_share)[i] = of.share;
         ((float *)row_delta)[i] = of.delta;
     }
-    zero_vectors(out, PANELS * D_STRIDE * RV);
 
     const int end = clattn_key_end(first + count - 1, &view);
     const streamed in = {.in = k + clattn_at(p.k, b, kv_head, view.key_base),
@@ -106,8 +114,12 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
                          .column_v = p.v.column,
                          .count = end};
     const int before = (clattn_key_begin(first, &view) - view.first_key) / CLATTN_STREAM * CLATTN_STREAM;
-    for (int j0 = view.first_key + before; j0 < end; j0 += CLATTN_STREAM)
-        add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
+    for (bool again = true, mended = false; again; mended = true) {
+        begin_sums(&a);
+        for (int j0 = view.first_key + before; j0 < end; j0 += CLATTN_STREAM)
+            add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
+        again = !mended && mend_deltas(&a, statistics, count, &view);
+    }
     for (int i = 0; i < count; i += W) {
         panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
         for (int r = 0; r < min(W, count - i); ++r)

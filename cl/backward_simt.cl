@@ -23,6 +23,7 @@
 #include "common/types.clh"
 #include "common/view.clh"
 #include "common/score.clh"
+#include "common/delta.clh"
 #include "common/simt_tiles.clh"
 #include "score/fast/dropout_simt.clh"
 
@@ -32,8 +33,9 @@
 #define CV SIMT_VECTORS(CLATTN_D)     /* of dQ or dK */
 #define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
 #define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_PLAIN_SLOPES)
+#define SIMT_SUMS_PAIRS (CLATTN_KERNEL == 0 \&\& CLATTN_MENDS_DELTA)
 
-/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [2 flags, 2
+/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [3 flags, 1
  * unused]. */
 #if CLATTN_KERNEL == 0
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D))
@@ -139,9 +141,20 @@ CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, c
 #define SIMT_TAKEN(g, e, c) SIMT_DROPPED(dropped, (g) * RW + (e), c)
 #endif
 
+/* Sums over the pairs of an item's rows (common/delta.clh): those of its columns, until simt_mend_deltas. */
+typedef struct {
+    simt_rows weight[RG], change[RG], size[RG];
+} simt_sums;
+
+CLATTN_INLINE void simt_begin_sums(simt_sums *sums)
+{
+    UNROLL for (int g = 0; g < RG; ++g) sums->weight[g] = sums->change[g] = sums->size[g] = (simt_rows)(0.0f);
+}
+
 /* dP becomes dS, by the weights. A pair of weight 0 has none, whatever K, V, Q and dO hold. */
 CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_view *view, const uint *dropped,
-                                      simt_rows weights[RG][CS], simt_rows slopes[RG][CS], simt_rows pairs[RG][CS])
+                                      simt_rows weights[RG][CS], simt_rows slopes[RG][CS], simt_rows pairs[RG][CS],
+                                      simt_sums *sums)
 {
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
         simt_rows x = pairs[g][c];
@@ -150,6 +163,12 @@ CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_vie
         x = SIMT_ROWS(SIMT_PASSED);
 #endif
         x = CLATTN_UNLESS_ALL(simt_rows, weights[g][c]) * (x - SIMT_STATISTIC(s->delta, g, c));
+#if SIMT_SUMS_PAIRS
+        const simt_rows change = select(x, (simt_rows)(0.0f), weights[g][c] == (simt_rows)(0.0f));
+        sums->weight[g] += weights[g][c];
+        sums->change[g] += change;
+        sums->size[g] += fabs(change);
+#endif
 #if SIMT_SLOPES
         x *= slopes[g][c];
 #endif
@@ -230,11 +249,52 @@ CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int 
 #define SIMT_DECLARE_WAITING
 #endif
 
+#if CLATTN_KERNEL == 0
+#define SIMT_WORKSPACE float
+#else
+#define SIMT_WORKSPACE const float
+#endif
 #define SIMT_SIGNATURE \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v, \
-        __global const clattn_storage *d_o, __global const float *workspace
+        __global const clattn_storage *d_o, __global SIMT_WORKSPACE *workspace
 
 #if CLATTN_KERNEL == 0
+/* The deltas of an item's rows, here and in the workspace, become the better ones. Whether the group's dQ has to be
+ * computed again by them: *again then becomes 1. All items of the group call it. */
+CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sums, __global float *workspace,
+                                    clattn_layout at, int first, int tx, int ty, const clattn_view *view,
+                                    simt_statistics *s, volatile __local int *again)
+{
+#if SIMT_SUMS_PAIRS
+    simt_rows all[3][RG];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    SIMT_EXCHANGE(all[0], sums->weight, SIMT_ADD, 0.0f);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    SIMT_EXCHANGE(all[1], sums->change, SIMT_ADD, 0.0f);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    SIMT_EXCHANGE(all[2], sums->size, SIMT_ADD, 0.0f);
+    UNROLL for (int g = 0; g < RG; ++g) {
+        float delta[RW];
+        UNROLL for (int e = 0; e < RW; ++e) {
+            const int i = SIMT_ROW_OF(first, g, e);
+            const clattn_row row = {ROW_LANE(s->delta[g], e), ROW_LANE(s->top[g], e), ROW_LANE(s->share[g], e), 0.0f};
+            const clattn_pair_sums of = {ROW_LANE(all[0][g], e), ROW_LANE(all[1][g], e), ROW_LANE(all[2][g], e)};
+            delta[e] = row.delta;
+            if (clattn_mend_delta(&row, of, view, &delta[e]))
+                *again = 1;
+            if (tx == 0 && i < view->n_q)
+                workspace[clattn_at(at, view->b, view->h, view->row_base + i)] = delta[e];
+        }
+#define SIMT_MENDED(e) delta[e]
+        s->delta[g] = SIMT_ROWS(SIMT_MENDED);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return *again;
+#else
+    return false;
+#endif
+}
+
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -247,56 +307,63 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q; /* no group returns: see forward_simt.cl */
     const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
-    int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
+    const int begin = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
     const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
-    const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, 0, tx, ty, &view);
+    simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, 0, tx, ty, &view);
 
     simt_rows out[RG * 4 * CV], part[RG * 4 * CV]; /* part: the present tiles' share */
-    simt_zero(out, RG * 4 * CV);
-    simt_zero(part, RG * 4 * CV);
+    simt_sums sums;
     if (lid == 0)
-        flags[0] = flags[1] = 0;
-    if (j0 < key_end) {
-        simt_fetch_columns(k_rows, j0, 0, lid, carried);
-        if (SIMT_RESIDENT) {
-            simt_load_block(q_rows, row0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
-            simt_load_block(do_rows, row0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
+        flags[0] = flags[1] = flags[2] = 0;
+    if (SIMT_RESIDENT && begin < key_end) {
+        simt_load_block(q_rows, row0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
+        simt_load_block(do_rows, row0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
+    }
+
+    int parity = 0;
+    for (bool again = true, mended = false; again; mended = true) {
+        int j0 = begin, tiles = 0;
+        simt_zero(out, RG * 4 * CV);
+        simt_zero(part, RG * 4 * CV);
+        simt_begin_sums(&sums);
+        if (j0 < key_end) {
+            simt_fetch_columns(k_rows, j0, 0, lid, carried);
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
         }
-        SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+        while (j0 < key_end) {
+            const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
+            const int tile_end = min(j0 + CLATTN_B_C, key_end);
+            const int next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
+            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+                                  simt_fetch_columns(v_rows, j0, 0, lid, carried));
+            SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
+            simt_modify(row0, j0, tx, ty, &view, weight, slopes);
+            simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
 
-    int parity = 0, tiles = 0;
-    while (j0 < key_end) {
-        const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
-        const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
-        SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
-                              simt_fetch_columns(v_rows, j0, 0, lid, carried));
-        SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
-        simt_modify(row0, j0, tx, ty, &view, weight, slopes);
-        simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
-
-        SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
-                              simt_fetch_rows(k_rows, j0, CV, lid, carried));
+            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
+                                  simt_fetch_rows(k_rows, j0, CV, lid, carried));
 #if CLATTN_DROPOUT
-        simt_drop(row0, j0, tx, ty, &view, dropped);
+            simt_drop(row0, j0, tx, ty, &view, dropped);
 #endif
-        simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
-        simt_put_weights(weights, tx, ty, change);
-        SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
-        SIMT_MULTIPLY_ROWS(part, CV, weights, k_rows, j0, tile_end,
-                           if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
-        if (++tiles % SIMT_TILES_SUMMED == 0)
+            simt_differentiate(&statistics, &view, dropped, weight, slopes, change, &sums);
+            simt_put_weights(weights, tx, ty, change);
+            SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
+            SIMT_MULTIPLY_ROWS(part, CV, weights, k_rows, j0, tile_end,
+                               if (next < key_end) simt_fetch_columns(k_rows, next, 0, lid, carried));
+            if (++tiles % SIMT_TILES_SUMMED == 0)
+                simt_join(out, part, RG * 4 * CV);
+            if (next < key_end)
+                SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
+            j0 = next;
+        }
+        if (SIMT_TILES_SUMMED > 1)
             simt_join(out, part, RG * 4 * CV);
-        if (next < key_end)
-            SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, next, 0));
-        j0 = next;
+        again = !mended && simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics,
+                                            flags + 2);
     }
-    if (SIMT_TILES_SUMMED > 1)
-        simt_join(out, part, RG * 4 * CV);
     simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
 }
 #endif
@@ -373,7 +440,7 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
                 SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V,
                                       simt_fetch_rows(q_rows, i0, CV, lid, carried));
-                simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
+                simt_differentiate(&statistics, &view, dropped, weight, slopes, change, 0);
                 simt_put_weights(weights, tx, ty, change);
                 SIMT_TURN(SIMT_COMMIT_ROWS(q_rows, i0, CV));
                 SIMT_MULTIPLY_ROWS(part, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
@@ -448,7 +515,7 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
 #if CLATTN_DROPOUT
             simt_drop(row0, j0, tx, ty, &view, dropped);
 #endif
-            simt_differentiate(&statistics, &view, dropped, weight, slopes, change);
+            simt_differentiate(&statistics, &view, dropped, weight, slopes, change, 0);
             UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c)
                 *SIMT_PLACE(r, c) += ROW_LANE(change[r / RW][c], r % RW);
         }

@@ -116,9 +116,9 @@ void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe)
 
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe)
 {
+    cla_recipe_dq(run, recipe);
     if (cla_run_wants_keys(run))
         cla_recipe_over_keys(run, CLA_DK_DV, 0, recipe);
-    cla_recipe_dq(run, recipe);
     cla_recipe_d_bias(run, recipe);
 }
 

@@ -92,7 +92,7 @@ void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t groups, struct cla_recipe *recipe);
 void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe);
 
-/* The three of them, of kernels that give each other nothing. */
+/* The three of them. That of dQ comes first: it may leave better statistics of its rows to the others. */
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* Arguments of the forward kernels, and with the workspace among them; of a backward kernel without outputs. */

@@ -280,6 +280,41 @@ static void scales_do_not_matter(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* One key of each row has all the weight but `rest` or so. */
+static void favour_one_key(const struct forward_case *forward, struct backward_arrays *arrays, double rest)
+{
+    const struct score_arrays *score = &arrays->forward.score;
+    const size_t rows = (size_t)(score->pair_sizes[0] * score->pair_sizes[1] * score->pair_sizes[2]);
+    for (size_t row = 0; row < rows; row++)
+        for (size_t j = 0; j < N_KV; j++)
+            score->bias[row * N_KV + j] =
+                j == 7 * row % N_KV ? 0.0f : reference_round(forward->problem.dtype, (float)log(rest / (N_KV - 1)));
+}
+
+/* What is left of dP - delta there is small beside the rounding of either: they have to be rounded alike. */
+static void roundings_of_delta_cancel(void **state)
+{
+    (void)state;
+    static const double rests[] = {0.5, 1e-2, 1e-3, 1e-4, 1e-6};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
+            struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, CLATTN_BIAS);
+            struct backward_arrays arrays;
+            forward.problem.d_v = 256; /* long sums */
+            forward.problem.scale = 0.01f;
+            if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward)) /* those whose arithmetic is float */
+                continue;
+            assert_true(make(&forward, &arrays));
+            for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
+                favour_one_key(&forward, &arrays, rests[i]);
+                failures += !passes(&forward, &arrays, "weight of all keys but one", rests[i]);
+            }
+            backward_arrays_free(&arrays);
+        }
+    assert_int_equal(failures, 0);
+}
+
 /* What else computes weights again: chunks of keys on the device and from the host, sinks, dropout. */
 static void other_ways_hold(void **state)
 {
@@ -348,6 +383,7 @@ int main(void)
         cmocka_unit_test(lse_alone_has_a_limit),
         cmocka_unit_test(offsets_fall_out),
         cmocka_unit_test(scales_do_not_matter),
+        cmocka_unit_test(roundings_of_delta_cancel),
         cmocka_unit_test(other_ways_hold),
     };
     test_device_open(&device);
