@@ -33,7 +33,7 @@
 #define CV SIMT_VECTORS(CLATTN_D)     /* of dQ or dK */
 #define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
 #define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_PLAIN_SLOPES)
-#define SIMT_SUMS_PAIRS (CLATTN_KERNEL == 0 \&\& CLATTN_MENDS_DELTA)
+#define SIMT_SUMS_PAIRS (CLATTN_KERNEL == 0 && CLATTN_MENDS_DELTA)
 
 /* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [3 flags, 1
  * unused]. */

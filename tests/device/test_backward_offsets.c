@@ -380,10 +380,8 @@ static void lse_alone_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lse_alone_has_a_limit),
-        cmocka_unit_test(offsets_fall_out),
-        cmocka_unit_test(scales_do_not_matter),
-        cmocka_unit_test(roundings_of_delta_cancel),
+        cmocka_unit_test(lse_alone_has_a_limit), cmocka_unit_test(offsets_fall_out),
+        cmocka_unit_test(scales_do_not_matter),  cmocka_unit_test(roundings_of_delta_cancel),
         cmocka_unit_test(other_ways_hold),
     };
     test_device_open(&device);
