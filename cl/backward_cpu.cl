@@ -89,6 +89,7 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     const long row = view.row_base + first;
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, 1);
+    a.out = d_q ? out : 0;
     vec row_top[PANELS * RV], row_share[PANELS * RV], row_delta[PANELS * RV];
     DECLARE_SUMS;
     a.top = row_top;
@@ -118,9 +119,9 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
         begin_sums(&a);
         for (int j0 = view.first_key + before; j0 < end; j0 += CLATTN_STREAM)
             add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
-        again = !mended && mend_deltas(&a, statistics, count, &view);
+        again = !mended && mend_deltas(&a, statistics, count, &view) && d_q;
     }
-    for (int i = 0; i < count; i += W) {
+    for (int i = 0; i < count && d_q; i += W) {
         panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
         for (int r = 0; r < min(W, count - i); ++r)
             put_row(d_q + clattn_at(p.d_q, b, h, row + i + r), p.d_q.column, a.tile + r * D_STRIDE, CLATTN_D);

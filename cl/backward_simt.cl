@@ -361,10 +361,12 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         }
         if (SIMT_TILES_SUMMED > 1)
             simt_join(out, part, RG * 4 * CV);
-        again = !mended && simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics,
-                                            flags + 2);
+        again = !mended &&
+                simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics, flags + 2) &&
+                d_q;
     }
-    simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
+    if (d_q)
+        simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
 }
 #endif
 

@@ -175,8 +175,9 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  *
  * backward_simt and backward_cpu, whose arithmetic is fp32 for all types, mend delta: their kernel of dQ adds up
  * P (dP - delta) over each row, which is to be 0, and what it is not goes to delta, for all gradients of the row. So
- * they are as exact as if delta had been the sum of P dP. Rows where that matters to dQ have it computed twice. It
- * takes a call that asks for d_q and sees all keys that m and l (lse) are of: not chunks of keys
+ * they are as exact as if delta had been the sum of P dP. Rows where that matters to dQ have it computed twice. The
+ * kernel runs for d_k, d_bias and d_sinks, too, where d_q is left out. It takes a call that sees all keys that m and l
+ * (lse) are of: not chunks of keys
  * (CLATTN_BACKWARD_ACCUMULATE), and not calls whose m and l are those of more keys than k has.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what

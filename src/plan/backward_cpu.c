@@ -189,6 +189,6 @@ const struct cla_skeleton cla_backward_cpu = {
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
     .streams = streams,
-    .recipe = cla_recipe_backward,
+    .recipe = cla_recipe_mended_backward,
     .define = define,
 };

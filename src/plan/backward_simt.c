@@ -301,6 +301,6 @@ const struct cla_skeleton cla_backward_simt = {
     .private_bytes = private_bytes,
     .unoptimised = cla_simt_unoptimised,
     .streams = streams,
-    .recipe = cla_recipe_backward,
+    .recipe = cla_recipe_mended_backward,
     .define = define,
 };

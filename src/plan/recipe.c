@@ -79,15 +79,20 @@ void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)
                                                 .arguments = cla_forward_list});
 }
 
-void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe)
+static void over_rows(const struct cla_run *run, bool wanted, struct cla_recipe *recipe)
 {
-    if (cla_run_wants(run, CLA_D_Q))
+    if (wanted)
         cla_recipe_stage(recipe, (struct cla_stage){.kernel = CLA_DQ,
                                                     .batch = run->shape.batch,
                                                     .heads = run->shape.heads,
                                                     .blocks = cla_run_row_blocks(run),
                                                     .counted = "n_q / B_r",
                                                     .arguments = dq_arguments});
+}
+
+void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    over_rows(run, cla_run_wants(run, CLA_D_Q), recipe);
 }
 
 void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t groups, struct cla_recipe *recipe)
@@ -116,7 +121,18 @@ void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe)
 
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe)
 {
+    if (cla_run_wants_keys(run))
+        cla_recipe_over_keys(run, CLA_DK_DV, 0, recipe);
     cla_recipe_dq(run, recipe);
+    cla_recipe_d_bias(run, recipe);
+}
+
+void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    const bool mends = !cla_problem_accumulates(run->problem);
+    const bool by_delta = cla_run_wants(run, CLA_D_K) || cla_run_wants(run, CLA_BIAS_GRAD) ||
+                          cla_run_wants(run, CLA_SINKS_GRAD);
+    over_rows(run, cla_run_wants(run, CLA_D_Q) || (mends && by_delta), recipe);
     if (cla_run_wants_keys(run))
         cla_recipe_over_keys(run, CLA_DK_DV, 0, recipe);
     cla_recipe_d_bias(run, recipe);

@@ -92,8 +92,10 @@ void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t groups, struct cla_recipe *recipe);
 void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe);
 
-/* The three of them. That of dQ comes first: it may leave better statistics of its rows to the others. */
+/* The three of them, of kernels that give each other nothing; and where that of dQ mends the rows' deltas for the
+ * others (cl/common/delta.clh): it comes first, and also where dQ is not wanted, so that these do not depend on it. */
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe);
+void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* Arguments of the forward kernels, and with the workspace among them; of a backward kernel without outputs. */
 extern const int cla_forward_list[], cla_forward_workspace_list[], cla_backward_inputs_list[];

@@ -213,10 +213,13 @@ static void kernels_that_write_nothing_are_left_out(void **state)
         uint64_t outputs;
         const char *kernels;
     } rows[] = {
-        {"backward_matrix", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_BIAS_GRAD, "012"},
+        {"backward_matrix", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_BIAS_GRAD, "102"},
         {"backward_matrix", UINT64_C(1) << CLA_D_Q, "0"},
         {"backward_matrix", UINT64_C(1) << CLA_D_V, "1"},
         {"backward_matrix", 0, ""},
+        {"backward_simt", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_BIAS_GRAD, "012"},
+        {"backward_simt", UINT64_C(1) << CLA_D_K, "01"},
+        {"backward_simt", UINT64_C(1) << CLA_D_V, "1"},
         {"backward_fused", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_V, "130"},
         {"backward_fused", UINT64_C(1) << CLA_D_Q, "10"},
         {"backward_fused", UINT64_C(1) << CLA_D_K, "13"},
