@@ -361,9 +361,10 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         }
         if (SIMT_TILES_SUMMED > 1)
             simt_join(out, part, RG * 4 * CV);
-        again = !mended &&
-                simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics, flags + 2) &&
-                d_q;
+        if (!mended)
+            again = simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics,
+                                     flags + 2);
+        again = again && !mended && d_q;
     }
     if (d_q)
         simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
