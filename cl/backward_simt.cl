@@ -259,36 +259,51 @@ CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int 
         __global const clattn_storage *d_o, __global SIMT_WORKSPACE *workspace
 
 #if CLATTN_KERNEL == 0
-/* The deltas of an item's rows, here and in the workspace, become the better ones. Whether the group's dQ has to be
+/* Rows of the block that an item mends, one after WORK_GROUP_SIZE others: fewer registers than all items' own rows. */
+#define SIMT_MENDED ((CLATTN_B_R + CLATTN_WORK_GROUP_SIZE - 1) / CLATTN_WORK_GROUP_SIZE)
+#define SIMT_MENDED_ROW(n) (lid + (n) * CLATTN_WORK_GROUP_SIZE)
+
+/* What the TX items of a row hold apart is added up, for the rows that the item mends. Takes the tile of weights. */
+CLATTN_INLINE void simt_sum_rows(__local float *weights, const simt_rows from[RG], int lid, int tx, int ty,
+                                 float sums[SIMT_MENDED])
+{
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL for (int g = 0; g < RG; ++g) SIMT_PUT(simt_rows, weights + tx * SIMT_BLOCK + (ty + TY * g) * RW, from[g]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL for (int n = 0; n < SIMT_MENDED; ++n) {
+        sums[n] = 0.0f;
+        if (SIMT_MENDED_ROW(n) < CLATTN_B_R)
+            for (int t = 0; t < TX; ++t)
+                sums[n] += weights[t * SIMT_BLOCK + SIMT_MENDED_ROW(n)];
+    }
+}
+
+/* The deltas of the block's rows, here and in the workspace, become the better ones. Whether the group's dQ has to be
  * computed again by them: *again then becomes 1. All items of the group call it. */
 CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sums, __global float *workspace,
-                                    clattn_layout at, int first, int tx, int ty, const clattn_view *view,
+                                    clattn_layout at, int first, int lid, int tx, int ty, const clattn_view *view,
                                     simt_statistics *s, volatile __local int *again)
 {
 #if SIMT_SUMS_PAIRS
-    simt_rows all[3][RG];
+    float weight[SIMT_MENDED], change[SIMT_MENDED], size[SIMT_MENDED];
+    simt_sum_rows(weights, sums->weight, lid, tx, ty, weight);
+    simt_sum_rows(weights, sums->change, lid, tx, ty, change);
+    simt_sum_rows(weights, sums->size, lid, tx, ty, size);
     barrier(CLK_LOCAL_MEM_FENCE);
-    SIMT_EXCHANGE(all[0], sums->weight, SIMT_ADD, 0.0f);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    SIMT_EXCHANGE(all[1], sums->change, SIMT_ADD, 0.0f);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    SIMT_EXCHANGE(all[2], sums->size, SIMT_ADD, 0.0f);
-    UNROLL for (int g = 0; g < RG; ++g) {
-        float delta[RW];
-        UNROLL for (int e = 0; e < RW; ++e) {
-            const int i = SIMT_ROW_OF(first, g, e);
-            const clattn_row row = {ROW_LANE(s->delta[g], e), ROW_LANE(s->top[g], e), ROW_LANE(s->share[g], e), 0.0f};
-            const clattn_pair_sums of = {ROW_LANE(all[0][g], e), ROW_LANE(all[1][g], e), ROW_LANE(all[2][g], e)};
-            delta[e] = row.delta;
-            if (clattn_mend_delta(&row, of, view, &delta[e]))
+    UNROLL for (int n = 0; n < SIMT_MENDED; ++n) {
+        const int at_row = SIMT_MENDED_ROW(n), i = first + at_row;
+        if (at_row < CLATTN_B_R) {
+            const clattn_row row = simt_read_row(workspace, at, i, view);
+            float delta = row.delta;
+            if (clattn_mend_delta(&row, (clattn_pair_sums){weight[n], change[n], size[n]}, view, &delta))
                 *again = 1;
-            if (tx == 0 && i < view->n_q)
-                workspace[clattn_at(at, view->b, view->h, view->row_base + i)] = delta[e];
+            weights[at_row] = delta;
+            if (i < view->n_q)
+                workspace[clattn_at(at, view->b, view->h, view->row_base + i)] = delta;
         }
-#define SIMT_MENDED(e) delta[e]
-        s->delta[g] = SIMT_ROWS(SIMT_MENDED);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL for (int g = 0; g < RG; ++g) s->delta[g] = SIMT_GET(simt_rows, weights + (ty + TY * g) * RW);
     return *again;
 #else
     return false;
@@ -362,7 +377,7 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         if (SIMT_TILES_SUMMED > 1)
             simt_join(out, part, RG * 4 * CV);
         if (!mended)
-            again = simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, tx, ty, &view, &statistics,
+            again = simt_mend_deltas(weights, &sums, workspace, p.statistics, row0, lid, tx, ty, &view, &statistics,
                                      flags + 2);
         again = again && !mended && d_q;
     }

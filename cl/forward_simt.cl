@@ -46,6 +46,17 @@ typedef clattn_storage simt_output;
 #endif
 #define SIMT_OUTPUT_ROW(i) (CLATTN_PARTIAL ? (i) : view.row_base + (i))
 
+/* Combines what the TX items of a row hold apart, in the same order for all of them. Takes the P tile. */
+#define SIMT_ADD(a, b) ((a) + (b))
+#define SIMT_EXCHANGE(to, from, combine, neutral) \
+    do { \
+        UNROLL for (int g = 0; g < RG; ++g) \
+            SIMT_PUT(simt_rows, weights + tx * CLATTN_B_R + (ty + TY * g) * RW, from[g]); \
+        barrier(CLK_LOCAL_MEM_FENCE); \
+        UNROLL for (int g = 0; g < RG; ++g) to[g] = (simt_rows)(neutral); \
+        for (int t = 0; t < TX; ++t) UNROLL for (int g = 0; g < RG; ++g) \
+            to[g] = combine(to[g], SIMT_GET(simt_rows, weights + t * CLATTN_B_R + (ty + TY * g) * RW)); \
+    } while (0)
 /* A bound that may be subtracted: rows that have seen nothing yet have none. */
 #define SIMT_REAL(x) fmax(x, -FLT_MAX)
 
