@@ -315,6 +315,73 @@ static void roundings_of_delta_cancel(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* So they do where scores differ so much that one key has nearly all the weight. */
+static void roundings_cancel_beside_one_key(void **state)
+{
+    (void)state;
+    static const float scales[] = {4.0f, 8.0f, 16.0f};
+    int failures = 0;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        struct forward_case forward = case_of(*skeleton, CLATTN_FP32, 0);
+        struct backward_arrays arrays;
+        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+            continue;
+        assert_true(make(&forward, &arrays));
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+            forward.problem.scale = scales[i];
+            failures += !passes(&forward, &arrays, "differing scores, scale", (double)scales[i]);
+        }
+        backward_arrays_free(&arrays);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* The gradients by the keys from `first` on, of as many as `part` has: they join those of all. */
+static bool run_part(struct forward_case part, size_t first, struct backward_arrays *all)
+{
+    struct backward_arrays arrays;
+    if (!backward_arrays_make(&part, &arrays))
+        return false;
+    const struct reference_problem problem = forward_reference_of(&part, &arrays.forward);
+    const size_t q = reference_q_count(&problem), k = reference_k_count(&problem), at = first * D,
+                 rows = q / D * sizeof(float);
+    memcpy(arrays.forward.q, all->forward.q, q * sizeof(float));
+    memcpy(arrays.forward.k, all->forward.k + at, k * sizeof(float));
+    memcpy(arrays.forward.v, all->forward.v + at, k * sizeof(float));
+    memcpy(arrays.forward.o, all->forward.o, q * sizeof(float));
+    memcpy(arrays.d_o, all->d_o, q * sizeof(float));
+    memcpy(arrays.forward.lse, all->forward.lse, rows);
+    memcpy(arrays.forward.m, all->forward.m, rows);
+    memcpy(arrays.forward.l, all->forward.l, rows);
+    const bool ran = backward_run(&device, NULL, &part, BACKWARD_ALL, &arrays);
+    memcpy(all->d_k + at, arrays.d_k, k * sizeof(float));
+    memcpy(all->d_v + at, arrays.d_v, k * sizeof(float));
+    for (size_t i = 0; i < q; i++)
+        all->d_q[i] = (first ? all->d_q[i] : 0.0f) + arrays.d_q[i];
+    backward_arrays_free(&arrays);
+    return ran;
+}
+
+/* A call may have some of the keys alone, with o, m and l of all. Its pairs of a row then do not sum up to 0. */
+static void parts_sum_up(void **state)
+{
+    (void)state;
+    enum { FIRST = 30 };
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        struct forward_case forward = case_of(*skeleton, CLATTN_FP32, 0), part = forward;
+        struct backward_arrays arrays;
+        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+            continue;
+        assert_true(make(&forward, &arrays) && run(&forward, &arrays));
+        part.shape.n_kv = FIRST;
+        assert_true(run_part(part, 0, &arrays));
+        part.shape.n_kv = N_KV - FIRST;
+        assert_true(run_part(part, FIRST, &arrays));
+        assert_true(judge(&forward, &arrays));
+        backward_arrays_free(&arrays);
+    }
+}
+
 /* What else computes weights again: chunks of keys on the device and from the host, sinks, dropout. */
 static void other_ways_hold(void **state)
 {
@@ -380,8 +447,12 @@ static void lse_alone_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lse_alone_has_a_limit), cmocka_unit_test(offsets_fall_out),
-        cmocka_unit_test(scales_do_not_matter),  cmocka_unit_test(roundings_of_delta_cancel),
+        cmocka_unit_test(lse_alone_has_a_limit),
+        cmocka_unit_test(offsets_fall_out),
+        cmocka_unit_test(scales_do_not_matter),
+        cmocka_unit_test(roundings_of_delta_cancel),
+        cmocka_unit_test(roundings_cancel_beside_one_key),
+        cmocka_unit_test(parts_sum_up),
         cmocka_unit_test(other_ways_hold),
     };
     test_device_open(&device);
