@@ -174,11 +174,11 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * round weights to 16 bits before they multiply V, whatever O is stored as: their O, and delta, keep that error.
  *
  * backward_simt and backward_cpu, whose arithmetic is fp32 for all types, mend delta: their kernel of dQ adds up
- * P (dP - delta) over each row, which is to be 0, and what it is not goes to delta, for all gradients of the row. So
- * they are as exact as if delta had been the sum of P dP. Rows where that matters to dQ have it computed twice. The
- * kernel runs for d_k, d_bias and d_sinks, too, where d_q is left out. It takes a call that sees all keys that m and l
- * (lse) are of: not chunks of keys
- * (CLATTN_BACKWARD_ACCUMULATE), and not calls whose m and l are those of more keys than k has.
+ * P (dP - delta) over each row. The sum should be 0, and what it is instead goes to delta, for all gradients of the
+ * row. They are then as exact as if delta had been the sum of P dP. Rows where that matters to dQ have it computed
+ * twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in chunks of keys
+ * (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of these
+ * where the other keys have more than 2^-19 of its weight.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

@@ -295,7 +295,7 @@ static void favour_one_key(const struct forward_case *forward, struct backward_a
 static void roundings_of_delta_cancel(void **state)
 {
     (void)state;
-    static const double rests[] = {0.5, 1e-2, 1e-3, 1e-4, 1e-6};
+    static const double rests[] = {0.5, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9}; /* the last: P rounds to 1 */
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
@@ -312,27 +312,6 @@ static void roundings_of_delta_cancel(void **state)
             }
             backward_arrays_free(&arrays);
         }
-    assert_int_equal(failures, 0);
-}
-
-/* So they do where scores differ so much that one key has nearly all the weight. */
-static void roundings_cancel_beside_one_key(void **state)
-{
-    (void)state;
-    static const float scales[] = {4.0f, 8.0f, 16.0f};
-    int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
-        struct forward_case forward = case_of(*skeleton, CLATTN_FP32, 0);
-        struct backward_arrays arrays;
-        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
-            continue;
-        assert_true(make(&forward, &arrays));
-        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
-            forward.problem.scale = scales[i];
-            failures += !passes(&forward, &arrays, "differing scores, scale", (double)scales[i]);
-        }
-        backward_arrays_free(&arrays);
-    }
     assert_int_equal(failures, 0);
 }
 
@@ -447,13 +426,9 @@ static void lse_alone_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lse_alone_has_a_limit),
-        cmocka_unit_test(offsets_fall_out),
-        cmocka_unit_test(scales_do_not_matter),
-        cmocka_unit_test(roundings_of_delta_cancel),
-        cmocka_unit_test(roundings_cancel_beside_one_key),
-        cmocka_unit_test(parts_sum_up),
-        cmocka_unit_test(other_ways_hold),
+        cmocka_unit_test(lse_alone_has_a_limit), cmocka_unit_test(offsets_fall_out),
+        cmocka_unit_test(scales_do_not_matter),  cmocka_unit_test(roundings_of_delta_cancel),
+        cmocka_unit_test(parts_sum_up),          cmocka_unit_test(other_ways_hold),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

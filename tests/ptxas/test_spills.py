@@ -37,6 +37,7 @@ KNOWN = (
     ("sm_90-forward_simt-clattn_forward-d64", 640, ADDRESSES),
     ("sm_90-forward_simt-clattn_forward-d128", 400, ADDRESSES),
     ("sm_90-backward_simt-clattn_dk_dv", 520, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dq-d128", 400, ADDRESSES),
     ("sm_90-backward_simt-clattn_dq", 96, ADDRESSES),
     ("sm_75-backward_matrix-clattn_dk_dv-d64", 96, ALL_IN_USE),
     ("sm_75-forward_matrix-clattn_forward-d128-64x32-causal-f0-split", 16, "the assembler stays at 168 registers by itself"),

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Judges clattn's gradients beside PyTorch's where a row's scores share a large offset, or one key has nearly all the weight.
+
+Each case is computed three times: by `clattn run`, by PyTorch's operations in --dtype on the CPU (its math path), and by the same
+operations in float64. An error is the largest difference from float64; a ratio is clattn's error over PyTorch's, which counts as
+at least one rounding of the tensor's largest value. A case is bad where a tensor's ratio is above --limit, or a value is NaN that
+is none in float64. Where PyTorch's own values are not finite they say nothing, and the rounding alone counts.
+
+    offsets.py --clattn build/tools/clattn --dtype fp16 --skeleton forward_simt,backward_simt
+
+Without --skeleton the library chooses. Needs PyTorch and NumPy.
+
+Exit status: 0 success, 1 a case is bad, 2 usage or PyTorch missing, 4 clattn failed.
+"""
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+LEAST = {"fp32": 2.0 ** -24, "fp16": 2.0 ** -11, "bf16": 2.0 ** -8}  # a rounding, as a share of the largest value
+OFFSETS = (0.0, 1.0, -1.0, 1e4, -1e4, -65504.0, 1e6, -1e6, 1e9, -1e9, 1e30, -1e30, 3e38, -3e38)
+SCALES = (1e-3, 0.2, 1.0, 30.0, 1e3, 1e6)
+OUTPUTS = {"o": "out", "dq": "dq", "dk": "dk", "dv": "dv", "dbias": "dbias"}
+
+
+def stop(status, text):
+    print("offsets.py: " + text, file=sys.stderr)
+    sys.exit(status)
+
+
+try:
+    import numpy as np
+    import torch
+except ImportError as error:
+    stop(2, "PyTorch and NumPy are needed (pip install torch numpy): %s" % error)
+
+TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def draw_cases(dtype, seed):
+    """Name, scale and tensors of each case; the tensors' names are those of `clattn run`'s options."""
+    random = torch.Generator().manual_seed(seed)
+
+    def normal(rows, columns):
+        return torch.randn(1, 1, rows, columns, generator=random).to(dtype)
+
+    tensors = {"q": normal(8, 24), "k": normal(70, 24), "v": normal(70, 24), "grad-out": normal(8, 24)}
+    most = torch.finfo(dtype).max
+    for offset in sorted({*(x for x in OFFSETS if abs(x) <= most), most, -most}):
+        everywhere, padding = torch.full((1, 1, 8, 70), offset, dtype=dtype), normal(8, 70)
+        padding[..., 3:] = offset
+        yield "offset %g" % offset, 0.2, {**tensors, "bias": everywhere}
+        yield "padding %g" % offset, 0.2, {**tensors, "bias": padding}
+    for scale in SCALES:
+        for spread in (1.0, 4.0):
+            yield "scale %g spread %g" % (scale, spread), scale, {**tensors, "q": spread * tensors["q"], "k": spread * tensors["k"]}
+
+
+def run_torch(tensors, scale, dtype):
+    leaves = {name: tensor.to(dtype, copy=True).requires_grad_(name != "grad-out") for name, tensor in tensors.items()}
+    scores = (leaves["q"] @ leaves["k"].transpose(2, 3)) * scale
+    if "bias" in leaves:
+        scores = scores + leaves["bias"]
+    o = torch.softmax(scores, 3) @ leaves["v"]
+    wanted = [name for name in ("q", "k", "v", "bias") if name in leaves]
+    gradients = torch.autograd.grad(o, [leaves[name] for name in wanted], leaves["grad-out"])
+    found = {"o": o, **{"d" + name: gradient for name, gradient in zip(wanted, gradients)}}
+    return {name: tensor.detach().double().numpy() for name, tensor in found.items()}
+
+
+def save(path, tensor):
+    np.save(path, tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy())
+
+
+def load(path):
+    array = np.load(path)
+    if array.dtype == np.uint16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+def run_clattn(arguments, tensors, scale, folder):
+    call = [arguments.clattn, "run", "--quiet", "--dtype=" + arguments.dtype, "--scale=%r" % scale, *arguments.words]
+    for name, tensor in tensors.items():
+        save(os.path.join(folder, name + ".npy"), tensor)
+        call += ["--" + name, os.path.join(folder, name + ".npy")]
+    wanted = {name: option for name, option in OUTPUTS.items() if name != "dbias" or "bias" in tensors}
+    for name, option in wanted.items():
+        call += ["--" + option, os.path.join(folder, "out-" + name + ".npy")]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    if done.returncode:
+        stop(4, "%s\n%s" % (" ".join(call), done.stderr))
+    return {name: load(os.path.join(folder, "out-" + name + ".npy")) for name in wanted}
+
+
+def ratio_of(ours, peer, truth, least):
+    """Infinite where a value of ours is not finite."""
+    def error(values):
+        return float(np.abs(values - truth).max())
+    rounding = least * float(np.abs(truth).max()) or sys.float_info.min
+    ratio = error(ours) / max(error(peer) if np.isfinite(peer).all() else 0.0, rounding)
+    return math.inf if math.isnan(ratio) else ratio
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clattn", metavar="PATH", default="clattn", help="the command (default: the one in PATH)")
+    parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
+    parser.add_argument("--skeleton", metavar="FORWARD,BACKWARD", help="those of the two passes")
+    parser.add_argument("--seed", metavar="N", type=int, default=1)
+    parser.add_argument("--limit", metavar="RATIO", type=float, default=5.0, help="FlashAttention's 3, and 2 roundings (default: 5)")
+    arguments = parser.parse_args()
+    forward, _, backward = (arguments.skeleton or "").partition(",")
+    if arguments.skeleton and not (forward and backward):
+        parser.error("--skeleton: '%s' is not two names with a comma between them" % arguments.skeleton)
+    arguments.words = ["--skeleton=" + forward, "--backward-skeleton=" + backward] if forward else []
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    dtype, all_, failures = TYPES[arguments.dtype], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, scale, tensors in draw_cases(dtype, arguments.seed):
+            truth, peer = run_torch(tensors, scale, torch.float64), run_torch(tensors, scale, dtype)
+            ours = run_clattn(arguments, tensors, scale, folder)
+            ratios = {tensor: ratio_of(ours[tensor], peer[tensor], truth[tensor], LEAST[arguments.dtype]) for tensor in ours}
+            bad = ["%s %.2f" % (tensor, ratio) for tensor, ratio in ratios.items() if ratio > arguments.limit]
+            all_, failures = all_ + 1, failures + bool(bad)
+            print("%s %s %s" % ("bad" if bad else "ok ", name, ", ".join(bad)), flush=True)
+    print("%d cases, %d bad" % (all_, failures))
+    sys.exit(1 if failures else 0)
+
+
+main()
