@@ -107,7 +107,7 @@ KNOWN = (
      "four consumers have 112 registers each, and hidden pairs are told apart at either end of a row's keys"),
     ("sm_90-forward_hopper-clattn_forward-d64", 64, "three consumers have 160 registers each, four 112"),
     ("sm_90-forward_hopper-clattn_forward-d256", 224, "scores, weights and outputs are 188 of a consumer's 232 registers"),
-    ("sm_90-forward_hopper-clattn_forward-d128", 48, "scores, weights and outputs are 160 of a consumer's 232 registers"),
+    ("sm_90-forward_hopper-clattn_forward-d128", 52, "scores, weights and outputs are 160 of a consumer's 232 registers"),
 )
 
 
