@@ -334,7 +334,8 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
-            "are multiples of 16, slice divides moving, lanes is 1, 32 or 64, dk_dv_split divides the sub-groups, "
+            "are multiples of 16, slice divides moving, lanes is that of an emulation in src/plan/matrix_units.c, "
+            "dk_dv_split divides the sub-groups, "
             "whose pieces of "
             "16 divide b_r and b_c, and the tiles fit %llu bytes of local memory",
             problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,

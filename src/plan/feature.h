@@ -30,7 +30,7 @@ enum cla_extent {
     CLA_OF_HEAD,       /* [heads] */
     CLA_OF_BATCH,      /* [batch], dense */
     CLA_OF_SEQUENCES,  /* [batch + 1], dense */
-    CLA_LOOSE          /* a bare cl_mem, of any size */
+    CLA_LOOSE          /* a bare cl_mem: block_columns and data alone, whose sizes other code knows */
 };
 
 enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT };

@@ -298,11 +298,11 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     if (!take_lanes(problem, config))
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.knobs \"%s\" do not fit %s with b_r = %d: lanes is 1, or 32 or 64 with b_r up to 64, and "
-            "work_group_size is left to the plan",
-            problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with b_r = %d: lanes is 1, or that of an emulation in "
+                        "src/plan/matrix_units.c with b_r up to 64 where it is one sub-group, and work_group_size is "
+                        "left to the plan",
+                        problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
     if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
