@@ -289,7 +289,7 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
     simt_sum_rows(weights, sums->weight, lid, tx, ty, weight);
     simt_sum_rows(weights, sums->change, lid, tx, ty, change);
     simt_sum_rows(weights, sums->size, lid, tx, ty, size);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* all have read the deltas that are written here */
     UNROLL for (int n = 0; n < SIMT_MENDED; ++n) {
         const int at_row = SIMT_MENDED_ROW(n), i = first + at_row;
         if (at_row < CLATTN_B_R) {
