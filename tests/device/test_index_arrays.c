@@ -305,6 +305,7 @@ static void nothing_of_q_gives_zeros(const clattn_plan *plan, const struct clatt
     args.score.sinks = tensor(shape->heads, 4);
     args.d_k.buffer = make(bytes, 0x7f, &memory);
     assert_true(test_succeeded(clattn_backward_enqueue(plan, device.queue, &args, 0, NULL, NULL), "the backward pass"));
+    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
     char *const left = malloc(bytes ? bytes : 1);
     assert_non_null(left);
     if (bytes) /* a device may keep its own copy of the host's memory */
