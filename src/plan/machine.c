@@ -15,13 +15,21 @@ static enum cla_family family_of(const struct clattn_capabilities *capabilities)
     return capabilities->vendor_id == INTEL_ID ? CLA_INTEL : CLA_ANY_FAMILY;
 }
 
+/* More than any device has, so that what a dump says may be anything. */
+enum { MOST_SIMDS = 64, MOST_UNITS = 1 << 20, MOST_REGISTERS = 1 << 24 };
+
+static int at_most(uint32_t said, int most)
+{
+    return said < (uint32_t)most ? (int)said : most;
+}
+
 /* NVIDIA: the CUDA programming guide's table of compute capabilities. Of 255 registers 248 compile without spilling
  * (H200). Where nothing is known of a device it is taken for one of these with half the registers an item. */
 static void take_nvidia(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
 {
     const uint32_t registers = capabilities->nv_registers_per_group;
     if (registers)
-        machine->unit_registers = (int)registers;
+        machine->unit_registers = at_most(registers, MOST_REGISTERS);
     if (registers >= 65536)
         machine->item_words = 248;
 }
@@ -32,7 +40,7 @@ static void take_amd(const struct clattn_capabilities *capabilities, struct cla_
 {
     enum { ITEMS_A_SIMD = 512, REGISTERS_A_SIMD = 32768 };
     if (capabilities->amd_simd_per_compute_unit)
-        machine->schedulers = (int)capabilities->amd_simd_per_compute_unit;
+        machine->schedulers = at_most(capabilities->amd_simd_per_compute_unit, MOST_SIMDS);
     machine->unit_items = machine->schedulers * ITEMS_A_SIMD;
     machine->unit_registers = machine->schedulers * REGISTERS_A_SIMD;
 }
@@ -65,15 +73,16 @@ static int lanes_of(const struct clattn_capabilities *capabilities)
 struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities)
 {
     const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
-    struct cla_machine machine = {.family = family_of(capabilities),
-                                  .lanes = lanes_of(capabilities),
-                                  .schedulers = 4,
-                                  .units = capabilities->compute_units ? (int)capabilities->compute_units : 1,
-                                  .unit_items = 2048,
-                                  .unit_registers = 65536,
-                                  .item_words = 128,
-                                  .group_items = first && first < items ? first : items,
-                                  .local_bytes = cla_usable_local_bytes(capabilities)};
+    struct cla_machine machine = {
+        .family = family_of(capabilities),
+        .lanes = lanes_of(capabilities),
+        .schedulers = 4,
+        .units = capabilities->compute_units ? at_most(capabilities->compute_units, MOST_UNITS) : 1,
+        .unit_items = 2048,
+        .unit_registers = 65536,
+        .item_words = 128,
+        .group_items = first && first < items ? first : items,
+        .local_bytes = cla_usable_local_bytes(capabilities)};
     switch (machine.family) {
     case CLA_NVIDIA:
     case CLA_NVIDIA_TURING:

@@ -52,7 +52,7 @@ enum { MOST_COLUMNS = 256, NOT_WRITTEN = 0xffff };
 static struct {
     int columns, rows; /* of the tensor: some of the tile may lie behind its end */
     bool whole;
-    ushort to[(TILE_ROWS + GUARD) * MOST_COLUMNS];
+    _Alignas(16) ushort to[(TILE_ROWS + GUARD) * MOST_COLUMNS];
 } tensor;
 
 static ushort value_of(int row, int column)
