@@ -35,10 +35,10 @@ fi
 # (by dpkg-dev Meson knows where Debian keeps libraries, and CMake looks for them)
 install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils python3 ocl-icd-opencl-dev opencl-c-headers \
     libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox \
-    abigail-tools clang-format
+    abigail-tools clang-format clang
 install_available oclgrind
 
-[ $full = no ] || install_missing clang gcc-multilib musl-tools
+[ $full = no ] || install_missing gcc-multilib musl-tools
 
 plain=build-check
 asan=build-check-asan

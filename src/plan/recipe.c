@@ -172,7 +172,8 @@ static bool align(int64_t *at)
 
 void cla_recipe_place(struct cla_recipe *recipe, size_t first)
 {
-    int64_t at = (uint64_t)first <= INT64_MAX ? (int64_t)first : INT64_MAX;
+    const uint64_t begin = first;
+    int64_t at = begin <= INT64_MAX ? (int64_t)begin : INT64_MAX;
     for (int i = 0; i < recipe->region_count; i++) {
         struct cla_region *region = &recipe->regions[i];
         if (recipe->too_large || !align(&at))
