@@ -11,17 +11,19 @@
  * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used. With
  * CLATTN_SPLIT they are the workspace's (common/splits.clh).
  *
+ * With CLATTN_PACKS rows are packed ones (score/view.clh).
+ *
  * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split. The
  * private arrays take
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 3 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
-#include "common/types.clh"
+#include "common/cpu_tiles.clh"
 #include "common/lanes.clh"
-#include "common/view.clh"
 #include "common/score.clh"
 #include "common/splits.clh"
-#include "common/cpu_tiles.clh"
+#include "common/types.clh"
+#include "common/view.clh"
 
 #if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % (CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS)
 #error "CLATTN_B_R must be a multiple of CLATTN_VECTOR_WIDTH * CLATTN_ROW_VECTORS"
@@ -53,7 +55,7 @@ CLATTN_INLINE void modify_scores(vec *s, int first_row, int first_key, int from,
                                  const clattn_view *view)
 {
     for (int j = from; j < to; ++j) {
-        #pragma unroll
+#pragma unroll
         for (int r = 0; r < RV; ++r) {
             const ivec rows = lane_numbers() + (first_row + r * W), keys = (ivec)(first_key + j);
             vec score = s[j * RV + r];
@@ -74,7 +76,7 @@ CLATTN_INLINE void modify_scores(vec *s, int first_row, int first_key, int from,
 CLATTN_INLINE void softmax_panel(vec *s, vec *row_max, vec *row_sum, vec *alpha, int from, int to, float scale)
 {
     const float limit = -126.0f / scale;
-    #pragma unroll
+#pragma unroll
     for (int r = 0; r < RV; ++r) {
         const vec old_max = row_max[r];
         vec new_max = old_max;
@@ -113,21 +115,40 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
 }
 #endif
 
+/* Where a row's results are: a state has the rows of each sequence by themselves. */
+#define OUTPUT_AT(layout, batch, i, view)                                                                              \
+    clattn_at(layout, batch, CLATTN_HEAD(i, view), (CLATTN_PARTIAL ? 0 : (view)->row_base) + CLATTN_ROW(i, view))
+
+/* `count` rows of Q, transposed, times factor, and zeros up to the panel. */
+CLATTN_INLINE void load_queries(vec *block, float *scratch, __global const clattn_storage *q, clattn_layout at,
+                                int first, int count, float factor, const clattn_view *view)
+{
+    for (int i = 0; i < ROUND_UP(count, PANEL); i += W) {
+        for (int r = i; r < i + W; ++r) {
+            const int row = first + min(r, count - 1);
+            const long place = clattn_at(at, view->b, CLATTN_HEAD(row, view), view->row_base + CLATTN_ROW(row, view));
+            load_rows(scratch + (r - i) * D_STRIDE, 1, q + place, at.row, at.column, CLATTN_D, D_STRIDE, 0, count - r);
+        }
+        rows_to_panel(block + vector_of(i, D_STRIDE), scratch, D_STRIDE, factor);
+    }
+}
+
 #if CLATTN_STATE
 /* The state of `count` rows, transposed. */
 CLATTN_INLINE void load_state(softmax_state state, float *scratch, __global const float *o, __global const float *m,
-                              __global const float *l, const clattn_forward_params *p, long o_at, long m_at, long l_at,
-                              int count)
+                              __global const float *l, const clattn_forward_params *p, int first, int count,
+                              const clattn_view *view)
 {
     for (int i = 0; i < count; ++i) {
-        ((float *)state.max)[i] = m[m_at + i * p->m.row];
-        ((float *)state.sum)[i] = l[l_at + i * p->l.row];
+        ((float *)state.max)[i] = m[OUTPUT_AT(p->m, view->b, first + i, view)];
+        ((float *)state.sum)[i] = l[OUTPUT_AT(p->l, view->b, first + i, view)];
     }
     for (int i = 0; i < count; i += W) {
         for (int r = 0; r < W; ++r) {
             for (int x = 0; x < D_V_STRIDE; ++x)
-                scratch[r * D_V_STRIDE + x] =
-                    i + r < count && x < CLATTN_D_V ? o[o_at + (i + r) * p->o.row + x * p->o.column] : 0.0f;
+                scratch[r * D_V_STRIDE + x] = i + r < count && x < CLATTN_D_V
+                                                  ? o[OUTPUT_AT(p->o, view->b, first + i + r, view) + x * p->o.column]
+                                                  : 0.0f;
         }
         rows_to_panel(state.out + vector_of(i, D_V_STRIDE), scratch, D_V_STRIDE, 1.0f);
     }
@@ -135,18 +156,18 @@ CLATTN_INLINE void load_state(softmax_state state, float *scratch, __global cons
 #endif
 
 /* `count` rows of O, each times its factor. */
-CLATTN_INLINE void store_output(__global cpu_output *o, long row, long column, float *scratch, softmax_state state,
-                                const vec *factor, int count)
+CLATTN_INLINE void store_output(__global cpu_output *o, clattn_layout at, int batch, float *scratch,
+                                softmax_state state, const vec *factor, int first, int count, const clattn_view *view)
 {
     for (int i = 0; i < count; i += W) {
         panel_to_rows(scratch, state.out + vector_of(i, D_V_STRIDE), D_V_STRIDE, factor[i / W]);
         for (int r = 0; r < min(W, count - i); ++r) {
-            __global cpu_output *out = o + (i + r) * row;
+            __global cpu_output *out = o + OUTPUT_AT(at, batch, first + i + r, view);
 #if CLATTN_PARTIAL || CLATTN_O_FP32
             for (int x = 0; x < CLATTN_D_V; ++x)
-                out[x * column] = scratch[r * D_V_STRIDE + x];
+                out[x * at.column] = scratch[r * D_V_STRIDE + x];
 #else
-            store_row(out, column, scratch + r * D_V_STRIDE, CLATTN_D_V);
+            store_row(out, at.column, scratch + r * D_V_STRIDE, CLATTN_D_V);
 #endif
         }
     }
@@ -181,7 +202,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int b = bh / p.heads;
     const int h = bh - b * p.heads;
     const int kv_head = h / (p.heads / p.kv_heads);
-    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open_forward(b, CLATTN_FIRST_HEAD(h, p), p CLATTN_SCORE_ARGUMENTS);
     const int first = block * CLATTN_B_R;
     if (first >= view.n_q)
         return;
@@ -194,20 +215,12 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     const int out_batch = b;
 #endif
-#if CLATTN_PARTIAL
-    const long out_row = first; /* a state has the rows of each sequence by themselves */
-#else
-    const long out_row = view.row_base + first;
-#endif
-    const long o_at = clattn_at(p.o, out_batch, h, out_row), m_at = clattn_at(p.m, out_batch, h, out_row),
-               l_at = clattn_at(p.l, out_batch, h, out_row), lse_at = clattn_at(p.lse, out_batch, h, out_row);
 
     /* While scores stay Q K^T a negative scale turns Q, so that the maximum is the maximum. */
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
     const float scale = SCALED ? M_LOG2E_F : fabs(p.scale_log2e);
 
-    load_block(qt, kt, q + clattn_at(p.q, b, h, view.row_base + first), p.q.row, p.q.column, CLATTN_D, D_STRIDE, rows,
-               sign);
+    load_queries(qt, kt, q, p.q, first, rows, sign, &view);
     for (int i = 0; i < panels * RV; ++i) {
         row_max[i] = (vec)(-INFINITY);
         row_sum[i] = (vec)(0.0f);
@@ -215,7 +228,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     for (int i = 0; i < panels * D_V_STRIDE * RV; ++i)
         ot[i] = (vec)(0.0f);
 #if CLATTN_STATE
-    load_state(state, vt, o, m, l, &p, o_at, m_at, l_at, rows);
+    load_state(state, vt, o, m, l, &p, first, rows, &view);
 #endif
 
     const int end = clattn_key_end(first + rows - 1, &view);
@@ -273,17 +286,17 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             row_m *= fabs(p.scale);
 #if CLATTN_PARTIAL
         ((float *)factors)[i] = 1.0f;
-        m[m_at + i * p.m.row] = row_m;
-        l[l_at + i * p.l.row] = row_l;
+        m[OUTPUT_AT(p.m, out_batch, first + i, &view)] = row_m;
+        l[OUTPUT_AT(p.l, out_batch, first + i, &view)] = row_l;
 #else
-        ((float *)factors)[i] = clattn_finish(&row_m, &row_l, &view);
+        ((float *)factors)[i] = clattn_finish_row(first + i, &row_m, &row_l, &view);
         if (lse)
-            lse[lse_at + i * p.lse.row] = row_m + log(row_l);
+            lse[OUTPUT_AT(p.lse, out_batch, first + i, &view)] = row_m + log(row_l);
         if (m)
-            m[m_at + i * p.m.row] = row_m;
+            m[OUTPUT_AT(p.m, out_batch, first + i, &view)] = row_m;
         if (l)
-            l[l_at + i * p.l.row] = row_l;
+            l[OUTPUT_AT(p.l, out_batch, first + i, &view)] = row_l;
 #endif
     }
-    store_output(o + o_at, p.o.row, p.o.column, vt, state, factors, rows);
+    store_output(o, p.o, out_batch, vt, state, factors, first, rows, &view);
 }

@@ -17,6 +17,8 @@
  * un-normalised fp32, m natural, lse unused; the keys are a piece of the sequence. All of [batch, heads, n_q] has its
  * place there.
  *
+ * With CLATTN_PACKS rows are packed ones (score/view.clh).
+ *
  * Baked constants: those of simt_tiles.clh.
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
@@ -44,7 +46,10 @@ typedef clattn_storage simt_output;
 #define SIMT_STORE clattn_store
 #define SIMT_STORE4 clattn_store4
 #endif
-#define SIMT_OUTPUT_ROW(i) (CLATTN_PARTIAL ? (i) : view.row_base + (i))
+/* Where a row's results are. */
+#define SIMT_OUTPUT_AT(layout, i)                                                                                      \
+    clattn_at(layout, out_batch, CLATTN_HEAD(i, &view),                                                                \
+              CLATTN_PARTIAL ? CLATTN_ROW(i, &view) : view.row_base + CLATTN_ROW(i, &view))
 
 /* Combines what the TX items of a row hold apart, in the same order for all of them. Takes the P tile. */
 #define SIMT_ADD(a, b) ((a) + (b))
@@ -120,7 +125,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const int head = group / row_blocks, b = head / p.heads, h = head - b * p.heads;
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
-    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open_forward(b, CLATTN_FIRST_HEAD(h, p), p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_SPLIT
     clattn_take_split(split, p.splits, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
                       clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view), &view);
@@ -135,7 +140,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const bool keeps_state = CLATTN_STATE && j0 >= key_end; /* it stays as it is */
 
-    const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
+    simt_source q_rows = simt_open(q, p.q, b, view.h, view.row_base, 0, view.n_q, CLATTN_D);
+    SIMT_PACK(q_rows, p.q.head, &view);
     const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
     const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
 
@@ -153,9 +159,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             UNROLL for (int c = 0; c < 4 * CV; ++c) values[e][c] = 0.0f;
             if (keeps_state)
                 continue; /* the last row, if it has none, is another group's, who may be writing it */
-            most[e] = m[clattn_at(p.m, b, h, i)];
-            total[e] = tx == 0 ? l[clattn_at(p.l, b, h, i)] : 0.0f;
-            simt_read_outputs(o + clattn_at(p.o, b, h, i), p.o.column, tx, values[e]);
+            most[e] = m[SIMT_OUTPUT_AT(p.m, i)];
+            total[e] = tx == 0 ? l[SIMT_OUTPUT_AT(p.l, i)] : 0.0f;
+            simt_read_outputs(o + SIMT_OUTPUT_AT(p.o, i), p.o.column, tx, values[e]);
         }
 #define SIMT_MOST_OF(e) most[e]
 #define SIMT_TOTAL_OF(e) total[e]
@@ -268,12 +274,13 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_PARTIAL
         const float factor = x_max == -INFINITY ? 1.0f : exp(x_bound - x_max);
 #else
-        const float factor = clattn_finish(&x_bound, &l_bound, &view);
+        CLATTN_OF_ROW(own, i, &view);
+        const float factor = clattn_finish(&x_bound, &l_bound, own);
 #if CLATTN_SINKS
-        x_max = fmax(x_max, view.sinks);
+        x_max = fmax(x_max, own->sinks);
 #endif
 #endif
-        __global simt_output *const to = o + clattn_at(p.o, out_batch, h, SIMT_OUTPUT_ROW(i));
+        __global simt_output *const to = o + SIMT_OUTPUT_AT(p.o, i);
         UNROLL for (int c = 0; c < CV; ++c) {
             const int x = (c * TX + tx) * 4;
 #define SIMT_OUT(e) (ROW_LANE(out[g * 4 * CV + 4 * c + (e)], r) * factor)
@@ -287,11 +294,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         if (tx == 0) {
             const float l_max = x_max == -INFINITY ? l_bound : l_bound * exp(x_bound - x_max);
             if (m)
-                m[clattn_at(p.m, out_batch, h, SIMT_OUTPUT_ROW(i))] = x_max;
+                m[SIMT_OUTPUT_AT(p.m, i)] = x_max;
             if (l)
-                l[clattn_at(p.l, out_batch, h, SIMT_OUTPUT_ROW(i))] = l_max;
+                l[SIMT_OUTPUT_AT(p.l, i)] = l_max;
             if (lse)
-                lse[clattn_at(p.lse, out_batch, h, SIMT_OUTPUT_ROW(i))] = x_max + log(l_max);
+                lse[SIMT_OUTPUT_AT(p.lse, i)] = x_max + log(l_max);
         }
     }
 }

@@ -86,7 +86,8 @@ struct clattn_skeleton_info {
     bool emulated;  /* computes on a CPU what matrix units would, for tests: the planner takes it only where asked to */
     bool chunks;    /* takes keys in chunks: CLATTN_ACCUMULATE, or CLATTN_BACKWARD_ACCUMULATE */
     int largest_d;  /* the largest head dimension, of Q and K or of V, that it serves on any device */
-    uint64_t reserved[8]; /* 0: clattn/version.h */
+    int64_t packs;  /* 1: heads that share K and V can go together (problem.packing); else 0 */
+    uint64_t reserved[7]; /* 0: clattn/version.h */
 };
 
 /* How many skeletons this library has, and what each one is: numbers from 0 on, in the order in which the planner asks

@@ -56,6 +56,12 @@ enum clattn_pass {
 #define CLATTN_SPLITS_BY_SHAPE (-1)
 #define CLATTN_MAX_SPLITS      256
 
+enum clattn_packing {
+    CLATTN_PACKING_PLANNED = 0, /* where the expected sizes, which must all be known, gain by it */
+    CLATTN_PACKING_NEVER = 1,
+    CLATTN_PACKING_ALWAYS = 2
+};
+
 struct clattn_problem {
     enum clattn_pass pass;
     enum clattn_dtype dtype;
@@ -148,7 +154,16 @@ struct clattn_problem {
      * stays of the problem's dtype. */
     int64_t bias_type;
 
-    uint64_t reserved[31]; /* 0: clattn/version.h */
+    /* As expected_heads, of K and V (batch * kv_heads); 0: unknown, as many as of Q. */
+    int64_t expected_kv_heads;
+
+    /* Whether query heads that share a head of K and V go through the kernel together (CLATTN_FORWARD and
+     * CLATTN_ACCUMULATE; in other passes 0 or CLATTN_PACKING_NEVER): it then reads K and V once for all of them, and
+     * blocks of rows are full where n_q is small. The kernel serves calls with any numbers of heads. Not with
+     * CLATTN_DROPOUT. enum clattn_packing. */
+    int64_t packing;
+
+    uint64_t reserved[29]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

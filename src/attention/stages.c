@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/stages.h"
 #include "attention/score.h"
+#include "plan/packing.h"
 
 /* Keys of one sequence that the call may have to do with. */
 static int64_t most_keys(const struct cla_call *call, const struct clattn_shape *shape)
@@ -23,15 +24,16 @@ clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clatt
                               const struct cla_call *call, size_t first, struct cla_recipe *recipe,
                               struct cla_error *error)
 {
-    const struct cla_run run = {
-        .problem = &plan->problem,
-        .config = &plan->choice.config,
-        .capabilities = &plan->context->capabilities,
-        .shape = *shape,
-        .keys = most_keys(call, shape),
-        .splits = cla_splits_of(&plan->split_rule, shape->batch * shape->heads, shape->n_q, shape->n_kv),
-        .outputs = call ? outputs_of(call) : UINT64_MAX,
-        .d_bias = call ? call->operands[CLA_BIAS_GRAD].sizes : (struct cla_sizes){0}};
+    struct cla_split_rule rule = plan->split_rule;
+    rule.pack = cla_pack_of(&plan->choice.config, shape);
+    const struct cla_run run = {.problem = &plan->problem,
+                                .config = &plan->choice.config,
+                                .capabilities = &plan->context->capabilities,
+                                .shape = *shape,
+                                .keys = most_keys(call, shape),
+                                .splits = cla_splits_of(&rule, shape->batch * shape->heads, shape->n_q, shape->n_kv),
+                                .outputs = call ? outputs_of(call) : UINT64_MAX,
+                                .d_bias = call ? call->operands[CLA_BIAS_GRAD].sizes : (struct cla_sizes){0}};
     *recipe = cla_recipe_of(plan->choice.skeleton, &run);
     cla_recipe_place(recipe, first);
     if (!recipe->too_large)

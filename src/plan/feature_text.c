@@ -55,27 +55,38 @@ const struct cla_feature_number *cla_feature_number(int number, const struct cla
 }
 
 /* What kernels have of a tensor: words of 8 bytes in their parameters, these as a struct's members, what a view of a
- * head holds of it, and how that is found. $ stands for the tensor's name in kernels, @ for the type of its elements.
+ * head holds of it, and how that is found; with packed rows (cl/score/view.clh), what it holds beside that and how, and
+ * how another head's is found. $ stands for the tensor's name in kernels, @ for the type of its elements.
  * Without rows there may be no heads either, and no values of them. */
 static const struct extent {
     size_t words;
-    const char *params, *members, *open;
+    const char *params, *members, *open, *packed_members, *packed_open, *of_head;
 } extents[] = {
     [CLA_OF_PAIRS] = {5, "clattn_layout $;", "__global const @ *$; long $_row, $_column;",
                       "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row; "
-                      "v.$_column = score_params.$.column;"},
+                      "v.$_column = score_params.$.column;",
+                      "long $_head;", "v.$_head = score_params.$.head;", "own.$ += head * own.$_head;"},
     [CLA_OF_BLOCKS] = {5, "clattn_layout $;", "__global const @ *$; long $_row, $_column;",
                        "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row; "
-                       "v.$_column = score_params.$.column;"},
-    [CLA_OF_BLOCK_ROWS] = {0, "", "", ""},
+                       "v.$_column = score_params.$.column;",
+                       "long $_head;", "v.$_head = score_params.$.head;", "own.$ += head * own.$_head;"},
+    [CLA_OF_BLOCK_ROWS] = {0, "", "", "", "", "", ""},
     [CLA_OF_HEADS] = {3, "long $_offset, $_batch, $_head;", "@ $;",
                       "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + b * score_params.$_batch + "
-                      "h * score_params.$_head] : 0;"},
+                      "h * score_params.$_head] : 0;",
+                      "__global const @ *$_from; long $_step;",
+                      "v.$_from = score_$ + (score_params.$_offset + b * score_params.$_batch + h * "
+                      "score_params.$_head); v.$_step = score_params.$_head;",
+                      "own.$ = own.n_q > 0 ? own.$_from[head * own.$_step] : 0;"},
     [CLA_OF_HEAD] = {2, "long $_offset, $_head;", "@ $;",
-                     "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + h * score_params.$_head] : 0;"},
-    [CLA_OF_BATCH] = {1, "long $_offset;", "", ""},
-    [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", ""},
-    [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;"},
+                     "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + h * score_params.$_head] : 0;",
+                     "__global const @ *$_from; long $_step;",
+                     "v.$_from = score_$ + (score_params.$_offset + h * score_params.$_head); v.$_step = "
+                     "score_params.$_head;",
+                     "own.$ = own.n_q > 0 ? own.$_from[head * own.$_step] : 0;"},
+    [CLA_OF_BATCH] = {1, "long $_offset;", "", "", "", "", ""},
+    [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", "", "", "", ""},
+    [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;", "", "", ""},
 };
 
 static const char *const elements[] = {
@@ -171,6 +182,21 @@ static const char *open_of(const struct extent *extent)
     return extent->open;
 }
 
+static const char *packed_members_of(const struct extent *extent)
+{
+    return extent->packed_members;
+}
+
+static const char *packed_open_of(const struct extent *extent)
+{
+    return extent->packed_open;
+}
+
+static const char *of_head_of(const struct extent *extent)
+{
+    return extent->of_head;
+}
+
 static void define_of_numbers(unsigned features, const char *template, struct cla_text *text)
 {
     const struct cla_feature *of;
@@ -231,6 +257,12 @@ void cla_features_define(unsigned features, struct cla_text *text)
     define_of_numbers(features, "float $;", text);
     define_of_tensors("CLATTN_VIEW_OPEN", features, open_of, NULL, text);
     define_of_numbers(features, "v.$ = score_params.$;", text);
+    define_of_tensors("CLATTN_VIEW_PACKED_MEMBERS", features, packed_members_of, NULL, text);
+    cla_text_add(text, "\n", 1);
+    define_of_tensors("CLATTN_VIEW_PACKED_OPEN", features, packed_open_of, NULL, text);
+    cla_text_add(text, "\n", 1);
+    define_of_tensors("CLATTN_VIEW_OF_HEAD", features, of_head_of, NULL, text);
+    cla_text_add(text, "\n", 1);
     define_hooks("PLAIN_MODIFY", features, CLA_MODIFIES, CLA_FAST_MODIFY, text);
     define_hooks("PLAIN_SLOPE", features, CLA_SLOPES, CLA_FAST_MODIFY, text);
     define_hooks("PAIR_HIDE", features, CLA_HIDES, CLA_FAST_HIDES, text);

@@ -154,6 +154,7 @@ static const char *const files[] = {"forward_cpu.cl", NULL};
 const struct cla_skeleton cla_forward_cpu = {
     .name = "forward_cpu",
     .files = files,
+    .packs = true,
     .kernels = cla_forward_kernels,
     .tile_element_bytes = sizeof(float),
     .for_cpus = true,

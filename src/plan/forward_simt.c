@@ -254,6 +254,7 @@ static const char *const files[] = {"forward_simt.cl", NULL};
 const struct cla_skeleton cla_forward_simt = {
     .name = "forward_simt",
     .files = files,
+    .packs = true,
     .kernels = cla_forward_kernels,
     .tile_element_bytes = sizeof(float),
     .prefers = cla_simt_prefers,

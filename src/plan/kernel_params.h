@@ -21,7 +21,7 @@ struct cla_forward_params {
     float scale, scale_log2e;
     int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
     int32_t exact_m; /* whether m, or l, is wanted: m is then a row's largest score, else it may be less */
-    int32_t spare;   /* evens their number */
+    int32_t pack;    /* with CLATTN_PACKS, query heads to a packed one, of which heads and n_q tell; else unused */
 };
 
 _Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernels expect this size");

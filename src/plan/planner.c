@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 #include "plan/checked.h"
 #include "plan/knobs.h"
+#include "plan/packing.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
@@ -91,7 +92,7 @@ static void describe(const struct clattn_problem *problem, const struct cla_choi
     info->b_c = config->b_c;
     info->work_group_size = config->work_group_size;
     cla_knobs_write(choice->skeleton, config, info->knobs, sizeof info->knobs);
-    info->t_r = cla_ceil_div(problem->expected_n_q, config->b_r);
+    info->t_r = cla_ceil_div(problem->expected_n_q * (config->packs ? cla_expected_pack(problem) : 1), config->b_r);
     info->t_c = cla_ceil_div(problem->expected_n_kv, config->b_c);
     info->local_bytes = choice->skeleton->local_bytes(problem, config);
     info->private_bytes = choice->skeleton->private_bytes(problem, config);
@@ -117,7 +118,7 @@ static void describe_splits(const struct clattn_capabilities *capabilities, cons
         cla_plan_step(info, "splits", info->b_r, info->b_c,
                       "%lld blocks of rows, %lld at a time: keys are split into %d parts, %.2g times the work of the "
                       "whole at a time instead of %.2g",
-                      (long long)(cla_ceil_div(n_q, rule.b_r) * heads), (long long)rule.slots, info->splits,
+                      (long long)cla_split_blocks(&rule, heads, n_q), (long long)rule.slots, info->splits,
                       cla_split_cost(&rule, heads, n_q, n_kv, info->splits) / (double)n_kv,
                       cla_split_cost(&rule, heads, n_q, n_kv, 1) / (double)n_kv);
     else if (info->splits == 0)
@@ -160,15 +161,20 @@ static clattn_status configure(const struct clattn_capabilities *capabilities, c
                                const struct cla_skeleton *skeleton, struct cla_config *config,
                                struct clattn_plan_info *info, struct cla_error *error)
 {
+    clattn_status status = cla_packing_check(skeleton, problem, error);
+    const bool packs = cla_plans_to_pack(skeleton, problem);
+    const struct clattn_problem packed = packs ? cla_problem_packed(problem) : *problem;
     const int steps = info->step_count;
-    clattn_status status = skeleton->choose(capabilities, problem, config, info, error);
+    if (!status)
+        status = skeleton->choose(capabilities, &packed, config, info, error);
+    config->packs = packs;
     if (status || !problem->knobs)
         return status;
     status = cla_knobs_read(skeleton, problem->knobs, config, error);
     if (status || !skeleton->adopt)
         return status;
     info->step_count = steps;
-    return skeleton->adopt(capabilities, problem, config, info, error);
+    return skeleton->adopt(capabilities, &packed, config, info, error);
 }
 
 /* With one of the skeletons behind `after` (NULL: any). */
@@ -185,6 +191,11 @@ static clattn_status plan_after(const struct clattn_capabilities *capabilities, 
     status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;
+    if (found.config.packs)
+        cla_plan_step(info, "packing", found.config.b_r, found.config.b_c,
+                      "query heads that share a head of K and V go together: %d rows of a block are %d heads' at the "
+                      "expected sizes, and K and V are read once for them",
+                      found.config.b_r, cla_expected_pack(problem));
     info->source = cla_plan_is_forced(problem) ? CLATTN_PLAN_FORCED : CLATTN_PLAN_MODEL;
     describe(problem, &found, info);
     describe_splits(capabilities, problem, &found, info);
@@ -288,6 +299,10 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
     if (problem->bias_type != CLATTN_AS_DTYPE) {
         const struct cla_define bias = {"BIAS_TYPE", (int)cla_problem_bias_dtype(problem)};
         cla_text_define(text, &bias, 1);
+    }
+    if (choice->config.packs) {
+        const struct cla_define packs = {"PACKS", 1};
+        cla_text_define(text, &packs, 1);
     }
     choice->skeleton->define(problem, &choice->config, text);
 }

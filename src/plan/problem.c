@@ -88,6 +88,16 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.splits is %d: keys are split in CLATTN_FORWARD alone, in other passes it is 0 or 1",
                         problem->splits);
+    if (problem->packing < CLATTN_PACKING_PLANNED || problem->packing > CLATTN_PACKING_ALWAYS)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.packing is %lld: it is CLATTN_PACKING_PLANNED (0), CLATTN_PACKING_NEVER (1) or "
+                        "CLATTN_PACKING_ALWAYS (2)",
+                        (long long)problem->packing);
+    if (problem->packing == CLATTN_PACKING_ALWAYS && cla_problem_is_backward(problem))
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "problem.packing is CLATTN_PACKING_ALWAYS: heads are packed in CLATTN_FORWARD and "
+            "CLATTN_ACCUMULATE alone, in other passes it is CLATTN_PACKING_PLANNED or CLATTN_PACKING_NEVER");
     if (problem->knobs && !problem->skeleton)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.knobs is \"%.80s\" without problem.skeleton, whose knobs they are", problem->knobs);
@@ -101,7 +111,8 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
         int64_t value, limit;
     } sizes[] = {{"expected_n_q", "length", problem->expected_n_q, CLA_MAX_LENGTH},
                  {"expected_n_kv", "length", problem->expected_n_kv, CLA_MAX_LENGTH},
-                 {"expected_heads", "number of heads", problem->expected_heads, INT32_MAX}};
+                 {"expected_heads", "number of heads", problem->expected_heads, INT32_MAX},
+                 {"expected_kv_heads", "number of heads", problem->expected_kv_heads, INT32_MAX}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.%s is %lld: it is 0 (unknown) or a %s", sizes[i].name,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/recipe.h"
 #include "plan/checked.h"
+#include "plan/packing.h"
 #include "plan/states.h"
 #include <string.h>
 
@@ -62,6 +63,13 @@ static const int dk_dv_arguments[] = {BACKWARD, CLA_D_K, CLA_D_V, CLA_ARGUMENT_B
 static const int d_bias_arguments[] = {BACKWARD, CLA_BIAS_GRAD, CLA_ARGUMENT_BLOCK, CLA_LAYOUT_OF + CLA_BIAS_GRAD,
                                        CLA_ARGUMENTS_END};
 
+void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int pack)
+{
+    cla_recipe_number(recipe, offsetof(struct cla_forward_params, heads), (int32_t)(run->shape.heads / pack));
+    cla_recipe_number(recipe, offsetof(struct cla_forward_params, n_q), (int32_t)(run->shape.n_q * pack));
+    cla_recipe_number(recipe, offsetof(struct cla_forward_params, pack), pack);
+}
+
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)
 {
     struct cla_state_places places = {0};
@@ -71,12 +79,16 @@ void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)
     if (splits)
         cla_recipe_region(recipe, "states of splits", places.end, sizeof(float), false, CLA_UNTOLD);
     recipe->splits = run->splits;
-    cla_recipe_stage(recipe, (struct cla_stage){.kernel = splits ? CLA_SPLIT : CLA_WHOLE,
-                                                .batch = run->shape.batch,
-                                                .heads = run->shape.heads,
-                                                .blocks = cla_run_row_blocks(run) * run->splits,
-                                                .counted = splits ? "n_q / B_r x splits" : "n_q / B_r",
-                                                .arguments = cla_forward_list});
+    const int pack = cla_pack_of(run->config, &run->shape);
+    if (run->config->packs)
+        cla_recipe_pack(recipe, run, pack);
+    cla_recipe_stage(recipe,
+                     (struct cla_stage){.kernel = splits ? CLA_SPLIT : CLA_WHOLE,
+                                        .batch = run->shape.batch,
+                                        .heads = run->shape.heads / pack,
+                                        .blocks = cla_ceil_div(run->shape.n_q * pack, run->config->b_r) * run->splits,
+                                        .counted = splits ? "n_q / B_r x splits" : "n_q / B_r",
+                                        .arguments = cla_forward_list});
 }
 
 static void over_rows(const struct cla_run *run, bool wanted, struct cla_recipe *recipe)

@@ -83,6 +83,9 @@ bool cla_run_wants_keys(const struct cla_run *run);    /* dK or dV */
 int64_t cla_run_row_blocks(const struct cla_run *run); /* of one head */
 int64_t cla_run_key_blocks(const struct cla_run *run);
 
+/* Tells a kernel of packed rows of them: of so many heads to a packed one. */
+void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int pack);
+
 /* The forward kernel, whole or of splits, with a region for their states. */
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe);
 

@@ -188,3 +188,6 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
 const struct cla_split_weights cla_split_weights = {.start = 64, .split_start = 64, .merge = 64, .launch = 256},
                                cla_persistent_split_weights = {
                                    .start = 64, .split_start = 864, .merge = 300, .launch = 256};
+
+/* Not timed yet: a block of rows of most kernels. */
+const struct cla_packing_sizes cla_packing_sizes = {.most_rows = 64};

@@ -101,6 +101,12 @@ struct cla_cpu_weights {
 };
 extern const struct cla_cpu_weights cla_cpu_weights;
 
+/* Rows of a head up to which heads that share K and V go together. */
+struct cla_packing_sizes {
+    int64_t most_rows;
+};
+extern const struct cla_packing_sizes cla_packing_sizes;
+
 /* The model of splits (plan/splits.h), in keys that a block of rows meets. */
 struct cla_split_weights {
     double start;       /* what a work-group costs beside its keys: its rows come in, its results go out; */

@@ -24,6 +24,7 @@ struct cla_config {
     int b_r, b_c, work_group_size;
     const struct cla_matrix_unit *unit; /* of a skeleton that runs over any (plan/matrix_units.h); else NULL */
     int teams;                          /* blocks of rows that a work-group works on side by side; 0 as 1 */
+    int packs;                          /* heads that share K and V go together (plan/packing.h) */
     union {
         struct {
             int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
@@ -110,6 +111,7 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
+    bool packs;     /* its rows may be packed ones (plan/packing.h) */
     bool no_chunks; /* it serves neither CLATTN_ACCUMULATE nor CLATTN_BACKWARD_ACCUMULATE */
     int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: CLATTN_MAX_D */
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */

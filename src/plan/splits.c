@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/splits.h"
 #include "plan/checked.h"
+#include "plan/packing.h"
 #include "plan/sizes.h"
 #include <math.h>
 
@@ -39,6 +40,7 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .stays = skeleton->stays,
                                   .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
                                   .windowed = problem->features & CLATTN_WINDOW,
+                                  .pack = config->packs ? cla_expected_pack(problem) : 1,
                                   .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
     if (rule.splits)
         return rule;
@@ -76,10 +78,20 @@ static double share(const struct cla_split_rule *rule, double keys, int splits)
            (splits > 1 ? weights->split_start : weights->start);
 }
 
+static int pack_of(const struct cla_split_rule *rule)
+{
+    return rule->pack ? rule->pack : 1;
+}
+
+int64_t cla_split_blocks(const struct cla_split_rule *rule, int64_t heads, int64_t n_q)
+{
+    return cla_ceil_div(n_q * pack_of(rule), rule->b_r) * (heads / pack_of(rule));
+}
+
 /* (The kernel counts the heads of K and V, which no one has told the planner.) */
 static bool go_together(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)
 {
-    const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
+    const double groups = (double)cla_split_blocks(rule, heads, n_q);
     const double bytes = (double)heads * (double)n_kv * (double)rule->key_bytes;
     return rule->stays && groups <= cla_together_sizes.forward_hopper_rounds * (double)rule->slots &&
            bytes <= (double)cla_together_sizes.forward_hopper_bytes;
@@ -118,17 +130,18 @@ static double together_cost(const struct cla_split_rule *rule, const struct leng
 
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits)
 {
-    const int64_t blocks = cla_ceil_div(n_q, rule->b_r);
-    const double slots = (double)rule->slots, groups = (double)blocks * (double)heads * splits;
+    const int64_t blocks = cla_ceil_div(n_q * pack_of(rule), rule->b_r), packed_heads = heads / pack_of(rule);
+    const double slots = (double)rule->slots, groups = (double)blocks * (double)packed_heads * splits;
     const double average = share(rule, average_row(rule, n_q, n_kv), splits);
     double cost;
     if (rule->causal == CLATTN_FULL || blocks == 1) {
         cost = ceil(groups / slots) * average;
     } else if (splits == 1 && go_together(rule, heads, n_q, n_kv)) {
-        const struct lengths lengths = {blocks * heads, longest_row(rule, n_q, n_kv), average_row(rule, n_q, n_kv)};
+        const struct lengths lengths = {blocks * packed_heads, longest_row(rule, n_q, n_kv),
+                                        average_row(rule, n_q, n_kv)};
         cost = together_cost(rule, &lengths);
     } else if (rule->stays) {
-        cost = ceil((double)cla_ceil_div(blocks, 2) * (double)heads * splits / slots) * 2 * average;
+        cost = ceil((double)cla_ceil_div(blocks, 2) * (double)packed_heads * splits / slots) * 2 * average;
     } else {
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
@@ -147,7 +160,7 @@ int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q,
         return 1;
     heads = heads < INT32_MAX ? heads : INT32_MAX; /* no call has more, and products stay within 64 bits */
     const int64_t tiles = cla_ceil_div((int64_t)longest_row(rule, n_q, n_kv), rule->b_c) / LEAST_TILES;
-    const double groups = (double)cla_ceil_div(n_q, rule->b_r) * (double)heads;
+    const double groups = (double)cla_split_blocks(rule, heads, n_q);
     const double enough = fmin(WAVES * (double)rule->slots / groups, CLATTN_MAX_SPLITS);
     const int most = (int)fmin((double)tiles, enough);
     const double whole = cla_split_cost(rule, heads, n_q, n_kv, 1);

@@ -13,6 +13,7 @@ struct cla_split_rule {
     bool stays;                /* causal blocks go in pairs, the longest with the shortest, or all together */
     int64_t key_bytes;         /* of K and V, of each key of a head */
     bool windowed;             /* rows may see no more than a tile, however many keys there are */
+    int pack;                  /* heads to a packed one (plan/packing.h), of the expected sizes or of a call; 0 as 1 */
     int splits;                /* as in the problem: CLATTN_SPLITS_BY_SHAPE, or how many in every call */
 };
 
@@ -28,6 +29,9 @@ static inline bool cla_must_split(const struct cla_split_rule *rule)
 {
     return rule->splits > 1;
 }
+
+/* Blocks of rows of all heads. */
+int64_t cla_split_blocks(const struct cla_split_rule *rule, int64_t heads, int64_t n_q);
 
 /* The splits of a call; 1: none. `heads`: of all batch elements. */
 int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv);

@@ -45,7 +45,8 @@ struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *ske
                                         .declines = skeleton->declines,
                                         .any_order = skeleton->any_order,
                                         .chunks = !skeleton->no_chunks,
-                                        .largest_d = skeleton->largest_d ? skeleton->largest_d : CLATTN_MAX_D};
+                                        .largest_d = skeleton->largest_d ? skeleton->largest_d : CLATTN_MAX_D,
+                                        .packs = skeleton->packs};
     snprintf(info.name, sizeof info.name, "%s", skeleton->name);
     return info;
 }

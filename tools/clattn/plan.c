@@ -12,8 +12,8 @@
 struct values {
     struct option_device device;
     const char *clinfo, *skeleton, *knobs;
-    int pass, dtype, causal;
-    int64_t d, d_v, n, n_q, n_kv, heads, splits, b_r, b_c, work_group_size;
+    int pass, dtype, causal, packing;
+    int64_t d, d_v, n, n_q, n_kv, heads, kv_heads, splits, b_r, b_c, work_group_size;
     bool json;
 };
 
@@ -39,6 +39,10 @@ static const struct option_spec options[] = {
     INTEGER("heads", heads, 1, INT64_MAX,
             "heads of Q, those of all batch elements together: with the lengths they say\n"
             "whether keys are split"),
+    INTEGER("kv-heads", kv_heads, 1, INT64_MAX, "heads of K and V likewise (default: as many as of Q)"),
+    WORD("packing", "WHEN", packing, option_packings,
+         "whether query heads that share a head of K and V go together: planned (default),\n"
+         "never, always"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of each call of a forward pass into so many parts; 1: never"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
@@ -75,6 +79,8 @@ static struct clattn_problem problem_of(const struct values *values)
                                    .expected_n_q = values->n_q ? values->n_q : values->n,
                                    .expected_n_kv = values->n_kv ? values->n_kv : values->n,
                                    .expected_heads = values->heads,
+                                   .expected_kv_heads = values->kv_heads,
+                                   .packing = values->packing,
                                    .splits = (int)values->splits,
                                    .skeleton = values->skeleton,
                                    .b_r = (int)values->b_r,

@@ -80,6 +80,9 @@ static const struct option_spec options[] = {
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),
+    WORD("packing", "WHEN", packing, option_packings,
+         "whether query heads that share a head of K and V go together: planned (default),\n"
+         "never, always"),
     FLAG("unordered", unordered, "let a backward pass add up dQ in any order, not always in the same"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
@@ -181,6 +184,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .b_r = (int)values->b_r,
                                       .b_c = (int)values->b_c,
                                       .work_group_size = (int)values->work_group_size,
+                                      .packing = values->packing,
                                       .splits = (int)values->splits,
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,

@@ -32,6 +32,7 @@ struct bench_options {
     const char *skeleton;          /* NULL: planned */
     const char *knobs;             /* of that skeleton; NULL: planned */
     int b_r, b_c, work_group_size; /* the same; 0: planned */
+    int packing;                   /* enum clattn_packing */
     int splits;                    /* of the keys, in a forward pass; 0: planned */
     bool standard;                 /* measure the baseline too */
     bool unordered;                /* problem.unordered */

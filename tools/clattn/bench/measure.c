@@ -148,6 +148,8 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .expected_n_q = shape->sizes.n_q,
                                              .expected_n_kv = shape->sizes.n_kv,
                                              .expected_heads = shape->sizes.batch * shape->sizes.heads,
+                                             .expected_kv_heads = shape->sizes.batch * shape->sizes.kv_heads,
+                                             .packing = options->packing,
                                              .splits = options->splits,
                                              .unordered = options->unordered,
                                              .skeleton = options->skeleton,
@@ -208,6 +210,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     size_t bytes = 0;
     problem.pass = CLATTN_FORWARD;
     problem.splits = 1;
+    problem.packing = CLATTN_PACKING_PLANNED;
     problem.skeleton = problem.knobs = NULL;
     problem.b_r = problem.b_c = problem.work_group_size = 0;
     clattn_status code = clattn_plan_create(&plan, bench->session->clattn, &problem);

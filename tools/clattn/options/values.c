@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct option_word option_packings[] = {
+    {"planned", CLATTN_PACKING_PLANNED}, {"never", CLATTN_PACKING_NEVER}, {"always", CLATTN_PACKING_ALWAYS}, {NULL, 0}};
+
 const struct option_word option_dtypes[] = {
     {"fp32", CLATTN_FP32}, {"fp16", CLATTN_FP16}, {"bf16", CLATTN_BF16}, {NULL, 0}};
 

@@ -63,6 +63,8 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
         snprintf(chunk, sizeof chunk, ", keys split into %d", item->splits);
     if (item->kind == VERIFY_STATE)
         snprintf(chunk, sizeof chunk, " in chunks of %" PRId64 "%s", item->chunk, item->merged ? ", merged" : "");
+    if (item->packed)
+        snprintf(chunk + strlen(chunk), sizeof chunk - strlen(chunk), ", packed");
     snprintf(text, size,
              "%s%s, %s, d %d/%d, causal %s%s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
              ", %s%s, gain %g, %s",
@@ -244,6 +246,14 @@ enum clattn_pass verify_pass(const struct verify_case *item)
     }
 }
 
+/* Of dropout's numbers no row is packed. */
+static enum clattn_packing packing_of(const struct verify_case *item, enum clattn_pass pass)
+{
+    const bool forward = pass == CLATTN_FORWARD || pass == CLATTN_ACCUMULATE;
+    return item->packed && forward && !(item->problem.score.features & CLATTN_DROPOUT) ? CLATTN_PACKING_ALWAYS
+                                                                                       : CLATTN_PACKING_PLANNED;
+}
+
 clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
                           clattn_plan **plan)
 {
@@ -275,7 +285,8 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                            .b_c = own ? item->b_c : 0,
                                            .work_group_size = own ? item->work_group_size : 0,
                                            .knobs = own ? item->knobs : NULL,
-                                           .splits = own ? item->splits : 0};
+                                           .splits = own ? item->splits : 0,
+                                           .packing = packing_of(item, pass)};
     return clattn_plan_create(plan, session->clattn, &problem);
 }
 

@@ -53,7 +53,8 @@ struct verify_case {
     const char *skeleton; /* NULL: the planner's choice */
     int b_r, b_c, work_group_size; /* with `skeleton`; 0 and NULL: planned */
     const char *knobs;
-    int splits; /* of the keys, in a forward pass; 0: planned */
+    int splits;  /* of the keys, in a forward pass; 0: planned */
+    bool packed; /* query heads that share a head of K and V go together, in forward passes */
     bool unordered;
     int runs;      /* how often, when bits are compared */
     int64_t chunk; /* where keys come in chunks: how many at a time */

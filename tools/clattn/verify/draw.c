@@ -162,6 +162,13 @@ static unsigned draw_later(const struct random *random)
     return chosen;
 }
 
+/* Likewise whether rows are packed. */
+static bool draw_packed(const struct random *random, const struct verify_skeleton *skeleton)
+{
+    struct random own = {.state = random->state ^ 0x9ac7};
+    return random_below(&own, 2) && skeleton && skeleton->packs;
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
@@ -184,6 +191,7 @@ static void draw_program(struct random *random, const char *name, struct verify_
     item->p_is_known = random_below(random, 2);
     const bool any_order = one_in(random, 4) || (skeleton && skeleton->any_order);
     item->unordered = verify_is_backward(item) && any_order;
+    item->packed = draw_packed(random, skeleton);
     draw_hints(random, item);
 }
 

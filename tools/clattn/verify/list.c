@@ -99,7 +99,8 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
            a->problem.score.block_q == b->problem.score.block_q &&
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
-           a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->given == b->given;
+           a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->packed == b->packed &&
+           a->given == b->given;
 }
 
 /* As it is. */

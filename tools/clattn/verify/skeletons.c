@@ -23,6 +23,7 @@ static void add(int index)
                                                  .declines = info->declines,
                                                  .any_order = info->any_order,
                                                  .chunks = info->chunks,
+                                                 .packs = info->packs,
                                                  .largest_d = info->largest_d};
 }
 

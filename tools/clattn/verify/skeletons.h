@@ -15,6 +15,7 @@ struct verify_skeleton {
     bool declines;  /* what its matrix units do not serve */
     bool any_order; /* it serves only problems that let dQ be added up in any order */
     bool chunks;    /* it takes keys in chunks */
+    bool packs;     /* heads that share K and V can go together */
     int largest_d;
 };
 

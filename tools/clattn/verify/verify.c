@@ -13,7 +13,7 @@
 #include <time.h>
 
 struct values {
-    bool quick, full, unordered, quiet, json;
+    bool quick, full, unordered, packed, quiet, json;
     int64_t seed, only, b_r, b_c, work_group_size, case_seed;
     struct option_device device;
     const char *skeleton, *knobs, *part;
@@ -36,6 +36,7 @@ static const struct option_spec options[] = {
     INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
     INTEGER("work-group-size", work_group_size, 1, 65536, "with so many work-items in a work-group; needs --skeleton"),
     FLAG("unordered", unordered, "let backward passes add up dQ in any order"),
+    FLAG("packed", packed, "let query heads that share a head of K and V go together"),
     INTEGER("soak", soak.seconds, 1, 10000000,
             "random cases for so many seconds, each in a process that may hang or crash"),
     TEXT("soak-file", "FILE", soak.file, "that keeps the soak's cases, a line each: another run goes on behind them"),
@@ -59,7 +60,7 @@ const struct command_spec verify_command = {
     .name = "verify",
     .summary = "Certify a device: every kernel against a float64 reference, and the laws of attention",
     .synopsis = "clattn verify [--quick | --full] [--seed N] [--part K/N] [--device P:D] [--skeleton NAME]\n"
-                "              [--knobs NAME=N...] [--b-r N] [--b-c N] [--unordered] [--json]\n"
+                "              [--knobs NAME=N...] [--b-r N] [--b-c N] [--unordered] [--packed] [--json]\n"
                 "clattn verify --soak SECONDS [--soak-file FILE] [--seed N] [--device P:D] [--skeleton NAME]\n"
                 "              [--unordered] [--require NAME,...] [--without NAME,...] [--cases N] [--jobs N]\n"
                 "              [--per-program N] [--deadline N] [--json]\n"
@@ -126,10 +127,10 @@ static void reproducer(const struct tally *tally, int index, char *text, size_t 
         snprintf(keys, sizeof keys, " --b-c %" PRId64, values->b_c);
     if (values->work_group_size)
         snprintf(items, sizeof items, " --work-group-size %" PRId64, values->work_group_size);
-    snprintf(text, size, "clattn verify%s --device %d:%d%s%s%s%s%s%s%s%s%s %s", list, tally->session->platform,
+    snprintf(text, size, "clattn verify%s --device %d:%d%s%s%s%s%s%s%s%s%s%s %s", list, tally->session->platform,
              tally->session->device, skeleton ? " --skeleton " : "", skeleton ? skeleton : "",
              knobs ? " --knobs '" : "", knobs ? knobs : "", knobs ? "'" : "", rows, keys, items,
-             values->unordered ? " --unordered" : "", which);
+             values->unordered ? " --unordered" : "", values->packed ? " --packed" : "", which);
 }
 
 static void report_failure(struct tally *tally, int index, const char *name, const struct verify_result *result)
@@ -153,6 +154,7 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
     item.b_r = (int)tally->values->b_r;
     item.b_c = (int)tally->values->b_c;
     item.work_group_size = (int)tally->values->work_group_size;
+    item.packed = item.packed || tally->values->packed;
     item.unordered = item.unordered || (tally->values->unordered && item.kind != VERIFY_BIT_EQUAL);
     verify_case_name(&item, name, sizeof name);
     progress_step(&tally->progress, name);
