@@ -48,7 +48,7 @@
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
  *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do,
  *                            and an item of each of the others
- *   CLATTN_BOXES             1: see hopper_tiles.clh; consumers publish nothing
+ *   CLATTN_TMA             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
  *   CLATTN_WORK_GROUP_SIZE   384
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
@@ -60,7 +60,7 @@
 #include "unit/nvidia_wgmma.clh"
 #include "common/types.clh"
 #include "common/view.clh"
-#include "common/hopper_boxes.clh"
+#include "common/hopper_tma.clh"
 #include "common/hopper_backward_walk.clh"
 #include "common/hopper_backward_work.clh"
 #include "common/hopper_own_keys.clh"
@@ -117,7 +117,7 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
         else if (SUMMERS == 2 && lid == CLATTN_FILLERS + UNIT_LANES)
             hopper_sum_up(out, memory, SUMMERS - 1);
         else if (lid < CLATTN_FILLERS)
-            hopper_produce(in, words + p.maps + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_MAP_WORDS),
+            hopper_produce(in, words + p.descriptors + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_DESCRIPTOR_WORDS),
                            words + p.tickets, words + p.order, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);

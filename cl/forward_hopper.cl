@@ -5,24 +5,25 @@
  * matrix_weights.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
- * into whichever of CLATTN_STAGES places is free, with CLATTN_BOXES in whole boxes where it can
- * (common/hopper_boxes.clh). Where all of them come so, which is known before the first, one warp of it does all that,
- * and leaves its scheduler's time to the consumers. The others, one to four, are consumers: each owns 64 query rows,
- * with their outputs and softmax state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P,
- * rounds them to the storage type, and adds P V; the product Q K^T of the next tile and P V of this one are under way
- * together. With CLATTN_STEADY weights are formed by the bounds of the tile before, and only where these do not hold
- * the largest scores are looked for (common/matrix_tile_weights.clh); without, that begins while P V still runs. With
- * CLATTN_TURNS consumers take turns, those of all teams in one round: one issues its products while the others work on
- * their scores.
+ * into whichever of CLATTN_STAGES stages is free, with CLATTN_TMA by TMA where it can (common/hopper_tma.clh). Where
+ * TMA brings all of them, which is known before the first, one warp of the producer does all that, and leaves its
+ * scheduler's time to the consumers. The other warp groups, one to four, are consumers: each owns 64 query rows, with
+ * their outputs and softmax state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P,
+ * rounds them to the storage type, and adds P V. The product Q K^T of the next tile and P V of this one run together.
  *
- * With CLATTN_TEAMS, there are so many times all that: teams of consumers, each with blocks of rows, tiles and a share
- * of the producer's warps of its own, which have nothing to do with each other but that with CLATTN_TURNS they take
- * turns. So blocks of rows may be no larger than those of a mask, and a compute unit still have four consumers.
+ * With CLATTN_STALE_MAX weights are formed by the bounds of the tile before, and only where these do not hold the
+ * largest scores are looked for (common/matrix_tile_weights.clh). Without it, that begins while P V still runs. With
+ * CLATTN_PING_PONG consumers ping-pong, those of all pipelines in one round: one issues its products while the others
+ * work on their scores.
  *
- * Work-groups stay, and go from one block of rows to the next without a pause. The producer notes which that is beside
- * its Q (hopper_note); the last values of one block are formed together with the first scores of the next, whose Q has
- * a place of its own, and O leaves by way of the old Q's place. With one place for Q (CLATTN_Q_STAGES 1) each block
- * begins anew.
+ * With CLATTN_PIPELINES there are so many times all that. A pipeline has consumers, blocks of rows, tiles and a share
+ * of the producer's warps of its own. Pipelines share nothing but the round of CLATTN_PING_PONG. So blocks of rows may
+ * be no larger than those of a mask, and a compute unit still have four consumers.
+ *
+ * Work-groups are persistent: they go from one block of rows to the next without a pause. The producer says which that
+ * is beside its Q (hopper_note). The last values of one block are formed together with the first scores of the next,
+ * whose Q has a stage of its own; O leaves by way of the old Q's stage. With one stage for Q (CLATTN_Q_STAGES 1) each
+ * block begins anew.
  *
  * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
  * key (score/fast/alibi_ramp_hopper.clh).
@@ -36,23 +37,23 @@
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_scores.clh and nvidia_mma.clh)
- *   CLATTN_B_R               64 * consumers of a team
- *   CLATTN_TEAMS             1; 2 or 4, of fewer consumers each
+ *   CLATTN_B_R               64 * consumers of a pipeline
+ *   CLATTN_PIPELINES         1; 2 or 4, of fewer consumers each
  *   CLATTN_ROW_TILES, CLATTN_KEYS  1, CLATTN_B_C: a warp has 16 rows, and the scores of a tile
  *   CLATTN_KEY_PIECES, CLATTN_VALUE_PIECES   ceil(B_C / 16), ceil(D_V / 16), as literal numbers from 1 to 16
- *   CLATTN_STAGES, CLATTN_Q_STAGES   places for tiles of K and V, 2 or more; for Q, 1 or 2
- *   CLATTN_TURNS             1: consumers, of all teams, take turns, and there are more than one; else 0
+ *   CLATTN_STAGES, CLATTN_Q_STAGES   stages of K and V, 2 or more; of Q, 1 or 2
+ *   CLATTN_PING_PONG         1: consumers, of all pipelines, ping-pong, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
- *   CLATTN_FILLERS           128 / TEAMS
- *   CLATTN_BOXES             1: tiles come in whole boxes where they can, and each work-group has device memory for its
- *                            maps; 0: none do
- *   CLATTN_STEADY            1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
+ *   CLATTN_FILLERS           128 / PIPELINES
+ *   CLATTN_TMA               1: TMA brings tiles where it can, and each work-group has device memory for its
+ *                            descriptors; 0: it brings none
+ *   CLATTN_STALE_MAX         1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
  *                            they always are
  *   CLATTN_KEEPS_CALLS       see score/fast/dropout.clh
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each
  *                            work-group, causal blocks of all heads go together (hopper_go_together)
  *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
- *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all teams + 1)
+ *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all pipelines + 1)
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Which blocks of rows a work-group has is in common/hopper_forward_walk.clh, the producer's side in
@@ -63,7 +64,7 @@
 #include "common/view.clh"
 #include "common/matrix_tiles.clh"
 #include "common/hopper_tiles.clh"
-#include "common/hopper_boxes.clh"
+#include "common/hopper_tma.clh"
 #include "score/fast/alibi_ramp.clh"
 #include "score/fast/dropout.clh"
 #include "score/fast/alibi_ramp_hopper.clh"
@@ -164,10 +165,10 @@ CLATTN_INLINE void hopper_bend(unit_address q_tile, int consumer, int lid, hoppe
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const int lane = lid % UNIT_LANES, warp = HOPPER_WARP(lid / UNIT_LANES), first = HOPPER_OF_TEAM(lid);
-    const int consumer = warp / (HOPPER_ITEMS / UNIT_LANES) - 1 - first, team = first / CONSUMERS;
+    const int lane = lid % UNIT_LANES, warp = HOPPER_WARP(lid / UNIT_LANES), first = HOPPER_OF_PIPELINE(lid);
+    const int consumer = warp / (HOPPER_ITEMS / UNIT_LANES) - 1 - first, pipeline = first / CONSUMERS;
     const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * 16;
-    memory += team * TEAM_PITCH;
+    memory += pipeline * PIPELINE_PITCH;
     const unit_address my_part = memory + consumer * (64 * 128);
     hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
     hopper_work work;
@@ -178,8 +179,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
     float shrink[1][UNIT_SLOTS];
     uint spoilt = 0; /* see hopper_repair */
 
-    if (CLATTN_TURNS && first + consumer == ALL_CONSUMERS - 1)
-        HOPPER_SYNC_ARRIVE(HOPPER_TURN(0), 2 * HOPPER_ITEMS);
+    if (CLATTN_PING_PONG && first + consumer == ALL_CONSUMERS - 1)
+        HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(0), 2 * HOPPER_ITEMS);
 
     int kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
 #pragma unroll 1
@@ -205,8 +206,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
         matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &work.view, &rows, shrink);
-#if CLATTN_STEADY
-        int steady = matrix_steadiness(lane, &rows, p, &work.view);
+#if CLATTN_STALE_MAX
+        int which_max = matrix_which_max(lane, &rows, p, &work.view);
 #endif
 
         hopper_work next;
@@ -228,8 +229,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
             hopper_publish_found();
             HOPPER_TAKE_TILE(next_turn, &next);
-            if (CLATTN_TURNS)
-                HOPPER_SYNC(HOPPER_TURN(first + consumer), 2 * HOPPER_ITEMS);
+            if (CLATTN_PING_PONG)
+                HOPPER_SYNC(HOPPER_PING_PONG(first + consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_scores(s, my_part + Q_TILE(next_q.stage),
                           memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
@@ -237,23 +238,23 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_values(out, weights[0], memory + V_TILE(turn.stage));
-            if (CLATTN_TURNS)
-                HOPPER_SYNC_ARRIVE(HOPPER_TURN(HOPPER_AFTER(first + consumer)), 2 * HOPPER_ITEMS);
+            if (CLATTN_PING_PONG)
+                HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(HOPPER_AFTER(first + consumer)), 2 * HOPPER_ITEMS);
             const int row = next.place.row + row_in_block;
             HOPPER_DRAW(row, next.tile, last, &next.view); /* while products are under way */
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + K_EMPTY(next_turn.stage), lane);
-#if CLATTN_STEADY
+#if CLATTN_STALE_MAX
             /* That V's place is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
             hopper_release(memory + V_EMPTY(turn.stage), lane);
             bool weighed = false;
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, &next, row_in_block, lane, p, false);
-            if (steady && !last) {
+            if (which_max && !last) {
                 if (MATRIX_CAPS_LATE)
                     form = hopper_modify(s, &next, row_in_block, lane, p, true);
-                weighed = matrix_weigh_steady(lane, weights, s, &form, steady, &drawing, &next.view, &rows);
+                weighed = matrix_weigh_by_stale_max(lane, weights, s, &form, which_max, &drawing, &next.view, &rows);
             }
             if (!weighed) {
                 UNIT_SELDOM;
@@ -264,7 +265,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                     form = hopper_modify(s, &next, row_in_block, lane, p, false);
                 const bool moved =
                     matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &next.view, &rows, shrink);
-                steady = matrix_steadiness(lane, &rows, p, &next.view);
+                which_max = matrix_which_max(lane, &rows, p, &next.view);
                 hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
             }
 #else
@@ -300,17 +301,17 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
         }
     }
-    if (CLATTN_TURNS && CLATTN_TEAMS > 1)
-        hopper_pass_turns(memory + (int)(HOPPER_ENDED - team * TEAM_PITCH), first + consumer, lid);
+    if (CLATTN_PING_PONG && CLATTN_PIPELINES > 1)
+        hopper_leave_ping_pong(memory + (int)(HOPPER_ENDED - pipeline * PIPELINE_PITCH), first + consumer, lid);
 #if MATRIX_MAY_REPAIR
-    hopper_repair(in, all, spoilt, row_in_block, lane, team, p CLATTN_SCORE_ARGUMENTS);
+    hopper_repair(in, all, spoilt, row_in_block, lane, pipeline, p CLATTN_SCORE_ARGUMENTS);
 #endif
 }
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
                __global MATRIX_OUTPUT *o, __global float *lse, __global float *m, __global float *l,
-#if CLATTN_BOXES
+#if CLATTN_TMA
                __global uint *workspace,
 #endif
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
@@ -318,23 +319,24 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
     const unit_address all_memory = unit_address_of(array);
     const int lid = (int)get_local_id(0);
-    /* Of the producer's items: for which team they bring tiles, and which of those who do they are. */
-    const int filling = CLATTN_TEAMS > 1 ? lid / CLATTN_FILLERS : 0,
-              filler = CLATTN_TEAMS > 1 ? lid % CLATTN_FILLERS : lid;
+    /* Of the producer's items: for which pipeline they bring tiles, and which of those who do they are. */
+    const int filling = CLATTN_PIPELINES > 1 ? lid / CLATTN_FILLERS : 0,
+              filler = CLATTN_PIPELINES > 1 ? lid % CLATTN_FILLERS : lid;
     const hopper_inputs in = {q, k, v};
     const hopper_outputs all = {o, lse, m, l};
-#if CLATTN_BOXES
-    __global uint *const maps = workspace + p.maps + HOPPER_GROUP(filling) * ((HOPPER_V + 1) * HOPPER_MAP_WORDS);
+#if CLATTN_TMA
+    __global uint *const descriptors =
+        workspace + p.descriptors + HOPPER_GROUP(filling) * ((HOPPER_V + 1) * HOPPER_DESCRIPTOR_WORDS);
 #else
-    __global uint *const maps = 0;
+    __global uint *const descriptors = 0;
 #endif
     hopper_ways ways;
     if (lid < HOPPER_ITEMS)
-        ways = hopper_find_ways(in, maps, filler, p CLATTN_SCORE_ARGUMENTS);
-    if (CLATTN_TEAMS > 1 && lid == 0)
+        ways = hopper_find_ways(in, descriptors, filler, p CLATTN_SCORE_ARGUMENTS);
+    if (CLATTN_PIPELINES > 1 && lid == 0)
         unit_put4(all_memory + HOPPER_ENDED, 0);
     if (lid < HOPPER_ITEMS && filler == 0) {
-        const unit_address memory = all_memory + filling * TEAM_PITCH;
+        const unit_address memory = all_memory + filling * PIPELINE_PITCH;
         const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
             hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the note */
@@ -357,7 +359,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_PRODUCER_REGISTERS
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
 #endif
-        hopper_produce(in, ways, all_memory + filling * TEAM_PITCH, filler, filling, p CLATTN_SCORE_ARGUMENTS);
+        hopper_produce(in, ways, all_memory + filling * PIPELINE_PITCH, filler, filling, p CLATTN_SCORE_ARGUMENTS);
     } else {
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);

@@ -28,7 +28,7 @@
  * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix
  * header); CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
- *   CLATTN_STEADY            1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
+ *   CLATTN_STALE_MAX         1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
  *                            looked for
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of UNIT_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
@@ -51,8 +51,8 @@
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
 #endif
-#ifndef CLATTN_STEADY
-#error "CLATTN_STEADY must be 0 or 1"
+#ifndef CLATTN_STALE_MAX
+#error "CLATTN_STALE_MAX must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
 #error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (UNIT_PIECE * CLATTN_ROW_TILES) * UNIT_LANES"
@@ -170,7 +170,7 @@ typedef struct {
 typedef struct {
     matrix_walk walk;
     int stage;  /* where the present tile's K starts, in bytes from the first */
-    int steady; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
+    int which_max; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
     int drawn_key; /* one of those that dropout has drawn for, or -1 */
 } matrix_progress;
 
@@ -212,14 +212,14 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
     bool weighed = false;
     if (!MATRIX_CAPS_LATE)
         form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
-    if (!MATRIX_KEEPS_SCORES || at->steady) {
+    if (!MATRIX_KEEPS_SCORES || at->which_max) {
         if (MATRIX_CAPS_LATE)
             form = matrix_modify(s, by->row, key, by->lane, p, kind, true, view);
-        weighed = matrix_weigh_steady(by->lane, weights, s, &form, at->steady, drawing, view, rows);
+        weighed = matrix_weigh_by_stale_max(by->lane, weights, s, &form, at->which_max, drawing, view, rows);
     }
     if (!weighed) {
         UNIT_SELDOM;
-        at->steady = MATRIX_UNSTEADY;
+        at->which_max = MATRIX_NEW_MAX;
         if (!MATRIX_KEEPS_SCORES)
             return false;
         float shrink[RT][UNIT_SLOTS];
@@ -227,7 +227,7 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
             form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
         if (matrix_weigh_bounded(by->lane, weights, s, &form, drawing, p, view, rows, shrink))
             FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
-        at->steady = matrix_steadiness(by->lane, rows, p, view);
+        at->which_max = matrix_which_max(by->lane, rows, p, view);
     }
     matrix_add_values(by->lane, weights, my_v, out);
     return true;
@@ -276,12 +276,12 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
         matrix_scores(lane, s, query, my_q, my_k + n * D_PITCH);
-        if (CLATTN_STEADY && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->steady)) {
+        if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->which_max)) {
             if (!matrix_add_steadily(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, at, rows, out))
                 n -= CLATTN_KEYS; /* once more, from the products on */
         } else {
             matrix_add_bounded(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, rows, out);
-            at->steady = CLATTN_STEADY ? matrix_steadiness(lane, rows, p, view) : MATRIX_UNSTEADY;
+            at->which_max = CLATTN_STALE_MAX ? matrix_which_max(lane, rows, p, view) : MATRIX_NEW_MAX;
         }
     }
 }
@@ -316,7 +316,7 @@ CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, cl
     matrix_progress at;
     at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
     at.stage = 0;
-    at.steady = MATRIX_UNSTEADY;
+    at.which_max = MATRIX_NEW_MAX;
     at.drawn_key = -1;
     if (at.walk.tile >= by->key_end)
         return;

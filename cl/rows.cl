@@ -26,8 +26,8 @@
 #if !defined(CLATTN_ROW_ITEMS) || CLATTN_ROW_ITEMS < 1 || CLATTN_WORK_GROUP_SIZE % CLATTN_ROW_ITEMS
 #error "CLATTN_ROW_ITEMS must divide CLATTN_WORK_GROUP_SIZE"
 #endif
-#define TEAMS (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
-#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % TEAMS ||                                                    \
+#define ROWS_AT_ONCE (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
+#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % ROWS_AT_ONCE ||                                             \
     (CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_B_R > CLATTN_WORK_GROUP_SIZE)
 #error "CLATTN_B_R must be a multiple of the rows worked at a time, and at most CLATTN_WORK_GROUP_SIZE"
 #endif
@@ -153,7 +153,7 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
     /* One column more than there are parts, so that those who add up a row each read different banks. */
     __local float parts[CLATTN_B_R * (CLATTN_ROW_ITEMS + 1)];
     const int self = (int)get_local_id(0);
-    for (int r = (int)(get_local_id(0) / CLATTN_ROW_ITEMS); r < count; r += TEAMS)
+    for (int r = (int)(get_local_id(0) / CLATTN_ROW_ITEMS); r < count; r += ROWS_AT_ONCE)
         parts[r * (CLATTN_ROW_ITEMS + 1) + lane] =
             part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane);
     barrier(CLK_LOCAL_MEM_FENCE);

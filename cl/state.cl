@@ -25,14 +25,14 @@
 #if !defined(CLATTN_ROW_ITEMS) || CLATTN_ROW_ITEMS < 1 || CLATTN_WORK_GROUP_SIZE % CLATTN_ROW_ITEMS
 #error "CLATTN_ROW_ITEMS must divide CLATTN_WORK_GROUP_SIZE"
 #endif
-#define TEAMS (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
-#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % TEAMS
+#define ROWS_AT_ONCE (CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS)
+#if !defined(CLATTN_B_R) || CLATTN_B_R < 1 || CLATTN_B_R % ROWS_AT_ONCE
 #error "CLATTN_B_R must be a multiple of the rows worked at a time"
 #endif
 
 /* Unsigned: a shift and a mask, not the freeze instruction that Oclgrind lacks. */
 #define LANE ((int)(get_local_id(0) % CLATTN_ROW_ITEMS))
-#define TEAM ((int)(get_local_id(0) / CLATTN_ROW_ITEMS))
+#define ROW_NUMBER ((int)(get_local_id(0) / CLATTN_ROW_ITEMS))
 #define COLUMNS ((CLATTN_D_V + CLATTN_ROW_ITEMS - 1) / CLATTN_ROW_ITEMS) /* of O that an item has, at most */
 #define X_OF(c) ((c) * CLATTN_ROW_ITEMS + LANE)
 #define KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
@@ -41,7 +41,7 @@
 KERNEL clattn_state_begin(__global float *state, const long l_at, const long o_at, const long rows)
 {
     const long first = (long)get_group_id(0) * CLATTN_B_R;
-    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+    for (int r = ROW_NUMBER; r < CLATTN_B_R; r += ROWS_AT_ONCE) {
         const long row = first + r;
         if (row >= rows)
             return;
@@ -59,7 +59,7 @@ KERNEL clattn_state_merge(__global float *restrict into, __global const float *r
                           const long o_at, const long rows)
 {
     const long first = (long)get_group_id(0) * CLATTN_B_R;
-    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+    for (int r = ROW_NUMBER; r < CLATTN_B_R; r += ROWS_AT_ONCE) {
         const long row = first + r;
         const bool exists = row < rows;
         float m = 0.0f, l = 0.0f, by_into = 0.0f, by_from = 0.0f;
@@ -110,7 +110,7 @@ KERNEL clattn_state_finish(__global const float *state, __global clattn_output *
     const int b = bh / p.heads;
     const int h = bh - b * p.heads;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, 0 CLATTN_SCORE_ARGUMENTS);
-    for (int r = TEAM; r < CLATTN_B_R; r += TEAMS) {
+    for (int r = ROW_NUMBER; r < CLATTN_B_R; r += ROWS_AT_ONCE) {
         const int i = first + r;
         if (i >= view.n_q)
             return;

@@ -76,7 +76,7 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *
  *     forward, accumulate   nothing, but:
  *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split
- *       boxes=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
+ *       tma=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
  *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
  *     backward              always four floats for each row (delta, and what weights follow from), and:
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each

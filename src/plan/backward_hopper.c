@@ -233,7 +233,7 @@ static const struct cla_knob knobs[] = {
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     const struct cla_define defines[] = {
-        {"BOXES", 1},
+        {"TMA", 1},
         {"CONSUMER_REGISTERS", config->backward_hopper.consumer_registers},
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
@@ -279,7 +279,10 @@ static int32_t heads_together(const struct cla_run *run, int64_t units)
     return cla_heads_together(&work);
 }
 
-enum { MAPS = 4, ORDER = 2 }; /* TMA descriptors of a work-group; words of a block of keys: its place, and its cost */
+enum {
+    DESCRIPTORS = 4,
+    ORDER = 2
+}; /* TMA descriptors of a work-group; words of a block of keys: its place, and its cost */
 
 static void regions(const struct cla_run *run, const struct cla_sum_blocks *blocks, int64_t units,
                     struct cla_recipe *out)
@@ -291,8 +294,8 @@ static void regions(const struct cla_run *run, const struct cla_sum_blocks *bloc
     cla_recipe_region(out, "counters", cla_recipe_times(out, blocks->rows, chains), sizeof(uint32_t), true,
                       offsetof(struct cla_backward_params, counters));
     cla_sum_flags(blocks, out);
-    cla_recipe_region(out, "TMA descriptors", MAPS * units, CLA_MAP_WORDS * sizeof(uint32_t), false,
-                      offsetof(struct cla_backward_params, maps));
+    cla_recipe_region(out, "TMA descriptors", DESCRIPTORS * units, CLA_DESCRIPTOR_WORDS * sizeof(uint32_t), false,
+                      offsetof(struct cla_backward_params, descriptors));
     if (orders_blocks(run->problem))
         cla_recipe_region(out, "order", blocks->keys, ORDER * sizeof(uint32_t), false,
                           offsetof(struct cla_backward_params, order));

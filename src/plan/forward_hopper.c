@@ -24,10 +24,10 @@ enum {
 
 static const char name[] = "forward_hopper";
 
-/* Of all teams. */
+/* Of all pipelines. */
 static int consumers(const struct cla_config *config)
 {
-    return config->b_r / CLA_WARP_GROUP_ROWS * config->teams;
+    return config->b_r / CLA_WARP_GROUP_ROWS * config->pipelines;
 }
 
 /* Whether each tile lies within the keys that a call of Philox serves (cl/common/philox.clh). */
@@ -38,7 +38,7 @@ static bool keeps_calls(const struct cla_config *config)
 }
 
 /* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. Tiles of a mask in
- * blocks are noted. Each team begins with a multiple of 1024. */
+ * blocks are noted. Each pipeline begins with a multiple of 1024. */
 static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
@@ -46,10 +46,10 @@ static uint64_t bytes_with(const struct clattn_problem *problem, const struct cl
     const int rises = CLA_WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t barriers = problem->block_q && problem->block_kv ? 48 : 32;
     const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
-    const int64_t team =
+    const int64_t pipeline =
         config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
-    const int count = config->teams, ended_bytes = count > 1 ? 16 : 0;
-    return (uint64_t)((count - 1) * (cla_ceil_div(team, 1024) * 1024) + team + ended_bytes);
+    const int count = config->pipelines, ended_bytes = count > 1 ? 16 : 0;
+    return (uint64_t)((count - 1) * (cla_ceil_div(pipeline, 1024) * 1024) + pipeline + ended_bytes);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -63,7 +63,7 @@ static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clat
                        const struct cla_config *config)
 {
     const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
-    return alone == CLATTN_ALIBI && config->teams == 1 && !problem->score_mod && problem->d <= 128 &&
+    return alone == CLATTN_ALIBI && config->pipelines == 1 && !problem->score_mod && problem->d <= 128 &&
            problem->d_v <= 128 && bytes_with(problem, config, true) <= limits->local_bytes;
 }
 
@@ -85,8 +85,8 @@ static const struct {
     int tiles; /* of a consumer's, what scores, weights and outputs may take */
 } registers[MOST_CONSUMERS + 1] = {{0, 0, 0}, {0, 0, 200}, {40, 232, 200}, {32, 160, 128}, {32, 112, 80}};
 
-/* The teams that make up the caller's work-group of so many rows each. */
-static int forced_teams(const struct clattn_problem *problem, const struct cla_config *config)
+/* The pipelines that make up the caller's work-group of so many rows each. */
+static int forced_pipelines(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int all = (problem->work_group_size / CLA_WARP_GROUP - 1) * CLA_WARP_GROUP_ROWS;
     return config->b_r > 0 && all >= config->b_r ? all / config->b_r : 1;
@@ -97,9 +97,9 @@ static bool take_forced(const struct clattn_problem *problem, struct cla_config 
     if (cla_hopper_forced_rows(problem))
         config->b_r = cla_hopper_forced_rows(problem);
     if (problem->work_group_size)
-        config->teams = forced_teams(problem, config);
-    while (config->teams > 1 && consumers(config) > MOST_CONSUMERS)
-        config->teams /= 2;
+        config->pipelines = forced_pipelines(problem, config);
+    while (config->pipelines > 1 && consumers(config) > MOST_CONSUMERS)
+        config->pipelines /= 2;
     if (problem->b_c)
         config->b_c = problem->b_c;
     return !problem->work_group_size || problem->work_group_size == CLA_WARP_GROUP * (consumers(config) + 1);
@@ -111,7 +111,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 {
     const int count = consumers(config);
     config->work_group_size = CLA_WARP_GROUP * (count + 1);
-    config->hopper.turns = config->hopper.turns && count > 1;
+    config->hopper.ping_pong = config->hopper.ping_pong && count > 1;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
     config->hopper.ramp = takes_ramp(limits, problem, config);
@@ -119,7 +119,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
 
 static bool is_possible(const struct cla_config *config)
 {
-    return config->b_r % CLA_WARP_GROUP_ROWS == 0 && config->teams != 3 && consumers(config) >= 1 &&
+    return config->b_r % CLA_WARP_GROUP_ROWS == 0 && config->pipelines != 3 && consumers(config) >= 1 &&
            consumers(config) <= MOST_CONSUMERS && config->b_c % CLA_PIECE == 0 && config->b_c >= CLA_PIECE &&
            config->b_c <= MOST_KEYS;
 }
@@ -140,8 +140,8 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
 {
     if (problem->b_r || problem->work_group_size || consumers(config) == 1)
         return false;
-    if (config->teams > 1)
-        config->teams /= 2;
+    if (config->pipelines > 1)
+        config->pipelines /= 2;
     else
         config->b_r -= CLA_WARP_GROUP_ROWS;
     return true;
@@ -175,7 +175,7 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
         config->b_c < CLA_WARP_GROUP_ROWS ? (CLA_WARP_GROUP_ROWS + config->b_c) / (2.0 * config->b_c) : 1;
     const double products = cla_rates.mma / cla_rates.wgmma * (d * operands + d_v);
     const double weights = 8.0 / consumers(config), wait = consumers(config) > 3 ? 96 : 128;
-    const double waits = (config->hopper.turns ? wait : 2.5 * wait) / config->b_c;
+    const double waits = (config->hopper.ping_pong ? wait : 2.5 * wait) / config->b_c;
     return products + weights + 16 * products / config->b_r + waits;
 }
 
@@ -224,7 +224,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     if (!fit(&limits, problem, situation, config))
         return false;
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2 ||
-        config->teams > 1)
+        config->pipelines > 1)
         return true;
     if (situation == CLA_HOPPER_PLAIN_LONG)
         share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
@@ -240,10 +240,10 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         "a producer brings tiles for %d consumer%s of %d rows%s, who hold the scores of %d keys%s; work-groups "
         "stay, one to a compute unit",
         consumers(config), consumers(config) == 1 ? "" : "s", CLA_WARP_GROUP_ROWS,
-        config->teams == 4   ? " in four teams"
-        : config->teams == 2 ? " in two teams"
-                             : "",
-        config->b_c, config->hopper.turns ? " and take turns" : "");
+        config->pipelines == 4   ? " in four pipelines"
+        : config->pipelines == 2 ? " in two pipelines"
+                                 : "",
+        config->b_c, config->hopper.ping_pong ? " and ping-pong" : "");
     if (problem->expected_heads && problem->expected_n_q)
         cla_plan_step(info, "grid", config->b_r, config->b_c, "%lld blocks of rows for %u compute units",
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
@@ -260,9 +260,9 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, struct c
     return cla_fail(
         error, CLATTN_NOTHING_FITS,
         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do not fit "
-        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, of all teams (1, 2 or 4) no more than 256, b_c a "
+        "%s with d = %d, d_v = %d: b_r is 64, 128, 192 or 256, of all pipelines (1, 2 or 4) no more than 256, b_c a "
         "multiple of 16 up to 256, "
-        "work_group_size 128 and 2 * teams * b_r, and tiles of Q, K and V have to fit local memory, a "
+        "work_group_size 128 and 2 * pipelines * b_r, and tiles of Q, K and V have to fit local memory, a "
         "tile's scores and O the registers",
         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "", name, problem->d,
         problem->d_v);
@@ -296,10 +296,10 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 
 static const struct cla_knob knobs[] = {{"stages", offsetof(struct cla_config, hopper.stages), 2, 8, {2, 3}, 2},
                                         {"q_stages", offsetof(struct cla_config, hopper.q_stages), 1, 2, {1, 2}, 2},
-                                        {"turns", offsetof(struct cla_config, hopper.turns), 0, 1, {0, 1}, 2},
-                                        {"boxes", offsetof(struct cla_config, hopper.boxes), 0, 1, {0, 1}, 2},
-                                        {"steady", offsetof(struct cla_config, hopper.steady), 0, 1, {0, 1}, 2},
-                                        {"teams", offsetof(struct cla_config, teams), 1, 4, {0}, 0},
+                                        {"ping_pong", offsetof(struct cla_config, hopper.ping_pong), 0, 1, {0, 1}, 2},
+                                        {"tma", offsetof(struct cla_config, hopper.tma), 0, 1, {0, 1}, 2},
+                                        {"stale_max", offsetof(struct cla_config, hopper.stale_max), 0, 1, {0, 1}, 2},
+                                        {"pipelines", offsetof(struct cla_config, pipelines), 1, 4, {0}, 0},
                                         {NULL, 0, 0, 0, {0}, 0}};
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -323,8 +323,8 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     if (before == 1)
         return false;
     while (consumers(config) > after)
-        if (config->teams > 1)
-            config->teams /= 2;
+        if (config->pipelines > 1)
+            config->pipelines /= 2;
         else
             config->b_r -= CLA_WARP_GROUP_ROWS;
     complete(&limits, problem, config);
@@ -344,10 +344,10 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     const struct cla_define defines[] = {
-        {"BOXES", config->hopper.boxes},
+        {"TMA", config->hopper.tma},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
-        {"FILLERS", CLA_WARP_GROUP / config->teams},
+        {"FILLERS", CLA_WARP_GROUP / config->pipelines},
         {"KEEPS_CALLS", keeps_calls(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
@@ -357,11 +357,11 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"ROW_TILES", 1},
         {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
         {"STAGES", config->hopper.stages},
-        {"STEADY", config->hopper.steady},
-        {"TEAMS", config->teams},
+        {"STALE_MAX", config->hopper.stale_max},
+        {"PIPELINES", config->pipelines},
         {"TOGETHER_BYTES", (int)cla_together_sizes.forward_hopper_bytes},
         {"TOGETHER_ROUNDS", cla_together_sizes.forward_hopper_rounds},
-        {"TURNS", config->hopper.turns},
+        {"PING_PONG", config->hopper.ping_pong},
         {"VALUE_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
@@ -375,7 +375,7 @@ static const char *const files[] = {"forward_hopper.cl", NULL};
     }
 static const struct cla_kernel_form kernels[CLA_SPLIT + 2] = {[CLA_WHOLE] = KERNEL, [CLA_SPLIT] = KERNEL};
 
-/* Persistent work-groups; and in the workspace, for each of them, TMA descriptors of Q, K and V for each team. */
+/* Persistent work-groups; and in the workspace, for each of them, TMA descriptors of Q, K and V for each pipeline. */
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
 {
     const struct clattn_shape *shape = &run->shape;
@@ -383,12 +383,12 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
     const int64_t units = run->capabilities->compute_units;
     cla_recipe_forward(run, out);
     out->stages[0].most_groups = units;
-    if (!run->config->hopper.boxes)
+    if (!run->config->hopper.tma)
         return;
     out->stages[0].arguments = cla_forward_workspace_list;
     if (has_rows)
-        cla_recipe_region(out, "TMA descriptors", 3 * run->config->teams * units, CLA_MAP_WORDS * 4, false,
-                          offsetof(struct cla_forward_params, maps));
+        cla_recipe_region(out, "TMA descriptors", 3 * run->config->pipelines * units, CLA_DESCRIPTOR_WORDS * 4, false,
+                          offsetof(struct cla_forward_params, descriptors));
 }
 
 const struct cla_skeleton cla_forward_hopper = {

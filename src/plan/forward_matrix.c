@@ -61,11 +61,11 @@ static int group_size(const struct cla_config *config)
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
  * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
-static bool gains_by_steady(const struct clattn_problem *problem)
+static bool gains_by_stale_max(const struct clattn_problem *problem)
 {
-    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < cla_steady_sizes.few_keys;
-    return cla_widest(problem) <= cla_steady_sizes.most_d && !(problem->features & CLATTN_MASK) &&
-           !(few_keys && cla_widest(problem) > cla_steady_sizes.narrow_d);
+    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < cla_stale_max_sizes.few_keys;
+    return cla_widest(problem) <= cla_stale_max_sizes.most_d && !(problem->features & CLATTN_MASK) &&
+           !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
 }
 
 /* The sizes that were the fastest (plan/sizes.h). */
@@ -76,7 +76,7 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
     timed.unit = config->unit;
     timed.matrix.lanes = config->matrix.lanes;
     timed.matrix.compute_capability = config->matrix.compute_capability;
-    timed.matrix.steady = gains_by_steady(problem);
+    timed.matrix.stale_max = gains_by_stale_max(problem);
     *config = timed;
 }
 
@@ -271,7 +271,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
     {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},                              \
         {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
     {                                                                                                                  \
-        "steady", offsetof(struct cla_config, matrix.steady), 0, 1, {0, 1}, 2                                          \
+        "stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2                                    \
     }
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
@@ -369,7 +369,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                                          {"Q_REGISTERS", config->matrix.q_registers},
                                          {"ROW_TILES", config->matrix.row_tiles},
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
-                                         {"STEADY", config->matrix.steady}};
+                                         {"STALE_MAX", config->matrix.stale_max}};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 

@@ -150,30 +150,31 @@ static bool has_window_alone(const struct clattn_problem *problem)
            problem->causal == CLATTN_FULL && is_narrow(problem);
 }
 
-/* Teams of so many consumers each, as many as have registers. */
-static void take_teams(const struct clattn_problem *problem, int each, struct cla_config *config)
+/* Pipelines of so many consumers each, as many as have registers. */
+static void take_pipelines(const struct clattn_problem *problem, int each, struct cla_config *config)
 {
     const bool four = is_narrow(problem) && has_registers(problem, 4);
     config->b_r = each * CLA_WARP_GROUP_ROWS;
     config->b_c = CLA_WARP_GROUP_ROWS;
-    config->teams = (four ? 4 : 2) / each;
+    config->pipelines = (four ? 4 : 2) / each;
     config->hopper.stages = each == 1 ? 2 : 4;
     config->hopper.q_stages = each == 1 && four ? 1 : 2;
-    config->hopper.turns = each > 1;
+    config->hopper.ping_pong = each > 1;
 }
 
 /* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
- * would meet halves of, each is a team; where there are registers for four, as many as have rows of one block are. */
+ * would meet halves of, each is a pipeline; where there are registers for four, as many as have rows of one block are.
+ * */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->block_q || !problem->block_kv || spans_blocks(problem))
         return;
     if (has_small_blocks(problem) && problem->d <= 128 && problem->d_v <= 128) {
-        take_teams(problem, 1, config);
+        take_pipelines(problem, 1, config);
         return;
     }
     if (is_narrow(problem) && !has_small_blocks(problem) && has_registers(problem, 4)) {
-        take_teams(problem, problem->block_q % (4 * CLA_WARP_GROUP_ROWS) ? 2 : 4, config);
+        take_pipelines(problem, problem->block_q % (4 * CLA_WARP_GROUP_ROWS) ? 2 : 4, config);
         return;
     }
     while (config->b_r > 2 * CLA_WARP_GROUP_ROWS && problem->block_q % config->b_r)
@@ -187,6 +188,6 @@ void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper
 {
     take_timed(problem, situation, config);
     if (has_window_alone(problem) && !cla_hopper_forced_rows(problem) && !problem->b_c)
-        take_teams(problem, 1, config);
+        take_pipelines(problem, 1, config);
     suit_block_mask(problem, config);
 }

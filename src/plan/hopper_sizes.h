@@ -27,8 +27,8 @@ enum cla_hopper_situation cla_hopper_situation_of(const struct clattn_problem *p
 /* The rows of a block that the caller asks for; 0: any. */
 int cla_hopper_forced_rows(const struct clattn_problem *problem);
 
-/* The sizes of tiles, places and teams for the situation, and what of the knobs goes with them: what was the fastest,
- * whether it fits or not. The rows of a block that the caller asks for have those that suit them. */
+/* The sizes of tiles, stages and pipelines for the situation, and what of the knobs goes with them: what was the
+ * fastest, whether it fits or not. The rows of a block that the caller asks for have those that suit them. */
 void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper_situation situation,
                            struct cla_config *config);
 

@@ -8,15 +8,15 @@
 #include "plan/softcap.h"
 #include <stddef.h>
 
-/* Words of a map by which tiles are brought in whole boxes; it lies on a multiple of its size
+/* Words of a TMA descriptor; it lies on a multiple of its size
  * (cl/unit/nvidia_wgmma.clh). */
-enum { CLA_MAP_WORDS = 32 };
+enum { CLA_DESCRIPTOR_WORDS = 32 };
 
 /* The argument block of the forward kernels, to the byte as cl/common/types.clh has it (its clattn_layout is struct
  * cla_layout): 64-bit fields first, then an even number of 32-bit ones, so that no compiler pads it. */
 struct cla_forward_params {
     struct cla_layout q, k, v, o, lse, m, l;
-    int64_t maps;
+    int64_t descriptors;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
@@ -32,7 +32,7 @@ enum { CLA_STATISTICS = 4 };
 /* That of the backward kernels. */
 struct cla_backward_params {
     struct cla_layout q, k, v, d_o, d_q, d_k, d_v, statistics;
-    int64_t sums, counters, flags, tickets, maps, order;
+    int64_t sums, counters, flags, tickets, descriptors, order;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t heads_together;

@@ -29,10 +29,11 @@
 #define HOPPER(d, where, rows, keys, kv_stages_of, q_stages_of)                                                        \
     {                                                                                                                  \
         .kernel = "forward_hopper", .most_d = d, .situations = where,                                                  \
-        .config = {.b_r = rows,                                                                                        \
-                   .b_c = keys,                                                                                        \
-                   .teams = 1,                                                                                         \
-                   .hopper = {.stages = kv_stages_of, .q_stages = q_stages_of, .turns = 1, .boxes = 1, .steady = 1}},  \
+        .config =                                                                                                      \
+            {.b_r = rows,                                                                                              \
+             .b_c = keys,                                                                                              \
+             .pipelines = 1,                                                                                           \
+             .hopper = {.stages = kv_stages_of, .q_stages = q_stages_of, .ping_pong = 1, .tma = 1, .stale_max = 1}},   \
         .source = HOPPER_NOTES                                                                                         \
     }
 
@@ -125,7 +126,7 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
 /* H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128: plain 338, 354 and 375, 386, causal 290, 307 and
  * 312, 348, with ALiBi 308, 325 and 365, 375, with dropout 286, 303 and 350, 350, with softcap 251, 320 and 334, 361;
  * with a mask 141, 137 at d = 64; d = 128 of few keys: n = 512 294, 274, 768 320, 307 (the notes of MATRIX). */
-const struct cla_steady_sizes cla_steady_sizes = {.most_d = 128, .narrow_d = 64, .few_keys = 1024};
+const struct cla_stale_max_sizes cla_stale_max_sizes = {.most_d = 128, .narrow_d = 64, .few_keys = 1024};
 
 /* H200: the notes of HOPPER. */
 const struct cla_hopper_lengths cla_hopper_lengths = {

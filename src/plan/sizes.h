@@ -27,12 +27,12 @@ struct cla_size_wish {
 const struct cla_size *cla_size_find(const char *kernel, enum cla_family family, int d,
                                      const struct cla_size_wish *wish);
 
-/* Where forward_matrix gains by bounds of the tile before (CLATTN_STEADY): up to most_d, with fewer keys than few_keys
- * up to narrow_d alone. */
-struct cla_steady_sizes {
+/* Where forward_matrix gains by bounds of the tile before (CLATTN_STALE_MAX): up to most_d, with fewer keys than
+ * few_keys up to narrow_d alone. */
+struct cla_stale_max_sizes {
     int most_d, narrow_d, few_keys;
 };
-extern const struct cla_steady_sizes cla_steady_sizes;
+extern const struct cla_stale_max_sizes cla_stale_max_sizes;
 
 /* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
  * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its

@@ -23,7 +23,7 @@ struct cla_backward_units {
 struct cla_config {
     int b_r, b_c, work_group_size;
     const struct cla_matrix_unit *unit; /* of a skeleton that runs over any (plan/matrix_units.h); else NULL */
-    int teams;                          /* blocks of rows that a work-group works on side by side; 0 as 1 */
+    int pipelines;                      /* blocks of rows that a work-group works on side by side; 0 as 1 */
     int packs;                          /* heads that share K and V go together (plan/packing.h) */
     union {
         struct {
@@ -35,14 +35,14 @@ struct cla_config {
         } cpu;          /* forward_cpu and backward_cpu */
         struct {
             int row_tiles, keys, q_registers;
-            int steady;             /* tries bounds before it looks for them */
+            int stale_max;          /* tries bounds before it looks for them */
             int lanes;              /* items of a sub-group */
             int compute_capability; /* ten times NVIDIA's, or another unit's level; 0: none, as the emulations */
         } matrix;
         struct {
-            int stages, q_stages, turns, boxes;
+            int stages, q_stages, ping_pong, tma;
             int producer_registers, consumer_registers; /* 0: as compiled */
-            int steady;                                 /* tries bounds before it looks for them */
+            int stale_max;                              /* tries bounds before it looks for them */
             int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
         } hopper;
         struct cla_backward_units backward_matrix;

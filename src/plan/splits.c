@@ -25,8 +25,9 @@ static int64_t slots_of(const struct clattn_capabilities *capabilities, const st
                         const struct cla_config *config)
 {
     const int64_t units = cla_machine_of(capabilities).units;
-    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays ? units * (config->teams ? config->teams : 1)
-                                                                      : units * GPU_GROUPS_A_UNIT;
+    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays
+               ? units * (config->pipelines ? config->pipelines : 1)
+               : units * GPU_GROUPS_A_UNIT;
 }
 
 struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,

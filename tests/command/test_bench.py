@@ -81,10 +81,10 @@ class Bench(CommandTest):
 
     def test_matrix_units_have_a_peak_of_their_own(self):
         row, = json.loads(self.run_it("bench", "--n", "64", "--heads", "1", "--dtype", "fp16", "--repetitions", "1", "--skeleton",
-                                      "forward_matrix_emulated", "--knobs", "steady=1", "--no-standard", "--json").stdout)
+                                      "forward_matrix_emulated", "--knobs", "stale_max=1", "--no-standard", "--json").stdout)
         self.assertEqual(row["peak_of"], "emulated matrix units")
-        self.assertIn("steady=1", row["knobs"])
-        self.refused(USAGE, "bench", "--n", "64", "--knobs", "steady=1", says=["--knobs 'steady=1'", "--skeleton"])
+        self.assertIn("stale_max=1", row["knobs"])
+        self.refused(USAGE, "bench", "--n", "64", "--knobs", "stale_max=1", says=["--knobs 'stale_max=1'", "--skeleton"])
         self.refused(USAGE, "bench", "--n", "64", "--b-c", "32", says=["--b-c '32'", "--skeleton"])
         self.assertGreater(row["peak_tflops"], 0.0)
         self.assert_ceilings(row)

@@ -59,14 +59,14 @@ class Verify(CommandTest):
         self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
 
     def test_knobs(self):
-        self.refused(USAGE, "verify", "--knobs", "steady=1", says=["--knobs 'steady=1'", "--skeleton"])
+        self.refused(USAGE, "verify", "--knobs", "stale_max=1", says=["--knobs 'stale_max=1'", "--skeleton"])
         if not self.on_cpu():
             return
         case = ["verify", "--seed", "1", "--skeleton", "forward_matrix_emulated", "--only", "0"]
-        self.run_it(*case, "--knobs", "steady=1")
-        wrong = self.run_it(*case, "--knobs", "steady=2", status=MISMATCH).stdout
-        self.assertIn("steady=2", wrong)
-        self.assertIn("--knobs 'steady=2' --only 0", wrong)
+        self.run_it(*case, "--knobs", "stale_max=1")
+        wrong = self.run_it(*case, "--knobs", "stale_max=2", status=MISMATCH).stdout
+        self.assertIn("stale_max=2", wrong)
+        self.assertIn("--knobs 'stale_max=2' --only 0", wrong)
 
     def test_sizes(self):
         self.refused(USAGE, "verify", "--b-r", "16", says=["--b-r '16'", "--skeleton"])

@@ -129,7 +129,7 @@ static void without_a_polynomial(void **state)
 
 static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 16\n#define CLATTN_CAUSAL 0\n"
-    "#define CLATTN_FEATURES 2\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STEADY 0\n"
+    "#define CLATTN_FEATURES 2\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STALE_MAX 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
     "#define CLATTN_B_C 32\n#define CLATTN_KEYS 32\n";
 static const char *const files[] = {"unit/emulated.clh", "common/splits.clh", "score/fast/dropout.clh",

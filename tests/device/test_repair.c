@@ -20,12 +20,12 @@ static struct test_device device;
 static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
-    "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STEADY 0\n"
+    "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STALE_MAX 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 0\n#define CLATTN_SET_BYTES 33554432\n";
 static const char split_defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
-    "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STEADY 0\n"
+    "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STALE_MAX 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 1\n#define CLATTN_SET_BYTES 33554432\n";
 static const char *const files[] = {"unit/emulated.clh", "common/matrix_repair.clh", NULL};
 

@@ -181,17 +181,17 @@ static struct forward_case planned_of_shape(int splits, int64_t n_q, int64_t n_k
     return forward;
 }
 
-/* What forward_hopper's work-groups need with whole boxes lies behind the states, on a multiple of 128 bytes: three
- * times as many for each team, which has a warp group for 64 of its rows; one more brings tiles. */
+/* What forward_hopper's work-groups need with TMA lies behind the states, on a multiple of 128 bytes: three
+ * times as many for each pipeline, which has a warp group for 64 of its rows; one more brings tiles. */
 static size_t with_maps(const clattn_plan *plan, size_t bytes)
 {
     struct clattn_plan_info info;
     if (strcmp(skeleton->name, "forward_hopper") != 0)
         return bytes;
     assert_int_equal(clattn_plan_get_info(plan, &info), CLATTN_SUCCESS);
-    const int teams = (info.work_group_size / 128 - 1) * 64 / info.b_r;
+    const int pipelines = (info.work_group_size / 128 - 1) * 64 / info.b_r;
     return (bytes + 127) / 128 * 128 +
-           (size_t)3 * 128 * (size_t)teams * clattn_context_capabilities(device.clattn)->compute_units;
+           (size_t)3 * 128 * (size_t)pipelines * clattn_context_capabilities(device.clattn)->compute_units;
 }
 
 static void workspace_is_exact(void **state)

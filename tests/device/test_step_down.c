@@ -331,7 +331,7 @@ static void warp_groups_that_spill(void **state)
     assert_string_equal(info.skeleton, "forward_hopper");
     assert_non_null(strstr(info.steps[info.step_count - 1].reason, "keeps 264 bytes"));
     assert_int_equal(set_up(state), 0);
-    assert_int_equal(plan_hopper(1, "turns=1", &info), CLATTN_NOTHING_FITS); /* the caller's own */
+    assert_int_equal(plan_hopper(1, "ping_pong=1", &info), CLATTN_NOTHING_FITS); /* the caller's own */
     assert_non_null(strstr(clattn_error_message(), "keeps 264 bytes"));
     assert_non_null(strstr(clattn_error_message(), "forced"));
 }

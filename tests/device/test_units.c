@@ -105,7 +105,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(other_lanes_are_refused),
     };
     lanes = count > 1 ? atoi(arguments[1]) : 64;
-    snprintf(forward_knobs, sizeof forward_knobs, "lanes=%d steady=0 keys=16", lanes);
+    snprintf(forward_knobs, sizeof forward_knobs, "lanes=%d stale_max=0 keys=16", lanes);
     snprintf(backward_knobs, sizeof backward_knobs,
              "lanes=%d dq_moving=16 dq_slice=16 dk_dv_moving=16 dk_dv_slice=16 dk_dv_split=1", lanes);
     test_device_open(&device);

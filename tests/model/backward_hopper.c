@@ -24,7 +24,7 @@
 #define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
 #define CLATTN_B_R                64
 #define CLATTN_WORK_GROUP_SIZE    384
-#define CLATTN_BOXES              1
+#define CLATTN_TMA                1
 #define CLATTN_D_V                CLATTN_D
 #define CLATTN_V_PIECES           CLATTN_D_PIECES
 #define CLATTN_ROW_PIECES         4
@@ -217,7 +217,7 @@ static void make_problem(uint64_t seed)
     p->counters = 64;
     p->flags = p->counters + MOST_SUMS;
     p->order = p->flags + MOST_BATCH * MOST_HEADS * MOST_BLOCKS;
-    p->maps = p->order + MOST_BATCH * MOST_HEADS * 2 * MOST_BLOCKS;
+    p->descriptors = p->order + MOST_BATCH * MOST_HEADS * 2 * MOST_BLOCKS;
     p->sums = SUMS_AT;
     memset(words, 0, (size_t)p->order * sizeof *words);
     make_order();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Who waits for whom in forward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random
- * orders (machine.h), over random problems: masks, windows, lengths, packed sequences, splits, teams, turns of
+ * orders (machine.h), over random problems: masks, windows, lengths, packed sequences, splits, pipelines, turns of
  * consumers. Of each schedule it is asserted that all items end, that each consumer is at the tile that the producer
  * has brought, tile by tile, and that each visible pair is in one tile of one block of rows, exactly once.
  *
@@ -21,11 +21,11 @@
 #define CLATTN_KEYS               32
 #define CLATTN_KEY_PIECES         2
 #define CLATTN_ROW_TILES          1
-#define CLATTN_FILLERS            (128 / CLATTN_TEAMS)
-#define CLATTN_WORK_GROUP_SIZE    (128 * (CLATTN_TEAMS * CLATTN_B_R / 64 + 1))
+#define CLATTN_FILLERS            (128 / CLATTN_PIPELINES)
+#define CLATTN_WORK_GROUP_SIZE    (128 * (CLATTN_PIPELINES * CLATTN_B_R / 64 + 1))
 #define CLATTN_RAMP               0
 #define CLATTN_KEEPS_CALLS        0
-#define CLATTN_STEADY             0
+#define CLATTN_STALE_MAX          0
 #define CLATTN_SET_BYTES          (1 << 25)
 #define CLATTN_TOGETHER_BYTES     (1 << 25)
 #define CLATTN_TOGETHER_ROUNDS    4
@@ -61,10 +61,10 @@ static matrix_form model_modify(int row, int key);
 
 typedef clattn_forward_params model_params;
 #include "model/hopper_problem.h"
-static uint words[MACHINE_MOST_GROUPS * 2 * MOST_TEAMS * 3 * HOPPER_MAP_WORDS];
+static uint words[MACHINE_MOST_GROUPS * 2 * MOST_TEAMS * 3 * HOPPER_DESCRIPTOR_WORDS];
 static float out[1024];
 
-/* What a team has brought, in order, and how far each consumer's warps are in it. */
+/* What a pipeline has brought, in order, and how far each consumer's warps are in it. */
 struct tile {
     int b, h, row, key;
 };
@@ -99,19 +99,19 @@ static void model_give(void *to, uint32_t taken, bool adds)
     (void)to, (void)taken, (void)adds;
 }
 
-/* Of the producer's items each knows what is brought; the first of a team notes it. */
+/* Of the producer's items each knows what is brought; the first of a pipeline notes it. */
 static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
                         unit_address tile, unit_address barrier_at, int lid)
 {
-    const int slot = machine_slot(), team = machine_lid() / CLATTN_FILLERS;
+    const int slot = machine_slot(), pipeline = machine_lid() / CLATTN_FILLERS;
     if (lid == 0 && which == HOPPER_Q)
-        groups[slot].at[team] = (struct tile){from.b, from.h, from.first, 0};
+        groups[slot].at[pipeline] = (struct tile){from.b, from.h, from.first, 0};
     if (lid == 0 && which == HOPPER_K) {
-        struct tile next = groups[slot].at[team];
+        struct tile next = groups[slot].at[pipeline];
         next.key = from.first;
-        if (groups[slot].count[team] == MOST_TILES)
+        if (groups[slot].count[pipeline] == MOST_TILES)
             machine_fault("more tiles than %d", MOST_TILES);
-        groups[slot].brought[team][groups[slot].count[team]++] = next;
+        groups[slot].brought[pipeline][groups[slot].count[pipeline]++] = next;
     }
     hopper_bring(ways, which, input, from, tile_rows, tile, barrier_at, lid);
 }
@@ -120,10 +120,10 @@ static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_
 static matrix_form model_modify(int row, int key)
 {
     const int slot = machine_slot(), warp = machine_warp(), consumer = machine_lid() / HOPPER_ITEMS - 1;
-    const int team = consumer / CONSUMERS, number = groups[slot].met[warp]++;
-    if (number >= groups[slot].count[team])
+    const int pipeline = consumer / CONSUMERS, number = groups[slot].met[warp]++;
+    if (number >= groups[slot].count[pipeline])
         machine_fault("tile %d is met and was not brought", number);
-    const struct tile *tile = &groups[slot].brought[team][number];
+    const struct tile *tile = &groups[slot].brought[pipeline][number];
     if (key != tile->key || row / CLATTN_B_R * CLATTN_B_R != tile->row)
         machine_fault("at row %d, key %d, while row %d, key %d were brought", row, key, tile->row, tile->key);
     if (machine_lid() % HOPPER_ITEMS == 0)
@@ -145,7 +145,7 @@ static void make_problem(uint64_t seed)
 static void run_kernel(void)
 {
     static const float tensor[64];
-#if CLATTN_BOXES
+#if CLATTN_TMA
 #define MAPS , words
 #else
 #define MAPS

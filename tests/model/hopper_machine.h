@@ -216,14 +216,14 @@ typedef struct {
     ulong base, row, head, batch;
     uint columns, rows, heads, batches;
 } hopper_tensor;
-CLATTN_INLINE void hopper_map_create(uint *map, hopper_tensor tensor, int box_rows)
+CLATTN_INLINE void hopper_descriptor_create(uint *map, hopper_tensor tensor, int box_rows)
 {
     (void)tensor;
     map[0] = (uint)box_rows;
 }
-#define hopper_map_acquire(map) (void)(map)
-CLATTN_INLINE void hopper_bring_box(unit_address to, const uint *map, int column, int row, int head, int batch,
-                                    unit_address at)
+#define hopper_descriptor_acquire(map) (void)(map)
+CLATTN_INLINE void hopper_copy_box(unit_address to, const uint *map, int column, int row, int head, int batch,
+                                   unit_address at)
 {
     (void)column, (void)row, (void)head, (void)batch;
     (void)machine_local(to);

@@ -120,7 +120,7 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
 static int write_unsteady(const char *directory, size_t n, struct clattn_problem problem)
 {
     problem.skeleton = "forward_hopper";
-    problem.knobs = "boxes=0 steady=0";
+    problem.knobs = "tma=0 stale_max=0";
     return write_problem(directory, n, problem);
 }
 

@@ -187,7 +187,7 @@ const char *test_knobs(const struct cla_skeleton *skeleton, int n)
 {
     if (n % 2 == 0)
         return NULL;
-    return strcmp(skeleton->name, "forward_hopper") == 0                              ? "boxes=0 steady=0"
-           : strncmp(skeleton->name, "forward_matrix", strlen("forward_matrix")) == 0 ? "steady=1"
+    return strcmp(skeleton->name, "forward_hopper") == 0                              ? "tma=0 stale_max=0"
+           : strncmp(skeleton->name, "forward_matrix", strlen("forward_matrix")) == 0 ? "stale_max=1"
                                                                                       : NULL;
 }

@@ -17,61 +17,66 @@ static void the_fastest_are_taken(void **state)
         enum clattn_causal causal;
         unsigned features;
     } rows[] = {
-        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, CLATTN_SINKS},
-        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_DROPOUT},
-        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_WINDOW},
-        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_SOFTCAP | CLATTN_SINKS},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_SOFTCAP | CLATTN_WINDOW},
-        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_SOFTCAP | CLATTN_ALIBI},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
          CLATTN_SINKS},
-        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         0},
-        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         0},
-        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_CAUSAL_TOP_LEFT,
-         CLATTN_WINDOW},
-        {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", CLATTN_FULL, CLATTN_WINDOW},
-        {64, 64, 512, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", CLATTN_FULL,
-         CLATTN_WINDOW | CLATTN_SINKS},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
          CLATTN_DROPOUT},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL,
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
+        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
+        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_SINKS},
+        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SOFTCAP | CLATTN_WINDOW},
+        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_ALIBI},
+        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SINKS},
+        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, 0},
+        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+         CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
+        {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
+         CLATTN_WINDOW},
+        {64, 64, 512, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
+         CLATTN_WINDOW | CLATTN_SINKS},
+        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_SOFTCAP},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+         CLATTN_DROPOUT},
+        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
          CLATTN_ALIBI},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", CLATTN_FULL, 0},
+        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
@@ -193,9 +198,10 @@ static void boxes_are_a_knob(void **state)
     static const struct {
         const char *knobs, *written, *define;
     } rows[] = {
-        {"stages=2 q_stages=1 turns=0", "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 "},
-        {"boxes=1", "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1", "CLATTN_BOXES=1 "},
-        {"boxes=0 steady=0", "stages=4 q_stages=2 turns=1 boxes=0 steady=0 teams=1", "CLATTN_BOXES=0 "},
+        {"stages=2 q_stages=1 ping_pong=0", "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=1",
+         "CLATTN_TMA=1 "},
+        {"tma=1", "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", "CLATTN_TMA=1 "},
+        {"tma=0 stale_max=0", "stages=4 q_stages=2 ping_pong=1 tma=0 stale_max=0 pipelines=1", "CLATTN_TMA=0 "},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
@@ -301,11 +307,11 @@ static void forced_sizes_are_honoured(void **state)
         assert_int_equal(info.b_r, rows[i].planned_b_r);
         assert_true(!rows[i].b_c || info.b_c == rows[i].b_c);
         assert_int_equal(info.work_group_size, 128 + 2 * info.b_r);
-        assert_int_equal(choice.config.hopper.turns, info.b_r > 64);
+        assert_int_equal(choice.config.hopper.ping_pong, info.b_r > 64);
     }
 }
 
-/* Of a window alone, too, which has teams of tiles of 64 x 64 where nothing is asked for. */
+/* Of a window alone, too, which has pipelines of tiles of 64 x 64 where nothing is asked for. */
 static void forced_keys_keep_what_suits_them(void **state)
 {
     (void)state;
@@ -317,7 +323,7 @@ static void forced_keys_keep_what_suits_them(void **state)
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.b_r, 192);
     assert_int_equal(info.b_c, 128);
-    assert_non_null(strstr(info.knobs, "teams=1"));
+    assert_non_null(strstr(info.knobs, "pipelines=1"));
 }
 
 /* Whatever the limits: they hold, and where the smallest block fits, something is planned. */

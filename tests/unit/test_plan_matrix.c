@@ -345,7 +345,7 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         enum clattn_causal causal;
         const char *knobs;
         int64_t keys;
-        int steady;
+        int stale_max;
     } rows[] = {
         {64, 0, CLATTN_FULL, NULL, 0, 1},
         {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
@@ -363,8 +363,8 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         {128, 0, CLATTN_FULL, NULL, 1023, 0},
         {128, 0, CLATTN_FULL, NULL, 1024, 1},
         {64, 0, CLATTN_FULL, NULL, 512, 1},
-        {128, 0, CLATTN_FULL, "steady=0", 0, 0},
-        {256, 0, CLATTN_FULL, "steady=1", 0, 1},
+        {128, 0, CLATTN_FULL, "stale_max=0", 0, 0},
+        {256, 0, CLATTN_FULL, "stale_max=1", 0, 1},
     };
     const struct clattn_capabilities capabilities = nvidia(900);
     EACH (i, rows) {
@@ -379,8 +379,8 @@ static void steady_bounds_are_planned_where_they_gain(void **state)
         struct clattn_plan_info info;
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "forward_matrix");
-        assert_int_equal(choice.config.matrix.steady, rows[i].steady);
-        assert_non_null(strstr(info.constants, rows[i].steady ? "CLATTN_STEADY=1" : "CLATTN_STEADY=0"));
+        assert_int_equal(choice.config.matrix.stale_max, rows[i].stale_max);
+        assert_non_null(strstr(info.constants, rows[i].stale_max ? "CLATTN_STALE_MAX=1" : "CLATTN_STALE_MAX=0"));
     }
 }
 

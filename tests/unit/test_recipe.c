@@ -179,9 +179,9 @@ static void descriptors_lie_behind_states(void **state)
         int64_t n_q, first, end_byte; /* of words, and bytes; first -1: there are none */
     } rows[] = {
         {NULL, 1, 128, 100, 0, UNITS * 3 * LINE},
-        {"boxes=0", 1, 128, 100, -1, 0},
+        {"tma=0", 1, 128, 100, -1, 0},
         {NULL, 1, 128, 0, -1, 0},
-        {"boxes=0", 2, 8, 1, -1, (16 + 16 + 2 * 3 * 8) * 4},
+        {"tma=0", 2, 8, 1, -1, (16 + 16 + 2 * 3 * 8) * 4},
         {NULL, 2, 8, 1, 96, 96 * 4 + UNITS * 3 * LINE},
         {NULL, 2, 8, 0, -1, 0},
     };
@@ -191,14 +191,14 @@ static void descriptors_lie_behind_states(void **state)
         const struct cla_choice choice = planned(&problem);
         const struct clattn_shape shape = {.batch = 1, .heads = 3, .kv_heads = 3, .n_q = rows[i].n_q, .n_kv = 1000};
         const struct cla_recipe recipe = recipe_of(&problem, &choice, &shape, 0);
-        struct cla_forward_params params = {.maps = -1};
-        assert_int_equal(choice.config.teams, 1);
+        struct cla_forward_params params = {.descriptors = -1};
+        assert_int_equal(choice.config.pipelines, 1);
         assert_int_equal(recipe.splits, rows[i].splits);
         assert_int_equal(recipe.stage_count, 1);
         assert_int_equal(recipe.stages[0].kernel, rows[i].splits > 1 ? CLA_SPLIT : CLA_WHOLE);
         assert_int_equal(recipe.stages[0].most_groups, UNITS);
         cla_recipe_tell(&recipe, &params);
-        assert_int_equal(params.maps, rows[i].first);
+        assert_int_equal(params.descriptors, rows[i].first);
         assert_int_equal(recipe.end_byte, rows[i].end_byte);
         check_regions(&recipe, 0);
     }

@@ -73,7 +73,7 @@ static const struct option_spec options[] = {
     DEVICE("which to measure (default: the first GPU, else the first device)"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
     TEXT("knobs", "NAME=N...", knobs,
-         "with these constants of its own, such as \"boxes=1 steady=1\"; needs --skeleton"),
+         "with these constants of its own, such as \"tma=1 stale_max=1\"; needs --skeleton"),
     INTEGER("b-r", b_r, 1, 65536, "with blocks of so many rows; needs --skeleton"),
     INTEGER("b-c", b_c, 1, 65536, "with blocks of so many keys; needs --skeleton"),
     INTEGER("work-group-size", work_group_size, 1, 65536, "with so many work-items in a work-group; needs --skeleton"),

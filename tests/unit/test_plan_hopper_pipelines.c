@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Planning of forward_hopper's teams and of as many consumers as what is asked for leaves registers for. */
+ * Planning of forward_hopper's pipelines and of as many consumers as what is asked for leaves registers for. */
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "support/nvidia.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a
- * product; teams make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
+ * product; pipelines make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
  * same plan. */
 static void masks_in_blocks_have_tiles_that_suit_them(void **state)
 {
@@ -20,20 +20,20 @@ static void masks_in_blocks_have_tiles_that_suit_them(void **state)
         const char *knobs;
         uint64_t local_bytes;
     } rows[] = {
-        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4",
+        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4",
          3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48 + 16},
-        {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2",
+        {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2",
          97 * 1024 + 32 * 1024 + 64 * 1024 + 64 + 4 * 48 + 16},
-        {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1",
+        {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
          64 * 1024 + 64 * 1024 + 64 + 4 * 48},
-        {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2", 0},
-        {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
-        {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1",
+        {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2", 0},
+        {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
+        {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
          32 * 1024 + 192 * 1024 + 32 + 3 * 48},
-        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4", 0},
-        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2", 0},
-        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
-        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1", 0},
+        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
+        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 ping_pong=0 tma=1 stale_max=1 pipelines=2", 0},
+        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
+        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
@@ -77,17 +77,18 @@ static void masks_that_are_mostly_seen_have_no_teams(void **state)
         int b_r, b_c;
         const char *knobs;
     } rows[] = {
-        {64, 64, 0, CLATTN_FULL, 0, 0.74f, 64, 64, "stages=2 q_stages=1 turns=0 boxes=1 steady=1 teams=4"},
-        {64, 64, 0, CLATTN_FULL, 0, 0.75f, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
-        {64, 16, 0, CLATTN_CAUSAL_TOP_LEFT, 0, 1, 256, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
-        {64, 128, 0, CLATTN_FULL, 0, 0.9f, 128, 64, "stages=4 q_stages=2 turns=1 boxes=1 steady=1 teams=2"},
-        {64, 64, 0, CLATTN_FULL, 384, 0.9f, 128, 128, "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
+        {64, 64, 0, CLATTN_FULL, 0, 0.74f, 64, 64, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4"},
+        {64, 64, 0, CLATTN_FULL, 0, 0.75f, 256, 64, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {64, 16, 0, CLATTN_CAUSAL_TOP_LEFT, 0, 1, 256, 64,
+         "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {64, 128, 0, CLATTN_FULL, 0, 0.9f, 128, 64, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2"},
+        {64, 64, 0, CLATTN_FULL, 384, 0.9f, 128, 128, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
         {64, 64, CLATTN_DROPOUT, CLATTN_FULL, 0, 0.9f, 192, 128,
-         "stages=3 q_stages=2 turns=1 boxes=1 steady=1 teams=1"},
-        {128, 64, 0, CLATTN_FULL, 0, 0.5f, 64, 64, "stages=2 q_stages=2 turns=0 boxes=1 steady=1 teams=2"},
-        {128, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 128, "stages=3 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
-        {256, 64, 0, CLATTN_FULL, 0, 0.5f, 128, 64, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
-        {256, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 80, "stages=2 q_stages=1 turns=1 boxes=1 steady=1 teams=1"},
+         "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {128, 64, 0, CLATTN_FULL, 0, 0.5f, 64, 64, "stages=2 q_stages=2 ping_pong=0 tma=1 stale_max=1 pipelines=2"},
+        {128, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 128, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {256, 64, 0, CLATTN_FULL, 0, 0.5f, 128, 64, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {256, 64, 0, CLATTN_FULL, 0, 0.9f, 128, 80, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
@@ -116,19 +117,19 @@ static void three_teams_are_refused(void **state)
     struct clattn_plan_info info;
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     struct clattn_problem problem = {
-        .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .b_r = 64, .b_c = 64, .knobs = "teams=3"};
+        .dtype = CLATTN_FP16, .d = 64, .skeleton = "forward_hopper", .b_r = 64, .b_c = 64, .knobs = "pipelines=3"};
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
-    assert_non_null(strstr(test_error.text, "teams"));
-    problem.knobs = "teams=4"; /* of more consumers than there are registers for */
+    assert_non_null(strstr(test_error.text, "pipelines"));
+    problem.knobs = "pipelines=4"; /* of more consumers than there are registers for */
     problem.b_r = 128;
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
     problem.b_r = 64;
-    problem.knobs = "teams=4 stages=2 q_stages=1";
+    problem.knobs = "pipelines=4 stages=2 q_stages=1";
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.work_group_size, 640);
 }
 
-/* A device with room for fewer work-items has fewer teams, not rows of none. */
+/* A device with room for fewer work-items has fewer pipelines, not rows of none. */
 static void fewer_items_are_fewer_teams(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void modifications_leave_fewer_consumers(void **state)
         bool functions;
         int block_q, block_kv;
         enum clattn_causal causal;
-        int b_r, teams;
+        int b_r, pipelines;
     } rows[] = {
         {EVERY, true, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 2},
         {EVERY, true, 128, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
@@ -211,8 +212,8 @@ static void modifications_leave_fewer_consumers(void **state)
                                                .score_mod = rows[i].functions ? "some text" : NULL,
                                                .skeleton = "forward_hopper"};
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        if (choice.config.b_r != rows[i].b_r || choice.config.teams != rows[i].teams)
-            fail_msg("row %d: %d teams of %d rows", (int)i, choice.config.teams, choice.config.b_r);
+        if (choice.config.b_r != rows[i].b_r || choice.config.pipelines != rows[i].pipelines)
+            fail_msg("row %d: %d pipelines of %d rows", (int)i, choice.config.pipelines, choice.config.b_r);
     }
 }
 
@@ -238,7 +239,7 @@ static void consumers_step_down(void **state)
             assert_int_equal(cla_plan_step_down(&capabilities, &resolved, "it spills", &choice, &info, &test_error),
                              CLATTN_SUCCESS);
             assert_int_equal(info.work_group_size, items);
-            assert_int_equal(choice.config.b_r * choice.config.teams, (items - 128) / 2);
+            assert_int_equal(choice.config.b_r * choice.config.pipelines, (items - 128) / 2);
             assert_int_equal(choice.config.hopper.consumer_registers, items == 384 ? 232 : 0);
             assert_non_null(strstr(info.steps[info.step_count - 1].reason, "it spills"));
         }
