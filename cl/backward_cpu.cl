@@ -75,8 +75,8 @@
 
 #if CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-          __global const clattn_storage *d_o, __global float *workspace, __global clattn_sum *d_q,
+clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
+          __global const clattn_storage *d_o, __global float *workspace, __global clattn_sum_q *d_q,
           const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
@@ -95,9 +95,10 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     a.top = row_top;
     a.share = row_share;
     a.delta = row_delta;
-    load_block(block, a.tile, q + clattn_at(p.q, b, h, row), p.q.row, p.q.column, CLATTN_D, D_STRIDE, count, 1.0f);
-    load_block(block_v, a.tile_v, d_o + clattn_at(p.d_o, b, h, row), p.d_o.row, p.d_o.column, CLATTN_D_V, D_V_STRIDE,
-               count, 1.0f);
+    const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 1, &view);
+    const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 1, &view);
+    load_block(block, a.tile, &q_rows, first, CLATTN_D, D_STRIDE, count, 1.0f);
+    load_block(block_v, a.tile_v, &do_rows, first, CLATTN_D_V, D_V_STRIDE, count, 1.0f);
     __global float *const statistics = workspace + clattn_at(p.statistics, b, h, row);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
         const clattn_row of = i < count ? clattn_read_row(statistics + i * CLATTN_STATISTICS) : clattn_no_row();
@@ -107,12 +108,8 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     }
 
     const int end = clattn_key_end(first + count - 1, &view);
-    const streamed in = {.in = k + clattn_at(p.k, b, kv_head, view.key_base),
-                         .in_v = v + clattn_at(p.v, b, kv_head, view.key_base),
-                         .row = p.k.row,
-                         .column = p.k.column,
-                         .row_v = p.v.row,
-                         .column_v = p.v.column,
+    const streamed in = {.in = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 1, kv_head, &view),
+                         .in_v = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 1, kv_head, &view),
                          .count = end};
     const int before = (clattn_key_begin(first, &view) - view.first_key) / CLATTN_STREAM * CLATTN_STREAM;
     for (bool again = true, mended = false; again; mended = true) {
@@ -124,15 +121,16 @@ clattn_dq(__global const clattn_storage *q, __global const clattn_storage *k, __
     for (int i = 0; i < count && d_q; i += W) {
         panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
         for (int r = 0; r < min(W, count - i); ++r)
-            put_row(d_q + clattn_at(p.d_q, b, h, row + i + r), p.d_q.column, a.tile + r * D_STRIDE, CLATTN_D);
+            put_row(d_q, CLATTN_Q_TYPE, clattn_at(p.d_q, b, h, row + i + r), p.d_q.column, a.tile + r * D_STRIDE,
+                    CLATTN_D);
     }
 }
 
 #elif CLATTN_KERNEL == 1
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
              __global const clattn_storage *d_o, __global const float *workspace,
-             __global clattn_storage *d_k, __global clattn_storage *d_v,
+             __global clattn_k *d_k, __global clattn_v *d_v,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     int bh;
@@ -162,15 +160,15 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     }
     const long key = any.key_base + first;
     if (d_k)
-        store_block(d_k + clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D, a.tile, out, D_STRIDE,
-                    count, p.scale);
+        store_block(d_k, CLATTN_K_TYPE, clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D, a.tile,
+                    out, D_STRIDE, count, p.scale);
     float factor = 1.0f;
 #if CLATTN_DROPOUT
     factor = any.dropout_scale;
 #endif
     if (d_v)
-        store_block(d_v + clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V, a.tile_v, out_v,
-                    D_V_STRIDE, count, factor);
+        store_block(d_v, CLATTN_V_TYPE, clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V,
+                    a.tile_v, out_v, D_V_STRIDE, count, factor);
 }
 
 #else
@@ -179,12 +177,12 @@ CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *
                               int rows, int first_key, int keys, const vec *out)
 {
     for (int i = 0; i < rows; ++i)
-        put_row(d_bias + clattn_at(*at, b, h, first_row + i) + first_key * at->column, at->column,
+        put_row(d_bias, CLATTN_DTYPE, clattn_at(*at, b, h, first_row + i) + first_key * at->column, at->column,
                 (const float *)(out + i * (PANELS * RV)), keys);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-clattn_d_bias(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
               __global const clattn_storage *d_o, __global const float *workspace,
               __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)

@@ -61,10 +61,10 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
             clattn_open(block.b, block.kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
         if (block.first_key >= any.keys)
             return;
-        fused_fill(matrix_open(k, p.k, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS, CLATTN_D,
-                   memory, lid);
-        fused_fill(matrix_open(v, p.v, block.b, block.kv_head, any.key_base, any.n_kv), block.first_key, KEYS,
-                   CLATTN_D_V, memory + KEYS_BYTES, lid);
+        fused_fill(clattn_open_keys(k, CLATTN_DTYPE, p.k, CLATTN_D, MATRIX_VECTOR, block.kv_head, &any),
+                   block.first_key, KEYS, CLATTN_D, memory, lid);
+        fused_fill(clattn_open_keys(v, CLATTN_DTYPE, p.v, CLATTN_D_V, MATRIX_VECTOR, block.kv_head, &any),
+                   block.first_key, KEYS, CLATTN_D_V, memory + KEYS_BYTES, lid);
     }
     ONE_AFTER_THE_OTHER for (int n = 0; n < share; ++n)
     {

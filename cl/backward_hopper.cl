@@ -60,7 +60,7 @@
 #include "unit/nvidia_wgmma.clh"
 #include "common/types.clh"
 #include "common/view.clh"
-#include "common/hopper_tma.clh"
+#include "source/hopper_tma.clh"
 #include "common/hopper_backward_walk.clh"
 #include "common/hopper_backward_work.clh"
 #include "common/hopper_own_keys.clh"

@@ -178,10 +178,11 @@ CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_vie
 
 /* What sums over all keys: with CLATTN_STATE those before are there, and in float. */
 #if CLATTN_STATE
-typedef float clattn_sum;
+typedef float clattn_sum, clattn_sum_q;
 CLATTN_INLINE void simt_put(float x, __global float *place) { *place += x; }
 #else
 typedef clattn_storage clattn_sum;
+typedef clattn_q clattn_sum_q;
 CLATTN_INLINE void simt_put(float x, __global clattn_storage *place) { clattn_store(x, place); }
 #endif
 
@@ -193,34 +194,29 @@ CLATTN_INLINE void simt_put_weights(__local float *tile, int tx, int ty, simt_ro
 }
 
 /* Rows of a gradient: those of the block from `first` on, as far as below `rows`. dQ is a sum; dK and dV are whole. */
-#if CLATTN_KERNEL == 0
-typedef clattn_sum simt_gradient;
-#else
-typedef clattn_storage simt_gradient;
-#endif
 #define SIMT_ADDS (CLATTN_STATE && CLATTN_KERNEL == 0)
 
-CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int b, int h, long base, int first,
+CLATTN_INLINE void simt_store(__global void *to, const int type, clattn_layout at, int b, int h, long base, int first,
                               int rows, int columns, int vectors, int tx, int ty, float factor, const simt_rows *out)
 {
     UNROLL for (int r = 0; r < RS; ++r) {
         const int g = r / RW, row = SIMT_ROW_OF(first, g, r % RW);
         if (row >= rows)
             continue;
-        __global simt_gradient *const place = to + clattn_at(at, b, h, base + row);
+        const long place = clattn_at(at, b, h, base + row);
         UNROLL for (int c = 0; c < vectors; ++c) {
             const int x = (c * TX + tx) * 4;
             float y[4]; /* read back by vload: collecting lanes in vector literals crashes Oclgrind 21.10 */
             UNROLL for (int e = 0; e < 4; ++e) y[e] = ROW_LANE(out[(g * vectors + c) * 4 + e], r) * factor;
 #if SIMT_ADDS
             UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
-                simt_put(y[e], place + (x + e) * at.column);
+                simt_put(y[e], (__global float *)to + place + (x + e) * at.column);
 #else
             if (at.column == 1 && x + 4 <= columns) {
-                clattn_store4(vload4(0, y), place + x);
+                clattn_write4(type, vload4(0, y), to, place + x);
             } else {
                 UNROLL for (int e = 0; e < 4; ++e) if (x + e < columns)
-                    clattn_store(y[e], place + (x + e) * at.column);
+                    clattn_write(type, y[e], to, place + (x + e) * at.column);
             }
 #endif
         }
@@ -255,7 +251,7 @@ CLATTN_INLINE void simt_store(__global simt_gradient *to, clattn_layout at, int 
 #define SIMT_WORKSPACE const float
 #endif
 #define SIMT_SIGNATURE \
-    __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v, \
+    __global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v, \
         __global const clattn_storage *d_o, __global SIMT_WORKSPACE *workspace
 
 #if CLATTN_KERNEL == 0
@@ -311,7 +307,7 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
 }
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     SIMT_BEGIN
     /* Causal heads start with the longest rows. */
@@ -323,10 +319,10 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
     const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q; /* no group returns: see forward_simt.cl */
     const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     const int begin = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
-    const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
-    const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
-    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
-    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
+    const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
+    const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 4, &view);
+    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
+    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
     simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, 0, tx, ty, &view);
 
     simt_rows out[RG * 4 * CV], part[RG * 4 * CV]; /* part: the present tiles' share */
@@ -382,13 +378,13 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum *d_q, const clattn_backward_params
         again = again && !mended && d_q;
     }
     if (d_q)
-        simt_store(d_q, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
+        simt_store(d_q, CLATTN_Q_TYPE, p.d_q, b, h, view.row_base, row0, view.n_q, CLATTN_D, CV, tx, ty, p.scale, out);
 }
 #endif
 
 #if CLATTN_KERNEL == 1
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_storage *d_v,
+clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     SIMT_BEGIN
@@ -398,8 +394,8 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     clattn_view view = clattn_open(b, kv_head * shared, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const int key0 = view.first_key + CLATTN_B_C * (group - head * key_blocks);
     const int last_key = min(key0 + CLATTN_B_C, view.n_kv) - 1;
-    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
-    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
+    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
+    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
 
     simt_rows out[RG * 4 * CV], out_v[RG * 4 * CV_V], part[RG * 4 * CV], part_v[RG * 4 * CV_V];
     simt_zero(out, RG * 4 * CV);
@@ -417,8 +413,8 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     int parity = 0, tiles = 0;
     for (int h = kv_head * shared; h < (kv_head + 1) * shared && key0 < view.n_kv; ++h) {
         view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-        const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
-        const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
+        const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
+        const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 4, &view);
         const int row_end = clattn_row_end(last_key, &view);
         int i0 = simt_next(key0, clattn_row_begin(key0, &view) / CLATTN_B_R * CLATTN_B_R, row_end, &view);
         if (i0 < row_end) {
@@ -480,9 +476,11 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_storage *d_k, __global clattn_stora
     const float factor_v = 1.0f;
 #endif
     if (d_k)
-        simt_store(d_k, p.d_k, b, kv_head, view.key_base, key0, view.keys, CLATTN_D, CV, tx, ty, p.scale, out);
+        simt_store(d_k, CLATTN_K_TYPE, p.d_k, b, kv_head, view.key_base, key0, view.keys, CLATTN_D, CV, tx, ty, p.scale,
+                   out);
     if (d_v)
-        simt_store(d_v, p.d_v, b, kv_head, view.key_base, key0, view.keys, CLATTN_D_V, CV_V, tx, ty, factor_v, out_v);
+        simt_store(d_v, CLATTN_V_TYPE, p.d_v, b, kv_head, view.key_base, key0, view.keys, CLATTN_D_V, CV_V, tx, ty,
+                   factor_v, out_v);
 }
 #endif
 
@@ -515,12 +513,12 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
             const int kind = simt_tile(row0, j0, &view);
             if (row0 >= view.n_q || j0 >= view.n_kv || j0 + CLATTN_B_C <= view.first_key || kind == CLATTN_TILE_SKIP)
                 continue;
-            const simt_source q_rows = simt_open(q, p.q, b, h, view.row_base, 0, view.n_q, CLATTN_D);
-            const simt_source do_rows = simt_open(d_o, p.d_o, b, h, view.row_base, 0, view.n_q, CLATTN_D_V);
-            const simt_source k_rows =
-                simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
-            const simt_source v_rows =
-                simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
+            const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
+            const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 4, &view);
+            const clattn_source k_rows =
+                clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
+            const clattn_source v_rows =
+                clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
             const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));

@@ -35,10 +35,11 @@
 #define PANELS (CLATTN_B_R / PANEL)
 
 #if CLATTN_PARTIAL
-typedef float cpu_output;
+#define CPU_OUTPUT_TYPE CLATTN_FP32
 #else
-typedef clattn_output cpu_output;
+#define CPU_OUTPUT_TYPE CLATTN_O_TYPE
 #endif
+typedef CLATTN_FOR(CPU_OUTPUT_TYPE, clattn) cpu_output;
 
 /* Scores are scaled where something is done to them before they are exponentiated, or their maximum has to be that of
  * another call; else they stay Q K^T until then. */
@@ -120,14 +121,16 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
     clattn_at(layout, batch, CLATTN_HEAD(i, view), (CLATTN_PARTIAL ? 0 : (view)->row_base) + CLATTN_ROW(i, view))
 
 /* `count` rows of Q, transposed, times factor, and zeros up to the panel. */
-CLATTN_INLINE void load_queries(vec *block, float *scratch, __global const clattn_storage *q, clattn_layout at,
-                                int first, int count, float factor, const clattn_view *view)
+CLATTN_INLINE void load_queries(vec *block, float *scratch, __global const clattn_q *q, clattn_layout at, int first,
+                                int count, float factor, const clattn_view *view)
 {
     for (int i = 0; i < ROUND_UP(count, PANEL); i += W) {
         for (int r = i; r < i + W; ++r) {
             const int row = first + min(r, count - 1);
-            const long place = clattn_at(at, view->b, CLATTN_HEAD(row, view), view->row_base + CLATTN_ROW(row, view));
-            load_rows(scratch + (r - i) * D_STRIDE, 1, q + place, at.row, at.column, CLATTN_D, D_STRIDE, 0, count - r);
+            const clattn_source of =
+                clattn_open_source(q, CLATTN_Q_TYPE, at, CLATTN_D, 1, view->b, CLATTN_HEAD(row, view),
+                                   view->row_base + CLATTN_ROW(row, view), 0, 1);
+            load_rows(scratch + (r - i) * D_STRIDE, 1, &of, 0, CLATTN_D, D_STRIDE, count - r);
         }
         rows_to_panel(block + vector_of(i, D_STRIDE), scratch, D_STRIDE, factor);
     }
@@ -162,19 +165,14 @@ CLATTN_INLINE void store_output(__global cpu_output *o, clattn_layout at, int ba
     for (int i = 0; i < count; i += W) {
         panel_to_rows(scratch, state.out + vector_of(i, D_V_STRIDE), D_V_STRIDE, factor[i / W]);
         for (int r = 0; r < min(W, count - i); ++r) {
-            __global cpu_output *out = o + OUTPUT_AT(at, batch, first + i + r, view);
-#if CLATTN_PARTIAL || CLATTN_O_FP32
-            for (int x = 0; x < CLATTN_D_V; ++x)
-                out[x * at.column] = scratch[r * D_V_STRIDE + x];
-#else
-            store_row(out, at.column, scratch + r * D_V_STRIDE, CLATTN_D_V);
-#endif
+            store_row(o, CPU_OUTPUT_TYPE, OUTPUT_AT(at, batch, first + i + r, view), at.column,
+                      scratch + r * D_V_STRIDE, CLATTN_D_V);
         }
     }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
                __global cpu_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -220,6 +218,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
     const float scale = SCALED ? M_LOG2E_F : fabs(p.scale_log2e);
 
+    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 1, kv_head, &view);
+    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 1, kv_head, &view);
     load_queries(qt, kt, q, p.q, first, rows, sign, &view);
     for (int i = 0; i < panels * RV; ++i) {
         row_max[i] = (vec)(-INFINITY);
@@ -233,8 +233,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     const int end = clattn_key_end(first + rows - 1, &view);
     for (int j0 = clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C; j0 < end; j0 += CLATTN_B_C) {
-        const int keys = min(CLATTN_B_C, end - j0);
-        const int absent = CLATTN_STATE ? view.first_key - j0 : 0; /* keys at the tile's beginning that are not there */
         int loaded = 0;
 
         for (int panel = 0; panel < panels; ++panel) {
@@ -251,11 +249,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
             for (int j = from / MICRO * MICRO; j < to; j += MICRO) {
                 /* The first panel to need a key fetches it: between two products the loads hide behind arithmetic. */
                 if (j >= loaded) {
-                    const long key = view.key_base + j0 + j;
-                    load_rows(kt + j * D_STRIDE, MICRO, k + clattn_at(p.k, b, kv_head, key), p.k.row, p.k.column,
-                              CLATTN_D, D_STRIDE, absent - j, keys - j);
-                    load_rows(vt + j * D_V_STRIDE, MICRO, v + clattn_at(p.v, b, kv_head, key), p.v.row, p.v.column,
-                              CLATTN_D_V, D_V_STRIDE, absent - j, keys - j);
+                    load_rows(kt + j * D_STRIDE, MICRO, &k_rows, j0 + j, CLATTN_D, D_STRIDE, end);
+                    load_rows(vt + j * D_V_STRIDE, MICRO, &v_rows, j0 + j, CLATTN_D_V, D_V_STRIDE, end);
                     loaded = j + MICRO;
                 }
                 score_tile(st + j * RV, kt + j * D_STRIDE, CLATTN_D, D_STRIDE, qt + panel * (D_STRIDE * RV));

@@ -5,7 +5,7 @@
  * matrix_weights.clh).
  *
  * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
- * into whichever of CLATTN_STAGES stages is free, with CLATTN_TMA by TMA where it can (common/hopper_tma.clh). Where
+ * into whichever of CLATTN_STAGES stages is free, with CLATTN_TMA by TMA where it can (source/hopper_tma.clh). Where
  * TMA brings all of them, which is known before the first, one warp of the producer does all that, and leaves its
  * scheduler's time to the consumers. The other warp groups, one to four, are consumers: each owns 64 query rows, with
  * their outputs and softmax state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P,
@@ -64,7 +64,7 @@
 #include "common/view.clh"
 #include "common/matrix_tiles.clh"
 #include "common/hopper_tiles.clh"
-#include "common/hopper_tma.clh"
+#include "source/hopper_tma.clh"
 #include "score/fast/alibi_ramp.clh"
 #include "score/fast/dropout.clh"
 #include "score/fast/alibi_ramp_hopper.clh"

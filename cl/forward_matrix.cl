@@ -158,7 +158,7 @@ CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], con
 
 /* What a sub-group attends with: where its tiles lie, and which rows are its own. */
 typedef struct {
-    matrix_source k, v;
+    clattn_source k, v;
     unit_address q_tile;
     unit_lane lane;
     int lid, group_row, row;
@@ -310,7 +310,7 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
 }
 
 /* Attention of the sub-group's rows to all keys; `rows` and `out` hold what they begin with. */
-CLATTN_INLINE void matrix_attend(matrix_source q, const matrix_attending *by, clattn_forward_params p,
+CLATTN_INLINE void matrix_attend(clattn_source q, const matrix_attending *by, clattn_forward_params p,
                                  clattn_view *view, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
     matrix_progress at;
@@ -387,10 +387,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_SPLIT
     matrix_take_split(place, p, &view);
 #endif
-    const matrix_source q_rows = matrix_open(q, p.q, b, h, view.row_base, view.n_q);
+    const clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
     matrix_attending by;
-    by.k = matrix_open(k, p.k, b, place.kv_head, view.key_base, view.n_kv);
-    by.v = matrix_open(v, p.v, b, place.kv_head, view.key_base, view.n_kv);
+    by.k = clattn_open_keys(k, CLATTN_DTYPE, p.k, CLATTN_D, MATRIX_VECTOR, place.kv_head, &view);
+    by.v = clattn_open_keys(v, CLATTN_DTYPE, p.v, CLATTN_D_V, MATRIX_VECTOR, place.kv_head, &view);
     by.q_tile = q_tile;
     by.lid = lid;
     by.lane = lane;
@@ -401,7 +401,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     unit_accumulator out[RT][VT];
     matrix_softmax rows;
 #if CLATTN_STATE
-    by.k.before = by.v.before = view.first_key;
     matrix_results to = matrix_locate(o, lse, m, l, p, b, h, 0); /* each sequence's rows have a place of their own */
     matrix_continue(to, row, lane, &view, &rows, out);
 #else
@@ -427,9 +426,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
-#if CLATTN_PARTIAL || CLATTN_O_FP32
+#if MATRIX_OUTPUT_TYPE != CLATTN_DTYPE
     FOR_OUTPUTS if (matrix_is_wanted(&to, r, UNIT_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
-        to.o[MATRIX_I(r, UNIT_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column] = out[r][c].x[e];
+        MATRIX_PUT(out[r][c].x[e], &to.o[MATRIX_I(r, UNIT_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column]);
 #else
     /* By way of local memory, so that it leaves in whole chunks. */
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < VT; ++c)

@@ -37,14 +37,14 @@
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
 
-#if CLATTN_PARTIAL || CLATTN_O_FP32
+#if CLATTN_PARTIAL
 typedef float simt_output;
-#define SIMT_STORE(x, to) (*(to) = (x))
-#define SIMT_STORE4(x, to) vstore4(x, 0, to)
+#define SIMT_STORE clattn_put_fp32
+#define SIMT_STORE4 clattn_put4_fp32
 #else
-typedef clattn_storage simt_output;
-#define SIMT_STORE clattn_store
-#define SIMT_STORE4 clattn_store4
+typedef clattn_output simt_output;
+#define SIMT_STORE clattn_put_output
+#define SIMT_STORE4 CLATTN_FOR(CLATTN_O_TYPE, clattn_put4)
 #endif
 /* Where a row's results are. */
 #define SIMT_OUTPUT_AT(layout, i)                                                                                      \
@@ -98,7 +98,7 @@ CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, bool some, 
 }
 
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
                __global simt_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -140,10 +140,10 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const bool keeps_state = CLATTN_STATE && j0 >= key_end; /* it stays as it is */
 
-    simt_source q_rows = simt_open(q, p.q, b, view.h, view.row_base, 0, view.n_q, CLATTN_D);
+    clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
     SIMT_PACK(q_rows, p.q.head, &view);
-    const simt_source k_rows = simt_open(k, p.k, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D);
-    const simt_source v_rows = simt_open(v, p.v, b, kv_head, view.key_base, view.first_key, view.n_kv, CLATTN_D_V);
+    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
+    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
 
     simt_raw carried[SIMT_CARRIED];
     simt_rows out[RG * 4 * CV], bound[RG], top[RG], sum[RG];

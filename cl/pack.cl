@@ -11,6 +11,7 @@
  * NDRange: batch * heads * rows work-groups.
  */
 #include "common/types.clh"
+#include "common/vectors.clh"
 
 #if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1
 #error "CLATTN_WORK_GROUP_SIZE must be positive"
@@ -33,7 +34,8 @@ clattn_pack(__global const clattn_storage *tensor, __global float *floats, const
     int x = (int)get_local_id(0);
 #if CLATTN_WORK_GROUP_SIZE == 1
     for (; layout.column == 1 && x + CLATTN_VECTOR_WIDTH <= columns; x += CLATTN_VECTOR_WIDTH)
-        CLATTN_CONCAT(vstore, CLATTN_VECTOR_WIDTH)(CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)(in + x), 0, out + x);
+        CLATTN_CONCAT(vstore, CLATTN_VECTOR_WIDTH)
+        (CLATTN_CONCAT(clattn_read, CLATTN_VECTOR_WIDTH)(CLATTN_DTYPE, in, x), 0, out + x);
 #endif
     for (; x < columns; x += CLATTN_WORK_GROUP_SIZE)
         out[x] = clattn_load(in + x * layout.column);
@@ -47,9 +49,10 @@ clattn_unpack(__global clattn_output *tensor, __global const float *floats, cons
     __global clattn_output *const out = tensor + tensor_row(layout, heads, rows);
     __global const float *const in = floats + float_offset + (long)get_group_id(0) * float_row;
     int x = (int)get_local_id(0);
-#if CLATTN_WORK_GROUP_SIZE == 1 && !CLATTN_O_FP32
+#if CLATTN_WORK_GROUP_SIZE == 1
     for (; floats && layout.column == 1 && x + CLATTN_VECTOR_WIDTH <= columns; x += CLATTN_VECTOR_WIDTH)
-        CLATTN_CONCAT(clattn_store, CLATTN_VECTOR_WIDTH)(CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, in + x), out + x);
+        CLATTN_CONCAT(clattn_write, CLATTN_VECTOR_WIDTH)
+        (CLATTN_O_TYPE, CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, in + x), out, x);
 #endif
     for (; x < columns; x += CLATTN_WORK_GROUP_SIZE)
         clattn_put_output(floats ? in[x] : 0.0f, out + x * layout.column);

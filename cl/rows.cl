@@ -14,6 +14,7 @@
  *                           and a multiple of CLATTN_WORK_GROUP_SIZE / CLATTN_ROW_ITEMS.
  */
 #include "common/types.clh"
+#include "common/vectors.clh"
 #include "common/view.clh"
 
 #if !defined(CLATTN_D_V) || CLATTN_D_V < 1 || CLATTN_D_V > 512
@@ -34,12 +35,7 @@
 
 #if CLATTN_WORK_GROUP_SIZE == 1
 typedef CLATTN_CONCAT(float, CLATTN_VECTOR_WIDTH) vec;
-#define load_vec CLATTN_CONCAT(clattn_load, CLATTN_VECTOR_WIDTH)
-#if CLATTN_O_FP32
-#define load_output_vec(from) CLATTN_CONCAT(vload, CLATTN_VECTOR_WIDTH)(0, from)
-#else
-#define load_output_vec load_vec
-#endif
+#define read_vec CLATTN_CONCAT(clattn_read, CLATTN_VECTOR_WIDTH)
 CLATTN_INLINE float sum_of(vec x)
 {
 #if CLATTN_VECTOR_WIDTH == 16
@@ -65,8 +61,8 @@ CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step
     if (a_step == 1 && c_step == 1) {
         vec sums = (vec)(0.0f);
         for (; x + CLATTN_VECTOR_WIDTH <= CLATTN_D_V; x += CLATTN_VECTOR_WIDTH) {
-            const vec factor = load_output_vec(a + x);
-            sums += select(factor * load_vec(c + x), (vec)(0.0f), factor == (vec)(0.0f));
+            const vec factor = read_vec(CLATTN_O_TYPE, a, x);
+            sums += select(factor * read_vec(CLATTN_DTYPE, c, x), (vec)(0.0f), factor == (vec)(0.0f));
         }
         sum = sum_of(sums);
     }
@@ -74,8 +70,9 @@ CLATTN_INLINE float part_of_product(__global const clattn_output *a, long a_step
 #if CLATTN_WORK_GROUP_SIZE > 1 && CLATTN_D_V % 8 == 0
     if (a_step == 1 && c_step == 1 && ((size_t)a | (size_t)c) % 16 == 0) {
         for (x = 8 * lane; x < CLATTN_D_V; x += 8 * CLATTN_ROW_ITEMS) {
-            const float8 factor = clattn_load8_output(a + x);
-            const float8 part = select(factor * clattn_load8_whole(c + x), (float8)(0.0f), factor == (float8)(0.0f));
+            const float8 factor = CLATTN_FOR(CLATTN_O_TYPE, clattn_whole8)(a + x);
+            const float8 other = CLATTN_FOR(CLATTN_DTYPE, clattn_whole8)(c + x);
+            const float8 part = select(factor * other, (float8)(0.0f), factor == (float8)(0.0f));
             const float4 half_of_it = part.lo + part.hi;
             sum += half_of_it.x + half_of_it.y + (half_of_it.z + half_of_it.w);
         }

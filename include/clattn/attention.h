@@ -95,7 +95,7 @@ CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, co
  *     q  [batch, heads, n_q, d]          k  [batch, kv_heads, n_kv, d]
  *     o  [batch, heads, n_q, d_v]        v  [batch, kv_heads, n_kv, d_v]
  *
- * All are of the problem's dtype; o is of fp32 where problem.o_type is CLATTN_AS_FP32.
+ * All are of the problem's dtype, unless problem.q_type, k_type, v_type or o_type say another.
  *
  * The softmax vectors are optional (buffer NULL), fp32, [batch, heads, n_q]; their layout's column is 0. With s the
  * row's scores over the keys it sees, after all modifications: m = max s, l = sum exp(s - m), lse = m + ln l.

@@ -46,7 +46,8 @@ enum clattn_pass {
  * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D.
  *
  * Gradients belong to a forward pass. The plans of the two have in common
- *     dtype, d, d_v, causal, scale, features, block_q, block_kv, score_mod, mask_mod
+ *     dtype, q_type, k_type, v_type, o_type, bias_type, d, d_v, causal, scale, features, block_q, block_kv,
+ *     score_mod, mask_mod
  * and their calls the shape, the inputs and all of struct clattn_score_args (for dropout the same p, seed and offset).
  * Each plan's own are pass, score_mod_grad, dropout_p, unordered, splits, all that is expected, and the choices taken
  * out of the planner's hands. The library cannot see whether a pair fits: gradients of another problem are no error. */
@@ -64,7 +65,7 @@ enum clattn_packing {
 
 struct clattn_problem {
     enum clattn_pass pass;
-    enum clattn_dtype dtype;
+    enum clattn_dtype dtype; /* of each operand that has no type of its own: q_type and its kind, below */
     int d;
     int d_v; /* 0: d */
     enum clattn_causal causal;
@@ -102,8 +103,9 @@ struct clattn_problem {
     const char *score_mod_grad;
     const char *mask_mod;
 
-    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. In fp16
-     * and bf16 CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct clattn_backward_args. */
+    /* How O is stored: what forward passes write, and backward passes read. dO stays of the problem's dtype. Where Q, K
+     * and V are fp16 or bf16, CLATTN_AS_FP32 makes gradients exact where a row sees few keys: see struct
+     * clattn_backward_args. */
     enum clattn_operand_type o_type;
 
     /* 1: a backward pass may add up dQ in any order, which is faster on some devices; the same call then gives results
@@ -163,7 +165,15 @@ struct clattn_problem {
      * CLATTN_DROPOUT. enum clattn_packing. */
     int64_t packing;
 
-    uint64_t reserved[29]; /* 0: clattn/version.h */
+    /* How Q, K and V are stored, each by itself: enum clattn_operand_type. dQ, dK and dV are stored as they are; dO and
+     * whatever else has no type of its own stay of the problem's dtype. Skeletons without matrix units convert elements
+     * as they load them. Those on matrix units multiply elements of one 16-bit type, and are planned where Q, K and V
+     * (with gradients dO, too) are of one; where not, the plan's steps say so. */
+    int64_t q_type;
+    int64_t k_type;
+    int64_t v_type;
+
+    uint64_t reserved[26]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

@@ -3,6 +3,7 @@
 #include "attention/score.h"
 #include "device/clcall.h"
 #include "plan/reserved.h"
+#include "plan/types.h"
 
 /* Q, K and their kind, with variable lengths packed end to end. */
 static void set_tensor_sizes(struct cla_call *call)
@@ -12,20 +13,20 @@ static void set_tensor_sizes(struct cla_call *call)
     const int64_t batch = packed ? 1 : shape->batch;
     const int64_t rows = packed ? call->score.total_q : shape->n_q;
     const int64_t keys = packed ? call->score.total_kv : call->key_count;
-    const int d = call->problem->d, d_v = call->problem->d_v, bytes = clattn_dtype_size(call->problem->dtype);
-    const int o_bytes = cla_problem_o_size(call->problem);
+    const int d = call->problem->d, d_v = call->problem->d_v;
     const struct cla_sizes q = {batch, shape->heads, rows, d}, o = {batch, shape->heads, rows, d_v};
     const struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
     const struct cla_sizes vector = {batch, shape->heads, rows, 1};
     const struct {
-        int which, element_bytes;
+        int which;
         struct cla_sizes sizes;
-    } tensors[] = {{CLA_Q, bytes, q},    {CLA_K, bytes, k},   {CLA_V, bytes, v},  {CLA_O, o_bytes, o},
-                   {CLA_LSE, 4, vector}, {CLA_M, 4, vector},  {CLA_L, 4, vector}, {CLA_D_O, bytes, o},
-                   {CLA_D_Q, bytes, q},  {CLA_D_K, bytes, k}, {CLA_D_V, bytes, v}};
+    } tensors[] = {{CLA_Q, q},      {CLA_K, k},   {CLA_V, v},   {CLA_O, o},   {CLA_LSE, vector}, {CLA_M, vector},
+                   {CLA_L, vector}, {CLA_D_O, o}, {CLA_D_Q, q}, {CLA_D_K, k}, {CLA_D_V, v}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        call->operands[tensors[i].which].sizes = tensors[i].sizes;
-        call->operands[tensors[i].which].element_bytes = tensors[i].element_bytes;
+        const int which = tensors[i].which;
+        const bool is_vector = which == CLA_LSE || which == CLA_M || which == CLA_L;
+        call->operands[which].sizes = tensors[i].sizes;
+        call->operands[which].element_bytes = is_vector ? (int)sizeof(float) : cla_size_of(call->problem, which);
     }
 }
 

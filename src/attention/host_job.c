@@ -3,6 +3,7 @@
 #include "device/clcall.h"
 #include "plan/checked.h"
 #include "plan/half.h"
+#include "plan/types.h"
 #include <string.h>
 
 struct clattn_tensor cla_host_array(const void *array, const struct clattn_layout *layout)
@@ -211,12 +212,12 @@ static clattn_status copy_out(struct cla_host_job *job, struct cla_error *error)
     return status ? status : wait_for_all(job, error);
 }
 
-/* Sums become elements of the problem's type, in place: none lies before the number that it comes from. */
+/* Sums become elements of the gradient's type, in place: none lies before the number that it comes from. */
 static void narrow(const struct cla_host_job *job, int which)
 {
     char *data = job->host->staged[which].data;
     const size_t count = wide_bytes(job, which) / sizeof(float);
-    const enum clattn_dtype dtype = job->call.problem->dtype;
+    const enum clattn_dtype dtype = cla_type_of(job->call.problem, which);
     for (size_t i = 0; i < count && dtype != CLATTN_FP32; i++) {
         float value;
         memcpy(&value, data + i * sizeof value, sizeof value);

@@ -4,6 +4,7 @@
 #include "attention/small_program.h"
 #include "device/clcall.h"
 #include "plan/checked.h"
+#include "plan/types.h"
 
 /* Rows of a work-group, where that many fit; and the most items that share one. Local memory then stays below 4 KB. Of
  * splits there may be many and rows few: a row then has an item for each column. */
@@ -33,9 +34,9 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
     cla_text_printf(
         &defines,
         "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
-        "#define CLATTN_FEATURES %u\n#define CLATTN_O_FP32 %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
+        "#define CLATTN_FEATURES %u\n#define CLATTN_O_TYPE %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
         "#define CLATTN_WORK_GROUP_SIZE %d\n",
-        rows->b_r, (int)problem->dtype, problem->d_v, features, problem->o_type == CLATTN_AS_FP32, rows->row_items,
+        rows->b_r, (int)problem->dtype, problem->d_v, features, (int)cla_type_of(problem, CLA_O), rows->row_items,
         rows->work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }

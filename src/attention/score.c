@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/score.h"
 #include "plan/checked.h"
+#include "plan/types.h"
 #include <string.h>
 
 static int64_t block_rows(const struct clattn_problem *problem, const struct clattn_shape *shape)
@@ -19,7 +20,7 @@ static int element_bytes(const struct cla_call *call, enum cla_element element)
     case CLA_BYTE:
         return 1;
     case CLA_AS_BIAS:
-        return clattn_dtype_size(cla_problem_bias_dtype(call->problem));
+        return cla_size_of(call->problem, CLA_BIAS);
     case CLA_FLOAT:
     case CLA_INT:
         break;
@@ -59,7 +60,7 @@ void cla_score_sizes(struct cla_call *call)
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
     operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS);
-    operands[CLA_BIAS_GRAD].element_bytes = clattn_dtype_size(call->problem->dtype);
+    operands[CLA_BIAS_GRAD].element_bytes = cla_size_of(call->problem, CLA_BIAS_GRAD);
     operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD);
     operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {

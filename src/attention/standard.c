@@ -5,6 +5,7 @@
 #include "device/clcall.h"
 #include "device/context.h"
 #include "device/report.h"
+#include "plan/types.h"
 #include <clattn/standard.h>
 #include <clblast_c.h>
 
@@ -214,7 +215,7 @@ static clattn_status resolve(const struct clattn_problem *problem, struct clattn
                         "problem.features is 0x%x%s: standard attention modifies no scores, so that they must be 0 and "
                         "score_mod and mask_mod NULL",
                         resolved->features, resolved->score_mod || resolved->mask_mod ? ", with texts of its own" : "");
-    return CLATTN_SUCCESS;
+    return cla_types_check_one(resolved, "standard attention", error);
 }
 
 /* NVIDIA's driver crashes with CLBlast's kernels on an out-of-order queue: see standard.h. */

@@ -3,16 +3,17 @@
 #include "attention/small_program.h"
 #include "device/clcall.h"
 #include "plan/kernel_params.h"
+#include "plan/types.h"
 
 static clattn_status make_program(struct clattn_context *context, size_t work_group_size, const char *name,
-                                  const char *const *files, enum clattn_dtype dtype, enum clattn_operand_type o_type,
+                                  const char *const *files, enum clattn_dtype dtype, enum clattn_dtype o_type,
                                   enum clattn_causal causal, cl_program *program, struct cla_error *error)
 {
     struct cla_text defines = {0};
     cla_text_printf(&defines,
                     "#define CLATTN_CAUSAL %d\n#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n"
-                    "#define CLATTN_O_FP32 %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
-                    (int)causal, (int)dtype, o_type == CLATTN_AS_FP32, (int)work_group_size);
+                    "#define CLATTN_O_TYPE %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    (int)causal, (int)dtype, (int)o_type, (int)work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 
@@ -22,7 +23,7 @@ static clattn_status make_softmax(struct cla_standard_kernels *kernels, struct c
     static const char *const files[] = {"softmax_rows.cl", NULL};
     cl_program program = NULL;
     clattn_status status = make_program(context, kernels->work_group_size, "softmax_rows", files, CLATTN_FP32,
-                                        CLATTN_AS_DTYPE, causal, &program, error);
+                                        CLATTN_FP32, causal, &program, error);
     if (!status)
         status = cla_kernel_init(&kernels->softmax, program, "clattn_softmax_rows", error);
     cla_cl_release_program(program);
@@ -44,7 +45,7 @@ static clattn_status make_copies(struct cla_standard_kernels *kernels, struct cl
     static const char *const files[] = {"pack.cl", NULL};
     cl_program program = NULL;
     clattn_status status = make_program(context, kernels->work_group_size, "pack", files, problem->dtype,
-                                        problem->o_type, CLATTN_FULL, &program, error);
+                                        cla_type_of(problem, CLA_O), CLATTN_FULL, &program, error);
     if (!status)
         status = cla_kernel_init(&kernels->pack, program, "clattn_pack", error);
     if (!status)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
+#include "plan/types.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,9 @@ static bool scale_is_moderate(const struct clattn_problem *problem)
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
     const int widest = cla_widest(problem);
+    const clattn_status status = cla_types_check_one(problem, name, error);
+    if (status)
+        return status;
     if (clattn_dtype_size(problem->dtype) != 2)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "

@@ -2,19 +2,19 @@
 #include "plan/planner.h"
 #include "plan/checked.h"
 #include "plan/knobs.h"
+#include "plan/operand.h"
 #include "plan/packing.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
 #include "plan/traffic.h"
+#include "plan/types.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int b_c, const char *format, ...)
 {
-    if (info->step_count == CLA_NO_STEPS)
-        return;
     if (info->step_count < CLATTN_MAX_PLAN_STEPS)
         info->step_count++;
     struct clattn_plan_step *step = &info->steps[info->step_count - 1];
@@ -179,6 +179,21 @@ static clattn_status configure(const struct clattn_capabilities *capabilities, c
     return skeleton->adopt(capabilities, &packed, config, info, error);
 }
 
+/* Says which skeleton the device would have run, were Q, K and V of one type. */
+static void explain_types(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
+{
+    struct clattn_problem alike = *problem;
+    struct cla_error why;
+    if (problem->skeleton || cla_types_are_one(problem))
+        return;
+    alike.dtype = cla_type_of(problem, CLA_K);
+    alike.q_type = alike.k_type = alike.v_type = CLATTN_AS_DTYPE;
+    const struct cla_skeleton *other = cla_plan_preferred(capabilities, &alike, NULL);
+    if (other && other != skeleton && cla_types_check_one(problem, other->name, &why))
+        cla_plan_step(info, "types", 0, 0, "%s", why.text);
+}
+
 /* With one of the skeletons behind `after` (NULL: any). */
 static clattn_status plan_after(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                 const struct cla_skeleton *after, struct cla_choice *choice,
@@ -190,6 +205,7 @@ static clattn_status plan_after(const struct clattn_capabilities *capabilities, 
     if (status)
         return status;
     paper_bound(capabilities, problem, found.skeleton, info);
+    explain_types(capabilities, problem, found.skeleton, info);
     status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;
@@ -294,14 +310,7 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         const struct cla_define threshold = {"DROPOUT_THRESHOLD", (int)cla_dropout_threshold(problem->dropout_p)};
         cla_text_define(text, &threshold, 1);
     }
-    if (problem->o_type == CLATTN_AS_FP32) {
-        const struct cla_define output = {"O_FP32", 1};
-        cla_text_define(text, &output, 1);
-    }
-    if (problem->bias_type != CLATTN_AS_DTYPE) {
-        const struct cla_define bias = {"BIAS_TYPE", (int)cla_problem_bias_dtype(problem)};
-        cla_text_define(text, &bias, 1);
-    }
+    cla_types_define(problem, text);
     if (choice->config.packs) {
         const struct cla_define packs = {"PACKS", 1};
         cla_text_define(text, &packs, 1);

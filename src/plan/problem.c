@@ -4,6 +4,7 @@
 #include "plan/feature.h"
 #include "plan/philox.h"
 #include "plan/reserved.h"
+#include "plan/types.h"
 #include "plan/user_text.h"
 #include <math.h>
 #include <string.h>
@@ -133,31 +134,6 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
     return CLATTN_SUCCESS;
 }
 
-int cla_problem_o_size(const struct clattn_problem *problem)
-{
-    return problem->o_type == CLATTN_AS_FP32 ? 4 : clattn_dtype_size(problem->dtype);
-}
-
-enum clattn_dtype cla_problem_bias_dtype(const struct clattn_problem *problem)
-{
-    return problem->bias_type == CLATTN_AS_DTYPE ? problem->dtype
-                                                 : (enum clattn_dtype)(problem->bias_type - CLATTN_AS_FP32);
-}
-
-static clattn_status check_bias_type(const struct clattn_problem *problem, struct cla_error *error)
-{
-    if (problem->bias_type < CLATTN_AS_DTYPE || problem->bias_type > CLATTN_AS_BF16)
-        return cla_fail(error, CLATTN_INVALID_TYPE,
-                        "problem.bias_type is %lld: it is CLATTN_AS_DTYPE (0), CLATTN_AS_FP32 (1), CLATTN_AS_FP16 (2) "
-                        "or CLATTN_AS_BF16 (3)",
-                        (long long)problem->bias_type);
-    if (problem->bias_type && !(problem->features & CLATTN_BIAS))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.bias_type is %lld, and problem.features has no CLATTN_BIAS: it must be 0 then",
-                        (long long)problem->bias_type);
-    return CLATTN_SUCCESS;
-}
-
 unsigned cla_problem_features(const struct clattn_problem *problem)
 {
     return problem->features | (problem->score_mod ? CLA_FEATURE_SCORE_MOD : 0) |
@@ -230,9 +206,6 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_SHAPE,
                         "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
                         CLATTN_MAX_D);
-    if (problem->o_type != CLATTN_AS_DTYPE && problem->o_type != CLATTN_AS_FP32)
-        return cla_fail(error, CLATTN_INVALID_TYPE,
-                        "problem.o_type is %d: it is CLATTN_AS_DTYPE (0) or CLATTN_AS_FP32 (1)", (int)problem->o_type);
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "
@@ -247,7 +220,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
     if (!status)
         status = check_features(problem, error);
     if (!status)
-        status = check_bias_type(problem, error);
+        status = cla_types_check(problem, error);
     if (!status)
         status = check_choices(problem, error);
     if (!status)
@@ -258,10 +231,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
     *resolved = *problem;
     if (!resolved->d_v)
         resolved->d_v = resolved->d;
-    if (resolved->dtype == CLATTN_FP32)
-        resolved->o_type = CLATTN_AS_DTYPE; /* the same, and the same kernels */
-    if (cla_problem_bias_dtype(problem) == problem->dtype)
-        resolved->bias_type = CLATTN_AS_DTYPE;
+    cla_types_resolve(resolved);
     if (resolved->scale == 0)
         resolved->scale = 1.0f / sqrtf((float)resolved->d);
     return CLATTN_SUCCESS;

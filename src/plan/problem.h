@@ -16,12 +16,6 @@
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
-/* The size of an element of O in bytes. */
-int cla_problem_o_size(const struct clattn_problem *problem);
-
-/* How the bias is stored. */
-enum clattn_dtype cla_problem_bias_dtype(const struct clattn_problem *problem);
-
 /* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (plan/feature.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 

@@ -4,7 +4,9 @@
  * plenty. */
 #include "plan/traffic.h"
 #include "plan/kernel_params.h"
+#include "plan/operand.h"
 #include "plan/problem.h"
+#include "plan/types.h"
 #include <math.h>
 
 void cla_streams_plain(const struct cla_config *config, struct clattn_plan_stream streams[2])
@@ -105,21 +107,30 @@ static double stays(const struct passing *passing, const struct clattn_plan_stre
 
 /* Sizes of a call, all heads together. */
 struct sizes {
-    double rows, keys;              /* of Q and O, of K and V */
-    double heads;                   /* of Q, through the batch */
-    double element, output, d, d_v; /* bytes of an element; of O */
+    double rows, keys;      /* of Q and O, of K and V */
+    double heads;           /* of Q, through the batch */
+    double q, k, v, o, d_o; /* bytes of an element */
+    double d, d_v;
+    double row, key; /* bytes of a row of Q and dO, of K and V */
 };
 
 static struct sizes sizes_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
 {
     const double heads = (double)shape->batch * (double)shape->heads;
+    const double q = cla_size_of(problem, CLA_Q), k = cla_size_of(problem, CLA_K), v = cla_size_of(problem, CLA_V);
+    const double d = problem->d, d_v = problem->d_v, d_o = cla_size_of(problem, CLA_D_O);
     return (struct sizes){.rows = heads * (double)shape->n_q,
                           .keys = (double)shape->batch * (double)shape->kv_heads * (double)shape->n_kv,
                           .heads = heads,
-                          .element = clattn_dtype_size(problem->dtype),
-                          .output = cla_problem_o_size(problem),
-                          .d = problem->d,
-                          .d_v = problem->d_v};
+                          .q = q,
+                          .k = k,
+                          .v = v,
+                          .o = cla_size_of(problem, CLA_O),
+                          .d_o = d_o,
+                          .d = d,
+                          .d_v = d_v,
+                          .row = q * d + d_o * d_v,
+                          .key = k * d + v * d_v};
 }
 
 enum { FLOAT = 4 };
@@ -133,15 +144,15 @@ static void forward(const struct clattn_problem *problem, const struct clattn_pl
     const struct passing keys = pass(problem, params, stream, false);
     const struct sizes s = sizes_of(problem, &params->shape);
     const double results =
-        problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : s.rows * (s.output * s.d_v + FLOAT);
+        problem->pass == CLATTN_ACCUMULATE ? s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : s.rows * (s.o * s.d_v + FLOAT);
     /* Of splits: Q for each, where it is read once, and the states, written and read. */
     const double splits = info->splits > 1 ? info->splits : 1.0;
     const double states = splits > 1.0 ? splits * s.rows * 2.0 * FLOAT * (s.d_v + 2.0) : 0.0;
-    traffic->keys = s.heads * keys.rows * s.element * (stream->reads * s.d + stream->reads_v * s.d_v);
+    traffic->keys = s.heads * keys.rows * (stream->reads * s.k * s.d + stream->reads_v * s.v * s.d_v);
     traffic->flash =
         traffic->keys + results + states +
-        (stream->resident ? splits : 1.0) * s.heads * stays(&keys, stream, (double)params->shape.n_q) * s.element * s.d;
-    traffic->least = results + s.element * (s.rows * s.d + s.keys * (s.d + s.d_v));
+        (stream->resident ? splits : 1.0) * s.heads * stays(&keys, stream, (double)params->shape.n_q) * s.q * s.d;
+    traffic->least = results + s.rows * s.q * s.d + s.keys * s.key;
 }
 
 /* Statistics of rows, delta among them, from O and dO, m and l; dQ while K and V pass; dK and dV while Q and dO pass,
@@ -153,25 +164,24 @@ static void backward(const struct clattn_problem *problem, const struct clattn_p
     const struct clattn_plan_stream *dq = &info->streams[0], *dk_dv = &info->streams[1];
     const struct passing keys = pass(problem, params, dq, false), rows = pass(problem, params, dk_dv, true);
     const struct sizes s = sizes_of(problem, &params->shape);
-    const double both = s.d + s.d_v, statistics = (double)CLA_STATISTICS * FLOAT, vectors = 2.0 * FLOAT;
+    const double statistics = (double)CLA_STATISTICS * FLOAT, vectors = 2.0 * FLOAT;
     /* An element of dQ; with keys in pieces it is an fp32 sum, read and written. */
-    const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.element;
-    const double delta = s.rows * ((s.element + s.output) * s.d_v + vectors + statistics);
+    const double gradient = cla_problem_accumulates(problem) ? 2.0 * FLOAT : s.q;
+    const double delta = s.rows * ((s.d_o + s.o) * s.d_v + vectors + statistics);
     const double added = s.heads * rows.rows * s.d * FLOAT;
-    const double to_dq = info->sums ? 2.0 * added + s.rows * s.element * s.d
-                                    : s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.element * both +
+    const double to_dq = info->sums ? 2.0 * added + s.rows * s.q * s.d
+                                    : s.heads * stays(&keys, dq, (double)params->shape.n_q) * s.row +
                                           s.rows * (statistics + gradient * s.d);
     const double passed =
-        s.heads * rows.rows * (s.element * (dk_dv->reads * s.d + dk_dv->reads_v * s.d_v) + statistics);
+        s.heads * rows.rows * (dk_dv->reads * s.q * s.d + dk_dv->reads_v * s.d_o * s.d_v + statistics);
     const double kept = dk_dv->resident == 1   ? s.keys
                         : dk_dv->resident == 2 ? s.heads * (double)params->shape.n_kv
                                                : s.heads * rows.tiles * dk_dv->block;
-    traffic->keys = info->sums ? 0.0 : s.heads * keys.rows * s.element * (dq->reads * s.d + dq->reads_v * s.d_v);
-    const double fixed = kept * s.element * both;
-    traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.element * both;
+    traffic->keys = info->sums ? 0.0 : s.heads * keys.rows * (dq->reads * s.k * s.d + dq->reads_v * s.v * s.d_v);
+    const double fixed = kept * s.key;
+    traffic->flash = delta + to_dq + traffic->keys + passed + fixed + s.keys * s.key;
     traffic->keys += fixed;
-    traffic->least =
-        s.element * (s.rows * both + s.keys * 2.0 * both) + s.rows * (s.output * s.d_v + gradient * s.d + vectors);
+    traffic->least = s.rows * s.row + s.keys * 2.0 * s.key + s.rows * (s.o * s.d_v + gradient * s.d + vectors);
 }
 
 /* fp32 matrices of n_q x n_kv, as often as they are written or read. Forward: S written and read, P written and read.
@@ -183,7 +193,7 @@ static double standard(const struct clattn_problem *problem, const struct clattn
     const bool is_backward = cla_problem_is_backward(problem);
     const double both = s.d + s.d_v, matrices = is_backward ? 7.0 : 4.0;
     const double tensors = is_backward ? 2.0 * (s.rows + s.keys) * both : (s.rows + s.keys) * both;
-    const double converted = s.element < FLOAT ? s.element + 2.0 * FLOAT : FLOAT;
+    const double converted = s.k < FLOAT ? s.k + 2.0 * FLOAT : FLOAT;
     return matrices * FLOAT * s.rows * (double)params->shape.n_kv + tensors * converted;
 }
 
@@ -199,5 +209,5 @@ void cla_traffic(const struct clattn_problem *problem, const struct clattn_plan_
         forward(problem, info, params, traffic);
     traffic->standard = standard(problem, params);
     traffic->paper =
-        s.rows * (double)params->shape.n_kv * d * d / (double)(info->m_elements ? info->m_elements : 1) * s.element;
+        s.rows * (double)params->shape.n_kv * d * d / (double)(info->m_elements ? info->m_elements : 1) * s.k;
 }

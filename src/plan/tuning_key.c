@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/planner.h"
 #include "plan/tuning_db.h"
+#include "plan/types.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +72,8 @@ enum { HARMLESS = CLATTN_KEY_LENGTHS | CLATTN_VARLEN | CLATTN_SINKS };
 bool cla_tuning_key(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                     struct clattn_tuning_record *key)
 {
-    if ((problem->features & ~(unsigned)HARMLESS) || problem->score_mod || problem->mask_mod)
+    if ((problem->features & ~(unsigned)HARMLESS) || problem->score_mod || problem->mask_mod ||
+        !cla_types_are_one(problem))
         return false;
     *key = (struct clattn_tuning_record){.pass = problem->pass,
                                          .dtype = problem->dtype,

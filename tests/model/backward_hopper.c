@@ -236,7 +236,7 @@ static void run_kernel(void)
 static void check_tiles(bool pairs)
 {
     static uchar covered[MOST_BATCH][MOST_HEADS][MOST_TILES][2 * MOST_BLOCKS]; /* by half blocks of keys */
-    const int half = KEYS / CONSUMERS;
+    const int of_one = KEYS / CONSUMERS;
     memset(covered, 0, sizeof covered);
     for (int n = 1; n <= note_count; n++) {
         const struct note *const note = &notes[n];
@@ -257,7 +257,7 @@ static void check_tiles(bool pairs)
         for (int h = 0; h < problem.p.heads; h++)
             for (int i = 0; i < rows_of(b); i++)
                 for (int j = 0; j < (problem.p.n_kv + KEYS - 1) / KEYS * KEYS; j++) {
-                    const uchar how = covered[b][h][i / ROWS][j / half];
+                    const uchar how = covered[b][h][i / ROWS][j / of_one];
                     const bool visible = is_visible(b, h, i, j);
                     if (visible && (how == 0 || how == 4))
                         WRONG("row %d of head %d of %d sees key %d, whose tile does not come", i, h, b, j);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CLATTN_INLINE static inline __attribute__((unused))
@@ -21,6 +22,9 @@ typedef unsigned uint;
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned long ulong;
+typedef struct {
+    ushort bits;
+} half; /* of which no model has any */
 typedef struct {
     float x, y;
 } float2;
@@ -60,6 +64,16 @@ static inline __attribute__((unused)) uint as_uint(float x)
     uint y;
     memcpy(&y, &x, sizeof y);
     return y;
+}
+static inline __attribute__((unused)) float vload_half(size_t n, const half *from)
+{
+    (void)from[n];
+    abort();
+}
+static inline __attribute__((unused)) void vstore_half_rte(float x, size_t n, half *to)
+{
+    (void)x, (void)to[n];
+    abort();
 }
 static inline __attribute__((unused)) float4 vload4(size_t n, const float *from)
 {

@@ -61,7 +61,7 @@ bool backward_arrays_refresh(const struct forward_case *forward, struct backward
     double *o = calloc(outputs + 1, sizeof *o), *vectors = calloc(3 * rows + 1, sizeof *vectors);
     double *const lse = vectors, *const m = vectors + rows, *const l = m + rows;
     const bool made = o && vectors && reference_attention(&problem, in->q, in->k, in->v, o, lse, m, l);
-    const enum clattn_dtype o_type = forward->problem.o_type == CLATTN_AS_FP32 ? CLATTN_FP32 : problem.dtype;
+    const enum clattn_dtype o_type = reference_type(&problem, REFERENCE_O);
     for (size_t i = 0; i < outputs && made; i++)
         in->o[i] = reference_round(o_type, (float)o[i]);
     for (size_t i = 0; i < rows && made; i++) {

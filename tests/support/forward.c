@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/forward.h"
+#include "plan/operand.h"
+#include "plan/types.h"
 #include "support/compare.h"
 #include "support/generate.h"
 #include "support/guard.h"
@@ -13,6 +15,10 @@ struct reference_problem forward_reference(const struct forward_case *forward)
 {
     const struct clattn_problem *problem = &forward->problem;
     return (struct reference_problem){.dtype = problem->dtype,
+                                      .types = {(enum clattn_operand_type)problem->q_type,
+                                                (enum clattn_operand_type)problem->k_type,
+                                                (enum clattn_operand_type)problem->v_type, problem->o_type,
+                                                (enum clattn_operand_type)problem->bias_type},
                                       .d = problem->d,
                                       .d_v = problem->d_v ? problem->d_v : problem->d,
                                       .causal = problem->causal,
@@ -86,8 +92,8 @@ struct guard_view forward_view(const struct forward_case *forward, const struct 
     const bool keys = which == FORWARD_K || which == FORWARD_V, packed = (problem->features & CLATTN_VARLEN) != 0;
     const int64_t total = keys ? arrays->score.total_kv : arrays->score.total_q;
     const int d_v = problem->d_v ? problem->d_v : problem->d;
-    const bool in_fp32 = which == FORWARD_ROWS || (which == FORWARD_O && problem->o_type == CLATTN_AS_FP32);
-    return (struct guard_view){.dtype = in_fp32 ? CLATTN_FP32 : problem->dtype,
+    static const int operands[] = {CLA_Q, CLA_K, CLA_V, CLA_O, 0, CLA_D_O};
+    return (struct guard_view){.dtype = which == FORWARD_ROWS ? CLATTN_FP32 : cla_type_of(problem, operands[which]),
                                .sizes = {packed ? 1 : shape->batch,
                                          keys && shape->kv_heads ? shape->kv_heads : shape->heads,
                                          packed ? total

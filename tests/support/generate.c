@@ -22,7 +22,7 @@ void generate_inputs(const struct forward_case *forward, struct forward_arrays *
     /* A score is a sum of d products: its deviation is scale * dev(q) * dev(k) * sqrt(d). */
     const double deviation = sqrt(spread / (scale * sqrt(problem.d)));
     struct random random = {.state = forward->seed};
-    generate(&random, problem.dtype, deviation, arrays->q, reference_q_count(&problem));
-    generate(&random, problem.dtype, deviation, arrays->k, reference_k_count(&problem));
-    generate(&random, problem.dtype, 1.0, arrays->v, reference_v_count(&problem));
+    generate(&random, reference_type(&problem, REFERENCE_Q), deviation, arrays->q, reference_q_count(&problem));
+    generate(&random, reference_type(&problem, REFERENCE_K), deviation, arrays->k, reference_k_count(&problem));
+    generate(&random, reference_type(&problem, REFERENCE_V), 1.0, arrays->v, reference_v_count(&problem));
 }

@@ -156,8 +156,12 @@ static struct npy_header header_of(enum npy_type type, int dimensions, int64_t a
 static int match(const struct npy_header *q, const struct npy_header *k, const struct npy_header *v, bool bnhd,
                  int dtype, struct arrays *arrays, struct failure *failure)
 {
-    const struct arrays_request request = {
-        .names = {"q.npy", "k.npy", "v.npy"}, .headers = {q, k, v}, .bnhd = bnhd, .dtype = dtype};
+    const struct arrays_request request = {.names = {"q.npy", "k.npy", "v.npy"},
+                                           .headers = {q, k, v},
+                                           .bnhd = bnhd,
+                                           .dtype = dtype,
+                                           .k_format = -1,
+                                           .v_format = -1};
     return arrays_match(&request, arrays, failure);
 }
 
@@ -180,6 +184,9 @@ static void arrays_make_one_problem(void **state)
     assert_true(arrays.q.row == 512 && arrays.q.head == 64);
     assert_true(arrays.row_header.dimensions == 2 && arrays.row_header.shape[0] == 8 &&
                 arrays.row_header.shape[1] == 5);
+    const struct npy_header v3 = header_of(NPY_FLOAT16, 3, 7, 4, 64, 0);
+    assert_int_equal(match(&q3, &k3, &v3, true, CLATTN_BF16, &arrays, &failure), STATUS_OK);
+    assert_true(arrays.dtype == CLATTN_BF16 && arrays.k_type == CLATTN_BF16 && arrays.v_type == CLATTN_FP16);
     const struct npy_header q2 = header_of(NPY_FLOAT32, 2, 5, 1, 0, 0);
     assert_int_equal(match(&q2, &q2, &q2, false, -1, &arrays, &failure), STATUS_OK);
     assert_true(arrays.row_header.dimensions == 1 && arrays.row_header.shape[0] == 5);
@@ -201,7 +208,8 @@ static void arrays_that_do_not_go_together_are_refused(void **state)
     const struct npy_header a = header_of(NPY_FLOAT32, 3, 8, 5, 64, 0), half = header_of(NPY_FLOAT16, 3, 8, 5, 64, 0);
     const struct npy_header bits = header_of(NPY_UINT16, 3, 8, 5, 64, 0), flat = header_of(NPY_FLOAT32, 1, 64, 0, 0, 0);
     mismatch(bits, bits, bits, -1, "q.npy", "--dtype bf16");
-    mismatch(a, half, a, -1, "k.npy", "same");
+    mismatch(a, bits, a, -1, "k.npy", "--k-format bf16");
+    mismatch(a, a, bits, CLATTN_FP32, "v.npy", "--v-format bf16");
     mismatch(half, half, half, CLATTN_FP32, "q.npy", "--dtype fp32");
     mismatch(flat, a, a, -1, "q.npy", "[n, d]");
     mismatch(a, header_of(NPY_FLOAT32, 2, 5, 64, 0, 0), a, -1, "k.npy", "dimensions");

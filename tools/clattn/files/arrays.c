@@ -32,19 +32,23 @@ static struct clattn_layout layout_of(const struct sizes *sizes, bool bnhd)
 static int check_type(const struct arrays_request *request, int index, struct failure *failure)
 {
     static const char *const wanted[] = {"<f4", "<f2", "<u2"}; /* by dtype */
+    static const char *const options[] = {"--dtype", "--k-format", "--v-format", "--dtype"};
     const enum npy_type type = request->headers[index]->type;
     const char *name = request->names[index];
     if (type > NPY_UINT16)
         return fail(failure, STATUS_FILE, "%s: element type '%s': %s is '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16)",
                     name, npy_type_name(type), letters[index]);
-    if (request->dtype < 0 && type == NPY_UINT16)
-        return fail(failure, STATUS_FILE,
-                    "%s: '<u2': say --dtype bf16 if these are bf16 numbers; else save '<f4' or '<f2'", name);
-    if (request->dtype >= 0 && (int)type != request->dtype)
-        return fail(failure, STATUS_FILE, "%s: element type '%s', but --dtype %s needs '%s'", name, npy_type_name(type),
-                    clattn_dtype_name((enum clattn_dtype)request->dtype), wanted[request->dtype]);
-    if (type != request->headers[0]->type)
-        return fail(failure, STATUS_FILE, "%s: element type '%s', but Q (%s) has '%s': all must have the same", name,
+    const int format = index == ARRAYS_K ? request->k_format : index == ARRAYS_V ? request->v_format : -1;
+    const bool own = index == ARRAYS_K || index == ARRAYS_V; /* may have another than Q */
+    const int said = own ? format : request->dtype;
+    if (said < 0 && type == NPY_UINT16 && request->dtype != CLATTN_BF16)
+        return fail(failure, STATUS_FILE, "%s: '<u2': say %s bf16 if these are bf16 numbers; else save '<f4' or '<f2'",
+                    name, options[index]);
+    if (said >= 0 && (int)type != said)
+        return fail(failure, STATUS_FILE, "%s: element type '%s', but %s %s needs '%s'", name, npy_type_name(type),
+                    options[index], clattn_dtype_name((enum clattn_dtype)said), wanted[said]);
+    if (index == ARRAYS_D_O && type != request->headers[0]->type)
+        return fail(failure, STATUS_FILE, "%s: element type '%s', but Q (%s) has '%s': dO must have the same", name,
                     npy_type_name(type), request->names[0], npy_type_name(request->headers[0]->type));
     return STATUS_OK;
 }
@@ -162,7 +166,9 @@ int arrays_match(const struct arrays_request *request, struct arrays *arrays, st
     const struct sizes o = {.batch = s[0].batch, .heads = s[0].heads, .n = s[0].n, .d = s[2].d};
     *arrays = (struct arrays){
         .shape = {.batch = o.batch, .heads = o.heads, .kv_heads = s[1].heads, .n_q = o.n, .n_kv = s[1].n},
-        .dtype = (enum clattn_dtype)request->headers[0]->type, /* npy_type has the same order */
+        .dtype = (enum clattn_dtype)request->headers[ARRAYS_Q]->type, /* npy_type has the same order */
+        .k_type = (enum clattn_dtype)request->headers[ARRAYS_K]->type,
+        .v_type = (enum clattn_dtype)request->headers[ARRAYS_V]->type,
         .d = (int)s[0].d,
         .d_v = (int)s[2].d,
         .q = layout_of(&s[0], request->bnhd),

@@ -12,7 +12,7 @@
  * [heads, total, d] or [total, d] (bnhd: [total, heads, d]): n_q and n_kv are then the totals, batch is 1. */
 struct arrays {
     struct clattn_shape shape;
-    enum clattn_dtype dtype;
+    enum clattn_dtype dtype, k_type, v_type; /* of Q and dO, of K, of V */
     int d, d_v;
     struct clattn_layout q, k, v, o;
     struct npy_header o_header;   /* of O: like Q, with d_v */
@@ -25,8 +25,8 @@ struct arrays_request {
     const char *names[ARRAYS_MOST];                /* files of Q, K, V and dO, for messages */
     const struct npy_header *headers[ARRAYS_MOST]; /* that of dO may be NULL */
     bool bnhd;
-    bool packed; /* sequences of different lengths, end to end */
-    int dtype;   /* of --dtype; -1 where it was not given */
+    bool packed;                   /* sequences of different lengths, end to end */
+    int dtype, k_format, v_format; /* of --dtype, --k-format, --v-format; -1 where they were not given */
 };
 
 /* STATUS_FILE with a message naming the file, its shape and what would be right. Pure. */

@@ -111,7 +111,7 @@ static void pair_gradients(struct backward *b, const struct reference_head *head
         b->out.d_bias[reference_d_bias_place(problem, head, i, j)] += d_s * pair->bias_grad;
 }
 
-/* How far fp32 arithmetic may move delta: its sum, and O, which comes rounded to the problem's type. */
+/* How far fp32 arithmetic may move delta: its sum, and O, which comes rounded to its type. */
 static double delta_error(const struct backward *b, const struct reference_head *head, int64_t i)
 {
     static const double unit[] = {[CLATTN_FP32] = 0x1p-24, [CLATTN_FP16] = 0x1p-11, [CLATTN_BF16] = 0x1p-8};
@@ -120,7 +120,7 @@ static double delta_error(const struct backward *b, const struct reference_head 
     double products = 0.0;
     for (size_t c = 0; c < d_v; c++)
         products += b->o[c] != 0.0 ? fabs((double)d_o[c] * b->o[c]) : 0.0;
-    return (unit[b->problem->dtype] + 4.0 * 0x1p-24) * products;
+    return (unit[reference_type(b->problem, REFERENCE_O)] + 4.0 * 0x1p-24) * products;
 }
 
 /* The error of one dS: P is off by that of its score and of LSE, dP and delta by those of their sums. */
@@ -181,9 +181,9 @@ static double largest(const double *values, size_t count)
     return most;
 }
 
-static double noise(const struct reference_problem *problem, const double *values, size_t count)
+static double noise(enum clattn_dtype dtype, const double *values, size_t count)
 {
-    return values ? 2.0 * reference_storage_noise(problem->dtype, values, count) : 0.0;
+    return values ? 2.0 * reference_storage_noise(dtype, values, count) : 0.0;
 }
 
 static struct reference_gradient_floor floor_of(const struct backward *b)
@@ -193,10 +193,13 @@ static struct reference_gradient_floor floor_of(const struct backward *b)
     const size_t pairs =
         (size_t)(problem->shape.batch * problem->shape.heads * problem->shape.n_q * problem->shape.n_kv);
     return (struct reference_gradient_floor){
-        .d_q = noise(problem, b->out.d_q, reference_q_count(problem)) + b->bounds.d_q,
-        .d_k = noise(problem, b->out.d_k, reference_k_count(problem)) + largest(b->bounds.d_k, keys),
-        .d_v = noise(problem, b->out.d_v, reference_v_count(problem)) + largest(b->bounds.d_v, keys),
-        .d_bias = shared ? noise(problem, b->out.d_bias, shared) + b->bounds.d_bias * (double)(pairs / shared) : 0.0,
+        .d_q = noise(reference_type(problem, REFERENCE_Q), b->out.d_q, reference_q_count(problem)) + b->bounds.d_q,
+        .d_k = noise(reference_type(problem, REFERENCE_K), b->out.d_k, reference_k_count(problem)) +
+               largest(b->bounds.d_k, keys),
+        .d_v = noise(reference_type(problem, REFERENCE_V), b->out.d_v, reference_v_count(problem)) +
+               largest(b->bounds.d_v, keys),
+        .d_bias =
+            shared ? noise(problem->dtype, b->out.d_bias, shared) + b->bounds.d_bias * (double)(pairs / shared) : 0.0,
         .d_sinks = largest(b->bounds.d_sinks, (size_t)problem->shape.heads)};
 }
 

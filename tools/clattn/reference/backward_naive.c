@@ -16,7 +16,7 @@ struct naive {
 
 static float rounded(const struct naive *n, double value)
 {
-    return reference_round(n->problem->dtype, (float)value);
+    return reference_round(reference_arithmetic(n->problem), (float)value);
 }
 
 static bool counts(const struct naive *n, int64_t j)
@@ -88,10 +88,10 @@ static void clear(float *values, size_t count)
         memset(values, 0, count * sizeof *values);
 }
 
-static void round_all(const struct naive *n, float *values, size_t count)
+static void round_all(enum clattn_dtype dtype, float *values, size_t count)
 {
     for (size_t i = 0; i < count && values; i++)
-        values[i] = rounded(n, (double)values[i]);
+        values[i] = reference_round(dtype, values[i]);
 }
 
 bool reference_naive_backward(const struct reference_problem *problem, const float *q, const float *k, const float *v,
@@ -101,6 +101,8 @@ bool reference_naive_backward(const struct reference_problem *problem, const flo
     n.d_p = calloc((size_t)problem->shape.n_kv + 1, sizeof *n.d_p);
     const bool made = reference_weights_make(problem, &n.weights) && n.d_p;
     float *const outputs[] = {gradients->d_q, gradients->d_k, gradients->d_v, gradients->d_bias};
+    const enum clattn_dtype types[] = {reference_type(problem, REFERENCE_Q), reference_type(problem, REFERENCE_K),
+                                       reference_type(problem, REFERENCE_V), problem->dtype};
     const size_t sizes[] = {reference_q_count(problem), reference_k_count(problem), reference_v_count(problem),
                             reference_d_bias_count(problem)};
     for (int i = 0; i < 4; i++)
@@ -111,7 +113,7 @@ bool reference_naive_backward(const struct reference_problem *problem, const flo
         head_gradients(&n, &head);
     }
     for (int i = 0; i < 4; i++)
-        round_all(&n, outputs[i], sizes[i]);
+        round_all(types[i], outputs[i], sizes[i]);
     reference_weights_free(&n.weights);
     free(n.d_p);
     return made;

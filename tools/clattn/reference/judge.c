@@ -104,7 +104,8 @@ struct reference_floor reference_floor(const struct reference_problem *problem, 
     const struct sizes sizes = plain ? sizes_of_all(problem, q, k, v) : sizes_of_pairs(problem, q, k, v);
     /* ln l may be as large as ln n, and is rounded on the way to LSE. */
     return (struct reference_floor){
-        .o = 2.0 * reference_storage_noise(problem->dtype, o, reference_o_count(problem)) + 4.0 * epsilon * sizes.o,
+        .o = 2.0 * reference_storage_noise(reference_type(problem, REFERENCE_O), o, reference_o_count(problem)) +
+             4.0 * epsilon * sizes.o,
         .rows = 16.0 * epsilon * (1.0 + sizes.rows + 2.0 * log1p(n)) + 2.0 * epsilon * sqrt(n)};
 }
 

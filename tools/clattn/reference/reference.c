@@ -48,13 +48,13 @@ static void naive_row(const struct reference_problem *problem, const struct refe
         o[c] = 0.0f;
     for (int64_t j = 0; j < head->n_kv; j++) {
         const double keep = weights->pairs[j].score == -INFINITY ? 0.0 : reference_keep(problem, head, i, j);
-        const float p = reference_round(problem->dtype, (float)(weights->p[j] * keep));
+        const float p = reference_round(reference_arithmetic(problem), (float)(weights->p[j] * keep));
         const float *value = v + (head->keys + (size_t)j) * d_v;
         for (size_t c = 0; c < d_v && keep != 0.0; c++)
             o[c] += p * value[c];
     }
     for (size_t c = 0; c < d_v; c++)
-        o[c] = reference_round(problem->dtype, o[c]);
+        o[c] = reference_round(reference_type(problem, REFERENCE_O), o[c]);
 }
 
 bool reference_naive(const struct reference_problem *problem, const float *q, const float *k, const float *v, float *o)

@@ -49,14 +49,24 @@ struct reference_score {
     const float *data;
 };
 
+/* Operands that may each have a type of their own. */
+enum reference_operand { REFERENCE_Q, REFERENCE_K, REFERENCE_V, REFERENCE_O, REFERENCE_BIAS, REFERENCE_OPERANDS };
+
 struct reference_problem {
-    enum clattn_dtype dtype; /* the inputs hold values of this type */
+    enum clattn_dtype dtype;                            /* the inputs hold values of this type, */
+    enum clattn_operand_type types[REFERENCE_OPERANDS]; /* unless one of its own is said here */
     int d, d_v;
     enum clattn_causal causal;
     double scale;              /* 0: 1 / sqrt(d) */
     struct clattn_shape shape; /* kv_heads 0: heads */
     struct reference_score score;
 };
+
+/* The type of an operand, and of its gradient. */
+enum clattn_dtype reference_type(const struct reference_problem *problem, enum reference_operand operand);
+
+/* The type that the plain formula computes in: that of Q, K and V, or fp32 where these have several. */
+enum clattn_dtype reference_arithmetic(const struct reference_problem *problem);
 
 /* Sizes of the tensors in elements. */
 size_t reference_q_count(const struct reference_problem *problem);
@@ -78,9 +88,9 @@ double reference_visible_pairs(enum clattn_causal causal, int64_t n_q, int64_t n
 bool reference_attention(const struct reference_problem *problem, const float *q, const float *k, const float *v,
                          double *o, double *lse, double *m, double *l);
 
-/* The plain formula in the problem's own type, every intermediate rounded to it, sums kept in fp32 as hardware does,
- * and with the scale applied to K instead of to the scores: what any honest implementation of that type may be off by.
- */
+/* The plain formula in the problem's own type (reference_arithmetic), every intermediate rounded to it, sums kept in
+ * fp32 as hardware does, and with the scale applied to K instead of to the scores: what any honest implementation of
+ * that type may be off by. */
 bool reference_naive(const struct reference_problem *problem, const float *q, const float *k, const float *v, float *o);
 
 /* What rounding alone may cost, derived from the data. For O: rounding the output to its type, and fp32 rounding of

@@ -57,7 +57,7 @@ bool reference_hidden(const struct reference_problem *problem, const struct refe
 
 static double step(const struct reference_problem *problem, double value, bool rounded)
 {
-    return rounded ? (double)reference_round(problem->dtype, (float)value) : value;
+    return rounded ? (double)reference_round(reference_arithmetic(problem), (float)value) : value;
 }
 
 /* Where a score is so large that its own rounding moves it, the derivative passes that on. */

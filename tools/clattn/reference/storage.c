@@ -3,6 +3,19 @@
 #include "reference/reference.h"
 #include <string.h>
 
+enum clattn_dtype reference_type(const struct reference_problem *problem, enum reference_operand operand)
+{
+    const enum clattn_operand_type type = problem->types[operand];
+    return type == CLATTN_AS_DTYPE ? problem->dtype : (enum clattn_dtype)(type - CLATTN_AS_FP32);
+}
+
+enum clattn_dtype reference_arithmetic(const struct reference_problem *problem)
+{
+    const enum clattn_dtype q = reference_type(problem, REFERENCE_Q);
+    const bool one = q == reference_type(problem, REFERENCE_K) && q == reference_type(problem, REFERENCE_V);
+    return one ? q : CLATTN_FP32;
+}
+
 float reference_round(enum clattn_dtype dtype, float value)
 {
     if (dtype == CLATTN_FP16)

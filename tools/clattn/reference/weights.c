@@ -79,8 +79,8 @@ static float naive_dot(const struct reference_problem *problem, const float *row
 {
     float sum = 0.0f;
     for (int c = 0; c < problem->d; c++)
-        sum += row[c] * reference_round(problem->dtype, key[c] * factor);
-    return reference_round(problem->dtype, sum);
+        sum += row[c] * reference_round(reference_arithmetic(problem), key[c] * factor);
+    return reference_round(reference_arithmetic(problem), sum);
 }
 
 /* As normalise, in fp32; each p is rounded to the type. */
@@ -101,7 +101,7 @@ static void normalise_naively(const struct reference_problem *problem, const str
     }
     weights->sink = weights->sees_none ? 0.0 : (double)(expf(sink - base) / l);
     for (int64_t j = 0; j < head->n_kv && !weights->sees_none; j++)
-        weights->p[j] = (double)reference_round(problem->dtype, (float)weights->p[j] / l);
+        weights->p[j] = (double)reference_round(reference_arithmetic(problem), (float)weights->p[j] / l);
 }
 
 void reference_weigh_naively(const struct reference_problem *problem, const struct reference_head *head, const float *q,

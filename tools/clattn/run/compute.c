@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static enum clattn_operand_type as_type(enum clattn_dtype dtype)
+{
+    return (enum clattn_operand_type)((int)dtype + CLATTN_AS_FP32);
+}
+
 static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
 {
     const struct values *values = run->values;
@@ -13,6 +18,8 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
     const struct score_options *score = &values->score;
     struct clattn_problem problem = {.pass = pass,
                                      .dtype = arrays->dtype,
+                                     .k_type = as_type(arrays->k_type),
+                                     .v_type = as_type(arrays->v_type),
                                      .o_type = (enum clattn_operand_type)values->o_type,
                                      .d = arrays->d,
                                      .d_v = arrays->d_v,
@@ -32,8 +39,8 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
-    if (run->score.values[SCORE_BIAS] && run->score.files[SCORE_BIAS].header.type == NPY_FLOAT32)
-        problem.bias_type = CLATTN_AS_FP32;
+    if (run->score.values[SCORE_BIAS]) /* npy_type has the order of the types */
+        problem.bias_type = as_type((enum clattn_dtype)run->score.files[SCORE_BIAS].header.type);
     return problem;
 }
 

@@ -6,7 +6,11 @@
 #include <string.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
-static const struct option_word o_types[] = {{"dtype", CLATTN_AS_DTYPE}, {"fp32", CLATTN_AS_FP32}, {NULL, 0}};
+static const struct option_word o_types[] = {{"dtype", CLATTN_AS_DTYPE},
+                                             {"fp32", CLATTN_AS_FP32},
+                                             {"fp16", CLATTN_AS_FP16},
+                                             {"bf16", CLATTN_AS_BF16},
+                                             {NULL, 0}};
 
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array [batch, heads, n, d], [heads, n, d] or [n, d]"),
@@ -16,9 +20,12 @@ static const struct option_spec options[] = {
     TEXT("lse", "FILE", outputs[RUN_LSE], "where the log-sum-exp of each row goes, fp32 [batch, heads, n]"),
     TEXT("m", "FILE", outputs[RUN_M], "where each row's maximum goes, likewise"),
     TEXT("l", "FILE", outputs[RUN_L], "where each row's sum of exponentials goes, likewise"),
-    WORD("dtype", "TYPE", dtype, option_dtypes, "what the arrays must hold; bf16 is stored as uint16 and must be said"),
+    WORD("dtype", "TYPE", dtype, option_dtypes, "what Q must hold; bf16 is stored as uint16 and must be said"),
+    WORD("k-format", "TYPE", k_format, option_dtypes,
+         "what K must hold, which may be another (default: what it holds)"),
+    WORD("v-format", "TYPE", v_format, option_dtypes, "what V must hold, likewise"),
     WORD("o-type", "TYPE", o_type, o_types,
-         "dtype (default): O is of the arrays' type; fp32: of fp32, so that gradients are\n"
+         "what O will hold (default: dtype, which is as Q); with fp32 gradients are\n"
          "exact where a row sees few keys"),
     WORD("layout", "ORDER", layout, layouts, "bhnd (default) or bnhd: [batch, n, heads, d]"),
     CAUSAL("rows see no later keys: bottom-right (default), top-left or off"),
@@ -70,7 +77,8 @@ const struct command_spec run_command = {
     .name = "run",
     .summary = "Compute attention, and its gradients, on .npy arrays",
     .synopsis = "clattn run --q Q.npy --k K.npy --v V.npy --out O.npy [--lse LSE.npy] [--m M.npy] [--l L.npy]\n"
-                "           [--dtype TYPE] [--o-type TYPE] [--layout ORDER] [--causal[=CORNER]] [--scale X]\n"
+                "           [--dtype TYPE] [--k-format TYPE] [--v-format TYPE] [--o-type TYPE] [--layout ORDER] "
+                "[--causal[=CORNER]] [--scale X]\n"
                 "           [--device P:D] [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE]\n"
                 "           [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
@@ -194,7 +202,8 @@ static int check_numbers(const struct score_options *score, struct failure *fail
 
 int run_options_parse(int argc, char **argv, struct values *values, struct failure *failure)
 {
-    *values = (struct values){.dtype = -1, .score = {.dropout = -1.0, .seed = -1, .dropout_offset = -1}};
+    *values = (struct values){
+        .dtype = -1, .k_format = -1, .v_format = -1, .score = {.dropout = -1.0, .seed = -1, .dropout_offset = -1}};
     int status = options_parse(&run_command, argc, argv, values, failure);
     if (!status)
         status = check_names(values, failure);

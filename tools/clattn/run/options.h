@@ -49,7 +49,7 @@ struct score_options {
 struct values {
     const char *inputs[4]; /* Q, K, V, dO: enum ARRAYS_Q ... */
     const char *outputs[RUN_OUTPUTS];
-    int dtype, o_type, causal, layout; /* o_type: enum clattn_operand_type */
+    int dtype, k_format, v_format, o_type, causal, layout; /* o_type: enum clattn_operand_type; -1: not said */
     double scale;
     struct score_options score;
     int64_t kv_chunk; /* 0: all keys at once */

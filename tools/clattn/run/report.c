@@ -59,17 +59,19 @@ int run_print_json(const struct run *run, struct failure *failure)
     const struct clattn_shape *s = &run->arrays.shape;
     char device[256];
     session_title(&run->session, device, sizeof device);
-    json_t *summary = json_pack(
-        "{s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, s:o, s:o, s:I, s:o}",
-        "device", json_text(device), "driver", json_text(run->session.capabilities->driver_version), "path",
-        run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "batch", (json_int_t)s->batch, "heads",
-        (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q", (json_int_t)s->n_q, "n_kv",
-        (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
-        causal_name((enum clattn_causal)run->values->causal), "features", json_features(run), "kv_chunk",
-        (json_int_t)run->info.kv_chunk, "splits", run->info.splits, "compute_ms", json_measure(run->info.compute_ms),
-        "copy_in_ms", json_measure(run->info.copy_in_ms), "copy_out_ms", json_measure(run->info.copy_out_ms), "gflops",
-        json_rate(flops(run), run->info.compute_ms), "device_bytes", (json_int_t)run->info.device_bytes, "backward",
-        json_backward(run));
+    json_t *summary =
+        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, "
+                  "s:o, s:o, s:I, s:o}",
+                  "device", json_text(device), "driver", json_text(run->session.capabilities->driver_version), "path",
+                  run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "k_format",
+                  clattn_dtype_name(run->arrays.k_type), "v_format", clattn_dtype_name(run->arrays.v_type), "batch",
+                  (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
+                  (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
+                  causal_name((enum clattn_causal)run->values->causal), "features", json_features(run), "kv_chunk",
+                  (json_int_t)run->info.kv_chunk, "splits", run->info.splits, "compute_ms",
+                  json_measure(run->info.compute_ms), "copy_in_ms", json_measure(run->info.copy_in_ms), "copy_out_ms",
+                  json_measure(run->info.copy_out_ms), "gflops", json_rate(flops(run), run->info.compute_ms),
+                  "device_bytes", (json_int_t)run->info.device_bytes, "backward", json_backward(run));
     return json_print(summary, NULL, failure);
 }
 
@@ -86,11 +88,22 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* "fp16", or "fp32 with fp16, bf16": what Q is, and K and V. */
+static void types_text(const struct arrays *arrays, char *text, size_t size)
+{
+    const char *q = clattn_dtype_name(arrays->dtype);
+    if (arrays->k_type == arrays->dtype && arrays->v_type == arrays->dtype)
+        snprintf(text, size, "%s", q);
+    else
+        snprintf(text, size, "%s with %s, %s", q, clattn_dtype_name(arrays->k_type), clattn_dtype_name(arrays->v_type));
+}
+
 void run_print_summary(const struct run *run)
 {
     const struct clattn_shape *s = &run->arrays.shape;
-    char device[256], memory[32], features[160], forward[128], backward[128] = "", splits[40] = "";
+    char device[256], memory[32], features[160], forward[128], backward[128] = "", splits[40] = "", types[40];
     session_title(&run->session, device, sizeof device);
+    types_text(&run->arrays, types, sizeof types);
     bytes_text(larger(run->info.device_bytes, run->backward_info.device_bytes), memory, sizeof memory);
     features_text(score_features(&run->values->score), features, sizeof features);
     work_text(run->plan.skeleton, run->info.compute_ms, flops(run), forward, sizeof forward);
@@ -102,8 +115,8 @@ void run_print_summary(const struct run *run)
     fprintf(stderr,
             "%s batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", n %" PRId64 " x %" PRId64
             ", d %d/%d, causal %s%s%s%s%s on %s: %s%s%s%s, %s of device memory\n",
-            clattn_dtype_name(run->arrays.dtype), s->batch, s->heads, s->kv_heads, s->n_q, s->n_kv, run->arrays.d,
-            run->arrays.d_v, causal_name((enum clattn_causal)run->values->causal), features[0] ? ", " : "", features,
+            types, s->batch, s->heads, s->kv_heads, s->n_q, s->n_kv, run->arrays.d, run->arrays.d_v,
+            causal_name((enum clattn_causal)run->values->causal), features[0] ? ", " : "", features,
             run->score.score_mod ? ", score_mod" : "", run->score.mask_mod ? ", mask_mod" : "", device, forward, splits,
             backward[0] ? "; " : "", backward, memory);
 }

@@ -10,7 +10,9 @@ static int open_inputs(struct run *run, struct failure *failure)
     const struct values *values = run->values;
     struct arrays_request request = {.bnhd = values->layout == RUN_BNHD,
                                      .packed = values->score.features.files[SCORE_CU_SEQLENS_Q],
-                                     .dtype = values->dtype};
+                                     .dtype = values->dtype,
+                                     .k_format = values->k_format,
+                                     .v_format = values->v_format};
     for (int i = 0; i < ARRAYS_MOST && values->inputs[i]; i++) {
         const int status = npy_open(values->inputs[i], &run->inputs[i], failure);
         if (status)
@@ -64,8 +66,8 @@ static void describe_outputs(struct run *run)
 {
     const struct npy_header sinks = {.type = NPY_FLOAT32, .dimensions = 1, .shape = {run->arrays.shape.heads}};
     run->headers[RUN_O] = run->arrays.o_header;
-    if (run->values->o_type == CLATTN_AS_FP32)
-        run->headers[RUN_O].type = NPY_FLOAT32;
+    if (run->values->o_type != CLATTN_AS_DTYPE) /* npy_type has the order of the types */
+        run->headers[RUN_O].type = (enum npy_type)(run->values->o_type - CLATTN_AS_FP32);
     for (int i = RUN_LSE; i <= RUN_L; i++)
         run->headers[i] = run->arrays.row_header;
     for (int i = ARRAYS_Q; i <= ARRAYS_V; i++)

@@ -87,18 +87,17 @@ static int match_loose(const struct score_entry *entry, const struct option_list
 
 static int match_element(const struct score_entry *entry, enum cla_element element)
 {
-    static const char *const as_q[] = {"'<f4', as Q", "'<f2', as Q, or '<f4'", "'<u2' (bf16), as Q, or '<f4'"};
     const struct arrays *arrays = entry->arrays;
     switch (element) {
     case CLA_FLOAT:
         return check_float(entry);
     case CLA_BYTE:
         return check_flags(entry);
-    case CLA_AS_BIAS: /* npy_type has the same order; of fp32 it may always be */
-        if (entry->header->type == NPY_FLOAT32)
+    case CLA_AS_BIAS: /* numbers that are said to be bf16 are all that is */
+        if (entry->header->type <= (arrays->dtype == CLATTN_BF16 ? NPY_UINT16 : NPY_FLOAT16))
             return STATUS_OK;
-        return (int)entry->header->type == (int)arrays->dtype ? STATUS_OK
-                                                              : score_wrong_type(entry, as_q[arrays->dtype]);
+        return score_wrong_type(entry,
+                                arrays->dtype == CLATTN_BF16 ? "'<f4', '<f2' or '<u2' (bf16)" : "'<f4' or '<f2'");
     case CLA_INT: /* two types will do: those who take the numbers look at it */
         break;
     }

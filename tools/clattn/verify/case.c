@@ -4,6 +4,7 @@
 #include "plan/checked.h"
 #include "random.h"
 #include "verify/score.h"
+#include "verify/types.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -52,7 +53,8 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
         "shifted logits", "split keys", "linear in V", "separate batches", "bit-equal",  "hidden values"};
     static const char *const layouts[VERIFY_LAYOUTS] = {"bhnd", "bnhd", "strided"};
     const struct reference_problem *p = &item->problem;
-    char modifications[224], given[192], chunk[64] = "";
+    char types[96], modifications[224], given[192], chunk[64] = "";
+    verify_types_text(p, types, sizeof types);
     modifications_text(item, modifications, sizeof modifications);
     given_text(item, given, sizeof given);
     if (item->kind == VERIFY_BACKWARD_CHUNKS)
@@ -68,9 +70,9 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
     snprintf(text, size,
              "%s%s, %s, d %d/%d, causal %s%s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
              ", %s%s, gain %g, %s",
-             kinds[item->kind], chunk, clattn_dtype_name(p->dtype), p->d, p->d_v, causal_name(p->causal), modifications,
-             p->shape.n_q, p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout],
-             given, item->gain, item->skeleton ? item->skeleton : "planner's choice");
+             kinds[item->kind], chunk, types, p->d, p->d_v, causal_name(p->causal), modifications, p->shape.n_q,
+             p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout], given, item->gain,
+             item->skeleton ? item->skeleton : "planner's choice");
 }
 
 __attribute__((format(printf, 3, 0))) static void fill_result(struct verify_result *result, enum verify_outcome outcome,
@@ -181,9 +183,9 @@ void verify_data_fill(const struct verify_case *item, uint64_t seed, struct veri
 {
     struct random random = {.state = seed};
     const struct reference_problem *problem = &item->problem;
-    fill(problem->dtype, &random, 1.0, data->q, reference_q_count(problem));
-    fill(problem->dtype, &random, item->gain, data->k, reference_k_count(problem));
-    fill(problem->dtype, &random, 1.0, data->v, reference_v_count(problem));
+    fill(reference_type(problem, REFERENCE_Q), &random, 1.0, data->q, reference_q_count(problem));
+    fill(reference_type(problem, REFERENCE_K), &random, item->gain, data->k, reference_k_count(problem));
+    fill(reference_type(problem, REFERENCE_V), &random, 1.0, data->v, reference_v_count(problem));
     if (data->d_o)
         fill(problem->dtype, &random, 1.0, data->d_o, reference_o_count(problem));
     share(item, 0, false, problem->d, data->q);
@@ -261,32 +263,32 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
     const bool own = pass == verify_pass(item), blocks = score->features & CLATTN_BLOCK_MASK;
     const bool p_is_known = score->features & CLATTN_DROPOUT && /* both are to be looked at */
                             (item->given ? item->p_is_known : score->dropout_seed % 4 != 0);
-    const struct clattn_problem problem = {.pass = pass,
-                                           .dtype = item->problem.dtype,
-                                           .d = item->problem.d,
-                                           .d_v = item->problem.d_v,
-                                           .causal = item->problem.causal,
-                                           .scale = (float)item->problem.scale,
-                                           .features = score->features,
-                                           .dropout_p = p_is_known ? (float)score->dropout_p : 0.0f,
-                                           .block_q = blocks ? score->block_q : 0,
-                                           .block_kv = blocks ? score->block_kv : 0,
-                                           .expected_density = item->expected_density,
-                                           .expected_n_q = item->expected[0],
-                                           .expected_n_kv = item->expected[1],
-                                           .expected_heads = item->expected[2],
-                                           .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
-                                           .score_mod_grad =
-                                               item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
-                                           .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
-                                           .skeleton = own ? item->skeleton : NULL,
-                                           .unordered = item->unordered,
-                                           .b_r = own ? item->b_r : 0,
-                                           .b_c = own ? item->b_c : 0,
-                                           .work_group_size = own ? item->work_group_size : 0,
-                                           .knobs = own ? item->knobs : NULL,
-                                           .splits = own ? item->splits : 0,
-                                           .packing = packing_of(item, pass)};
+    struct clattn_problem problem = {.pass = pass,
+                                     .dtype = item->problem.dtype,
+                                     .d = item->problem.d,
+                                     .d_v = item->problem.d_v,
+                                     .causal = item->problem.causal,
+                                     .scale = (float)item->problem.scale,
+                                     .features = score->features,
+                                     .dropout_p = p_is_known ? (float)score->dropout_p : 0.0f,
+                                     .block_q = blocks ? score->block_q : 0,
+                                     .block_kv = blocks ? score->block_kv : 0,
+                                     .expected_density = item->expected_density,
+                                     .expected_n_q = item->expected[0],
+                                     .expected_n_kv = item->expected[1],
+                                     .expected_heads = item->expected[2],
+                                     .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
+                                     .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
+                                     .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
+                                     .skeleton = own ? item->skeleton : NULL,
+                                     .unordered = item->unordered,
+                                     .b_r = own ? item->b_r : 0,
+                                     .b_c = own ? item->b_c : 0,
+                                     .work_group_size = own ? item->work_group_size : 0,
+                                     .knobs = own ? item->knobs : NULL,
+                                     .splits = own ? item->splits : 0,
+                                     .packing = packing_of(item, pass)};
+    verify_types_say(&item->problem, &problem);
     return clattn_plan_create(plan, session->clattn, &problem);
 }
 

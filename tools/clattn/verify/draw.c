@@ -3,6 +3,7 @@
 #include "plan/checked.h"
 #include "plan/feature.h"
 #include "verify/skeletons.h"
+#include "verify/types.h"
 #include <math.h>
 #include <string.h>
 
@@ -49,9 +50,13 @@ unsigned verify_plain_features(unsigned traits)
 
 const struct option_word *verify_trait_words(void)
 {
-    static const struct option_word others[] = {
-        {"score_mod", VERIFY_WITH_SCORE_MOD}, {"mask_mod", VERIFY_WITH_MASK_MOD}, {"csr", VERIFY_WITH_CSR},
-        {"ordered", VERIFY_ORDERED},          {"unordered", VERIFY_UNORDERED},    {NULL, 0}};
+    static const struct option_word others[] = {{"score_mod", VERIFY_WITH_SCORE_MOD},
+                                                {"mask_mod", VERIFY_WITH_MASK_MOD},
+                                                {"csr", VERIFY_WITH_CSR},
+                                                {"ordered", VERIFY_ORDERED},
+                                                {"unordered", VERIFY_UNORDERED},
+                                                {"types", VERIFY_WITH_TYPES},
+                                                {NULL, 0}};
     static struct option_word words[32 + sizeof others / sizeof *others];
     int count = 0;
     for (int i = 0; i < cla_feature_count; i++)
@@ -84,13 +89,18 @@ unsigned verify_traits_of(const struct verify_case *item)
 {
     const unsigned order = !verify_is_backward(item) ? 0u : item->unordered ? VERIFY_UNORDERED : VERIFY_ORDERED;
     return item->problem.score.features | (unsigned)item->mods << VERIFY_FIRST_MOD |
-           (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) | order;
+           (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) |
+           (verify_types_differ(&item->problem) ? (unsigned)VERIFY_WITH_TYPES : 0u) | order;
 }
 
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
     item->problem.score.features &= ~traits;
     item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
+    if (traits & VERIFY_WITH_TYPES)
+        memset(item->problem.types, 0, sizeof item->problem.types);
+    if (traits & CLATTN_BIAS)
+        item->problem.types[REFERENCE_BIAS] = CLATTN_AS_DTYPE;
     item->csr = item->csr && !(traits & (VERIFY_WITH_CSR | CLATTN_BLOCK_MASK));
     if (traits & CLATTN_BLOCK_MASK)
         item->expected_density = 0.0f;
@@ -169,6 +179,15 @@ static bool draw_packed(const struct random *random, const struct verify_skeleto
     return random_below(&own, 2) && skeleton && skeleton->packs;
 }
 
+/* Types of operands, in one case of three, likewise of numbers of their own. */
+static void draw_types(const struct random *random, const struct verify_skeleton *skeleton,
+                       struct reference_problem *problem)
+{
+    struct random own = {.state = random->state ^ 0x79e5};
+    if (one_in(&own, 3))
+        verify_types_draw(&own, !skeleton || !skeleton->declines, problem);
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
@@ -182,6 +201,7 @@ static void draw_program(struct random *random, const char *name, struct verify_
     item->kind = draw_kind(random, skeleton);
     const int64_t dtype = random_below(random, 6);
     problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
+    draw_types(random, skeleton, problem);
     problem->causal = (enum clattn_causal)random_below(random, 3);
     problem->scale = one_in(random, 5) ? 0.0625 : 0.0;
     draw_dimensions(random, skeleton ? skeleton->largest_d : CLATTN_MAX_D, problem);

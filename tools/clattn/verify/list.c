@@ -4,6 +4,7 @@
 #include "verify/draw.h"
 #include "verify/score.h"
 #include "verify/skeletons.h"
+#include "verify/types.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,20 +25,22 @@ static struct clattn_problem problem_of(const struct verify_case *item)
 {
     const struct reference_score *score = &item->problem.score;
     const bool blocks = score->features & CLATTN_BLOCK_MASK;
-    return (struct clattn_problem){.pass = verify_pass(item),
-                                   .dtype = item->problem.dtype,
-                                   .d = item->problem.d,
-                                   .d_v = item->problem.d_v,
-                                   .causal = item->problem.causal,
-                                   .features = score->features,
-                                   .block_q = blocks ? score->block_q : 0,
-                                   .block_kv = blocks ? score->block_kv : 0,
-                                   .expected_density = item->expected_density,
-                                   .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
-                                   .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
-                                   .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
-                                   .unordered = any_order(item->skeleton),
-                                   .skeleton = item->skeleton};
+    struct clattn_problem problem = {.pass = verify_pass(item),
+                                     .dtype = item->problem.dtype,
+                                     .d = item->problem.d,
+                                     .d_v = item->problem.d_v,
+                                     .causal = item->problem.causal,
+                                     .features = score->features,
+                                     .block_q = blocks ? score->block_q : 0,
+                                     .block_kv = blocks ? score->block_kv : 0,
+                                     .expected_density = item->expected_density,
+                                     .score_mod = item->mods & VERIFY_SCORE_MOD ? verify_score_mod : NULL,
+                                     .score_mod_grad = item->mods & VERIFY_SCORE_MOD ? verify_score_mod_grad : NULL,
+                                     .mask_mod = item->mods & VERIFY_MASK_MOD ? verify_mask_mod : NULL,
+                                     .unordered = any_order(item->skeleton),
+                                     .skeleton = item->skeleton};
+    verify_types_say(&item->problem, &problem);
+    return problem;
 }
 
 /* Whether the density that a case expects moves its plan. */
@@ -100,7 +103,7 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.score.block_q == b->problem.score.block_q &&
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
            a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->packed == b->packed &&
-           a->given == b->given;
+           a->given == b->given && memcmp(a->problem.types, b->problem.types, sizeof a->problem.types) == 0;
 }
 
 /* As it is. */
@@ -261,6 +264,19 @@ static void add_modified(struct verify_list *list, const char *skeleton, enum ve
     add_planned(list, skeleton, kind, chosen, 0.0f, turn);
 }
 
+/* Operands of several types: of skeletons that do not serve them nothing is left. */
+static void add_types(struct verify_list *list, const char *skeleton, enum verify_kind kind)
+{
+    struct random random = {.state = list->seed ^ (uint64_t)kind << 16};
+    for (int i = 0; i < 6; i++) {
+        struct verify_case item =
+            cycled(skeleton, kind, i % 3, (i / 2) % 3, 40 + 24 * (i % 2), 64, lengths[i % COUNT(lengths)], i);
+        verify_types_draw(&random, true, &item.problem);
+        if (serves(list, &item))
+            add(list, item);
+    }
+}
+
 static void add_features(struct verify_list *list, bool full, const char *skeleton, enum verify_kind kind)
 {
     /* All of them in two kernels, for a quick run. */
@@ -394,6 +410,8 @@ static void add_skeleton(struct verify_list *list, bool full, const char *skelet
         add_quick(list, skeleton);
     }
     add_splits(list, full, skeleton);
+    for (int kind = VERIFY_RULE; full && kind <= VERIFY_BACKWARD_CHUNKS; kind++)
+        add_types(list, skeleton, (enum verify_kind)kind);
     add_features(list, full, skeleton, VERIFY_RULE);
     add_features(list, full, skeleton, VERIFY_STATE);
     add_features(list, full, skeleton, VERIFY_BACKWARD);

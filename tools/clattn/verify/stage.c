@@ -34,6 +34,25 @@ static void share(const struct verify_case *item, enum stage_tensor which, struc
         layout->head = 0;
 }
 
+static enum clattn_dtype type_of(const struct reference_problem *problem, enum stage_tensor which)
+{
+    switch (which) {
+    case STAGE_Q:
+    case STAGE_D_Q:
+        return reference_type(problem, REFERENCE_Q);
+    case STAGE_K:
+    case STAGE_D_K:
+        return reference_type(problem, REFERENCE_K);
+    case STAGE_V:
+    case STAGE_D_V:
+        return reference_type(problem, REFERENCE_V);
+    case STAGE_O:
+        return reference_type(problem, REFERENCE_O);
+    default:
+        return problem->dtype;
+    }
+}
+
 /* Sizes of tensors of rows and of keys: with variable lengths all sequences are one batch element's rows. */
 static void place(const struct stage *stage, enum verify_layout kind, bool keys, int64_t d, struct guarded *guarded)
 {
@@ -53,6 +72,7 @@ static struct guarded tensor(const struct stage *stage, const char *name, enum s
 {
     struct guarded guarded = {.name = name};
     place(stage, kind_of(stage->item, which), keys, d, &guarded);
+    guarded.dtype = type_of(stage->problem, which);
     share(stage->item, which, &guarded.layout);
     return guarded;
 }
@@ -147,7 +167,7 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     const struct verify_counts *n = &data->counts;
     struct guarded *t = stage->tensors;
     t[STAGE_ALIBI] = array(stage, "alibi", CLATTN_FP32, 0, n->alibi, score->alibi);
-    t[STAGE_BIAS] = array(stage, "bias", stage->problem->dtype, 0, n->bias, score->bias);
+    t[STAGE_BIAS] = array(stage, "bias", reference_type(stage->problem, REFERENCE_BIAS), 0, n->bias, score->bias);
     t[STAGE_MASK] = array(stage, "mask", CLATTN_FP32, 1, n->mask, score->mask);
     t[STAGE_BLOCK_MASK] =
         array(stage, "block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
