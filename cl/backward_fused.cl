@@ -30,7 +30,8 @@
  *   CLATTN_COLUMNS           of the tiles: 64; or 128 where a head dimension is larger
  *   CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(D / 16), ceil(D_V / 16)
  *   CLATTN_OWN_KEYS          1: the shape of fused_own.clh; 0 (128 columns only): that of fused_shared.clh
- *   CLATTN_DRAWS_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of local
+ *   CLATTN_DROPOUT_ONCE        1: with dropout in the shape of fused_own.clh, warps draw for each other, by way of
+ *   local
  *                            memory
  *   CLATTN_WORK_GROUP_SIZE   a warp for each 32 keys; for each 16 with 128 columns
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own

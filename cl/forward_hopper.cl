@@ -25,8 +25,8 @@
  * whose Q has a stage of its own; O leaves by way of the old Q's stage. With one stage for Q (CLATTN_Q_STAGES 1) each
  * block begins anew.
  *
- * With ALiBi and CLATTN_RAMP, one step more of that product adds the part of the penalties that goes evenly from key to
- * key (score/fast/alibi_ramp_hopper.clh).
+ * With ALiBi and CLATTN_ALIBI_LINEAR, one step more of that product adds the part of the penalties that goes evenly
+ * from key to key (score/fast/alibi_linear_hopper.clh).
  *
  * A row that an infinity or NaN of a pair that weighs nothing has spoilt (0 * NaN) is computed again at the end
  * (common/matrix_repair.clh).
@@ -49,10 +49,11 @@
  *                            descriptors; 0: it brings none
  *   CLATTN_STALE_MAX         1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
  *                            they always are
- *   CLATTN_KEEPS_CALLS       see score/fast/dropout.clh
+ *   CLATTN_KEEPS_PHILOX       see score/fast/dropout.clh
  *   CLATTN_TOGETHER_BYTES, CLATTN_TOGETHER_ROUNDS   up to so much of K and V, and so many blocks of rows for each
  *                            work-group, causal blocks of all heads go together (hopper_go_together)
- *   CLATTN_RAMP              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do not
+ *   CLATTN_ALIBI_LINEAR              1: products add ALiBi's penalties, and there is a panel more for them; 0: they do
+ *   not
  *   CLATTN_WORK_GROUP_SIZE   128 * (consumers of all pipelines + 1)
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
@@ -65,10 +66,10 @@
 #include "common/matrix_tiles.clh"
 #include "common/hopper_tiles.clh"
 #include "source/hopper_tma.clh"
-#include "score/fast/alibi_ramp.clh"
+#include "score/fast/alibi_linear.clh"
 #include "score/fast/dropout.clh"
-#include "score/fast/alibi_ramp_hopper.clh"
-#include "score/fast/softcap_bend.clh"
+#include "score/fast/alibi_linear_hopper.clh"
+#include "score/fast/softcap_polynomial.clh"
 #include "common/matrix_scores.clh"
 #include "common/matrix_weights.clh"
 #include "common/matrix_rows.clh"
@@ -78,19 +79,19 @@
 #include "common/hopper_forward_results.clh"
 #include "common/matrix_tile_weights.clh"
 
-/* S = Q K^T begins; with ALiBi's ramp, S = Q K^T + ramp. */
-#if CLATTN_RAMP
-#define HOPPER_RAMP_PARAMETERS , ulong ramp_left, ulong ramp_right
-#define HOPPER_RAMP_ARGUMENTS(work, q_turn)                                                                            \
-    , hopper_ramp_left(memory + RAMP_TILE, (q_turn).stage),                                                            \
-        hopper_ramp_right(memory + RAMP_TILE,                                                                          \
-                          matrix_ramp_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
+/* S = Q K^T begins; with ALiBi's linear part, S = Q K^T + linear. */
+#if CLATTN_ALIBI_LINEAR
+#define HOPPER_LINEAR_PARAMETERS , ulong linear_left, ulong linear_right
+#define HOPPER_LINEAR_ARGUMENTS(work, q_turn)                                                                          \
+    , hopper_linear_left(memory + LINEAR_TILE, (q_turn).stage),                                                        \
+        hopper_linear_right(memory + LINEAR_TILE,                                                                      \
+                            matrix_linear_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
 #else
-#define HOPPER_RAMP_PARAMETERS
-#define HOPPER_RAMP_ARGUMENTS(work, q_turn)
+#define HOPPER_LINEAR_PARAMETERS
+#define HOPPER_LINEAR_ARGUMENTS(work, q_turn)
 #endif
 CLATTN_INLINE void hopper_scores(unit_accumulator s[1][KT], unit_address my_q,
-                                 unit_address k_tile HOPPER_RAMP_PARAMETERS)
+                                 unit_address k_tile HOPPER_LINEAR_PARAMETERS)
 {
     const ulong left = hopper_rows(my_q), right = hopper_rows(k_tile);
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
@@ -100,8 +101,8 @@ CLATTN_INLINE void hopper_scores(unit_accumulator s[1][KT], unit_address my_q,
         HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + (ulong)(x / 4 * Q_PANEL / 16) + more,
                        right + (ulong)(x / 4 * KV_PANEL / 16) + more);
     }
-#if CLATTN_RAMP
-    HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], ramp_left, ramp_right);
+#if CLATTN_ALIBI_LINEAR
+    HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], linear_left, linear_right);
 #endif
     hopper_commit();
 }
@@ -130,16 +131,16 @@ CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_
 }
 
 #if MATRIX_CAPS_LATE
-/* A block's Q, once it is there (score/fast/softcap_bend.clh): each warp's rows by that warp. */
-CLATTN_INLINE void hopper_bend(unit_address q_tile, int consumer, int lid, hopper_work *work)
+/* A block's Q, once it is there (score/fast/softcap_polynomial.clh): each warp's rows by that warp. */
+CLATTN_INLINE void hopper_scale_q(unit_address q_tile, int consumer, int lid, hopper_work *work)
 {
     const unit_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / UNIT_LANES * 16) * 128;
-    work->view.bent = matrix_bend(mine, 128, Q_PANEL, lid % UNIT_LANES, &work->view);
+    work->view.q_scaled = matrix_scale_q(mine, 128, Q_PANEL, lid % UNIT_LANES, &work->view);
     hopper_publish();
     HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS);
 }
 #else
-#define hopper_bend(q_tile, consumer, lid, work) (void)0
+#define hopper_scale_q(q_tile, consumer, lid, work) (void)0
 #endif
 
 /* That a warp's number is the same for its lanes saves three consumers registers, and four that also tell hidden pairs
@@ -192,7 +193,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
             continue;
         }
-        hopper_bend(memory + Q_TILE(q_turn.stage), consumer, lid, &work);
+        hopper_scale_q(memory + Q_TILE(q_turn.stage), consumer, lid, &work);
         /* The first tile's scores alone; from then on the next tile's together with this one's values. */
         matrix_begin(&rows, out);
         hopper_await(memory + K_FULL(turn.stage), turn.parity);
@@ -200,7 +201,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         HOPPER_TAKE_TILE(turn, &work);
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
         hopper_scores(s, my_part + Q_TILE(q_turn.stage),
-                      memory + K_TILE(turn.stage) HOPPER_RAMP_ARGUMENTS(work, q_turn));
+                      memory + K_TILE(turn.stage) HOPPER_LINEAR_ARGUMENTS(work, q_turn));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
         hopper_release(memory + K_EMPTY(turn.stage), lane);
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
@@ -223,7 +224,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 kind = hopper_await_note(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
                 if (kind != HOPPER_NOTE_ROWS)
                     break;
-                hopper_bend(memory + Q_TILE(next_q.stage), consumer, lid, &next);
+                hopper_scale_q(memory + Q_TILE(next_q.stage), consumer, lid, &next);
             }
             const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
             hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
@@ -233,7 +234,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 HOPPER_SYNC(HOPPER_PING_PONG(first + consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
             hopper_scores(s, my_part + Q_TILE(next_q.stage),
-                          memory + K_TILE(next_turn.stage) HOPPER_RAMP_ARGUMENTS(next, next_q));
+                          memory + K_TILE(next_turn.stage) HOPPER_LINEAR_ARGUMENTS(next, next_q));
             hopper_await(memory + V_FULL(turn.stage), turn.parity);
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
@@ -350,9 +351,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         }
         hopper_publish();
     }
-#if CLATTN_RAMP
+#if CLATTN_ALIBI_LINEAR
     if (lid >= HOPPER_ITEMS)
-        hopper_fill_ramp(all_memory + RAMP_TILE, lid, HOPPER_ITEMS);
+        hopper_fill_linear(all_memory + LINEAR_TILE, lid, HOPPER_ITEMS);
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {

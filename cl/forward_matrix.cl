@@ -39,9 +39,9 @@
 #include "common/view.clh"
 #include "common/splits.clh"
 #include "common/matrix_tiles.clh"
-#include "score/fast/alibi_ramp.clh"
+#include "score/fast/alibi_linear.clh"
 #include "score/fast/dropout.clh"
-#include "score/fast/softcap_bend.clh"
+#include "score/fast/softcap_polynomial.clh"
 #include "common/matrix_scores.clh"
 #include "common/matrix_weights.clh"
 #include "common/matrix_rows.clh"
@@ -79,14 +79,14 @@ CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PI
 #define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
-/* What products are added to: 0, or ALiBi's ramp of the keys from `key` on. */
+/* What products are added to: 0, or ALiBi's linear part of the keys from `key` on. */
 CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int key, unit_lane lane,
                                        clattn_forward_params p, const clattn_view *view)
 {
-#if MATRIX_RAMP
-    const matrix_ramp ramp = matrix_ramp_of(row, key, p, view);
-    const float rise = ramp.is_there ? ramp.rise : 0.0f;
-    const float first = rise * convert_float(key + unit_column(lane, 0) - ramp.origin);
+#if MATRIX_ALIBI_LINEAR
+    const matrix_linear linear = matrix_linear_of(row, key, p, view);
+    const float rise = linear.is_there ? linear.rise : 0.0f;
+    const float first = rise * convert_float(key + unit_column(lane, 0) - linear.origin);
     FOR_SCORES s[r][c].x[e] = fma(rise, MATRIX_STEPS, first);
 #else
     FOR_SCORES s[r][c].x[e] = 0.0f;
@@ -328,7 +328,7 @@ CLATTN_INLINE void matrix_attend(clattn_source q, const matrix_attending *by, cl
     const unit_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;
     unit_copy_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    view->bent = matrix_bend(my_rows, D_PITCH, 0, by->lane, view);
+    view->q_scaled = matrix_scale_q(my_rows, D_PITCH, 0, by->lane, view);
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #if CLATTN_Q_REGISTERS

@@ -112,7 +112,7 @@ static clattn_status check_softcap(struct cla_call *call, const struct clattn_sc
                         (double)args->softcap);
     call->score.softcap = args->softcap;
     call->score.curve = cla_softcap_curve(call->problem->scale, args->softcap);
-    call->score.bend = cla_softcap_bend(call->problem->scale, args->softcap);
+    call->score.polynomial = cla_softcap_polynomial(call->problem->scale, args->softcap);
     call->score.low = cla_softcap_low(call->problem->scale, args->softcap);
     return CLATTN_SUCCESS;
 }

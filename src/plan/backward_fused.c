@@ -49,7 +49,7 @@ static int ds_places(const struct clattn_problem *problem, const struct cla_conf
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = 2 * (int64_t)columns(problem);
-    const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_fused.draws_once ? config->b_c / 8 : 0));
+    const int64_t stage = config->b_r * (2 * row + 8 + (config->backward_fused.dropout_once ? config->b_c / 8 : 0));
     const int64_t weights = 2 * (int64_t)config->b_r * config->b_c;
     const int places = ds_places(problem, config);
     return (uint64_t)(2 * config->b_c * row +
@@ -109,9 +109,9 @@ static void take_less(const struct clattn_capabilities *capabilities, const stru
                       struct cla_config *config)
 {
     config->backward_fused.own_keys = 1;
-    config->backward_fused.draws_once = (problem->features & CLATTN_DROPOUT) != 0;
+    config->backward_fused.dropout_once = (problem->features & CLATTN_DROPOUT) != 0;
     if (!fits(capabilities, problem, config))
-        config->backward_fused.draws_once = 0;
+        config->backward_fused.dropout_once = 0;
 }
 
 /* The sizes that were the fastest (plan/sizes.h), of so many keys. A compute capability of 0 is the emulation's. */
@@ -122,7 +122,7 @@ static struct cla_config sizes(const struct clattn_problem *problem, int compute
     config.backward_fused.ending.lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
     config.backward_fused.ending.compute_capability = compute_capability;
     if (!(problem->features & CLATTN_DROPOUT))
-        config.backward_fused.draws_once = 0;
+        config.backward_fused.dropout_once = 0;
     set_keys(problem, &config, keys);
     return config;
 }
@@ -156,7 +156,7 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
     return (!problem->b_r || problem->b_r == config->b_r) && (!problem->b_c || problem->b_c == config->b_c) &&
            (!problem->work_group_size || problem->work_group_size == config->work_group_size) &&
            (config->backward_fused.own_keys || (columns(problem) == WIDE && config->b_c == KEYS)) &&
-           (!config->backward_fused.draws_once ||
+           (!config->backward_fused.dropout_once ||
             (config->backward_fused.own_keys && (problem->features & CLATTN_DROPOUT))) &&
            limits.items >= AGAIN_GROUPS * config->backward_fused.ending.lanes && fits(capabilities, problem, config);
 }
@@ -237,7 +237,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d, knobs \"%s\"; 0 is planned) do "
                         "not fit %s with d = %d, d_v = %d: b_r is %d, b_c %d or %d, work_group_size %d for %d keys, "
-                        "own_keys 1 up to %d columns and with b_c %d, draws_once 0 without dropout or own keys, and "
+                        "own_keys 1 up to %d columns and with b_c %d, dropout_once 0 without dropout or own keys, and "
                         "tiles of %llu bytes have to fit %llu of local memory",
                         problem->b_r, problem->b_c, problem->work_group_size, problem->knobs ? problem->knobs : "",
                         name_of(config), problem->d, problem->d_v, config->b_r, FEW_KEYS, KEYS, config->work_group_size,
@@ -276,7 +276,7 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
 }
 
 static const struct cla_knob knobs[] = {
-    {"draws_once", offsetof(struct cla_config, backward_fused.draws_once), 0, 1, {0, 1}, 2},
+    {"dropout_once", offsetof(struct cla_config, backward_fused.dropout_once), 0, 1, {0, 1}, 2},
     {"own_keys", offsetof(struct cla_config, backward_fused.own_keys), 0, 1, {0, 1}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
@@ -285,7 +285,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     const struct cla_define defines[] = {
         {"COLUMNS", columns(problem)},
         {"D_PIECES", cla_pieces(problem->d)},
-        {"DRAWS_ONCE", config->backward_fused.draws_once},
+        {"DROPOUT_ONCE", config->backward_fused.dropout_once},
         {"OWN_KEYS", config->backward_fused.own_keys},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };

@@ -30,7 +30,7 @@ static int fixed_rows(const struct cla_config *config, int side)
     return side == DQ ? config->b_r : config->b_c;
 }
 
-/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DRAWS_ONCE): a bit
+/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DROPOUT_ONCE): a bit
  * of each pair, of a half of the 128 keys that are drawn at once or of both. */
 static int drawn_row_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {

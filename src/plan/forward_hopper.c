@@ -31,36 +31,36 @@ static int consumers(const struct cla_config *config)
 }
 
 /* Whether each tile lies within the keys that a call of Philox serves (cl/common/philox.clh). */
-static bool keeps_calls(const struct cla_config *config)
+static bool keeps_philox(const struct cla_config *config)
 {
-    enum { CALL_KEYS = 512 };
-    return CALL_KEYS % config->b_c == 0;
+    enum { PHILOX_KEYS = 512 };
+    return PHILOX_KEYS % config->b_c == 0;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without the ramp's panel. Tiles of a mask in
- * blocks are noted. Each pipeline begins with a multiple of 1024. */
-static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool ramp)
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES), with or without a panel for ALiBi's linear part. Tiles of
+ * a mask in blocks are noted. Each pipeline begins with a multiple of 1024. */
+static uint64_t bytes_with(const struct clattn_problem *problem, const struct cla_config *config, bool linear)
 {
     const int k = cla_panels(problem->d), v = cla_panels(problem->d_v), rows = k > v ? k : v;
     const int64_t q_bytes = (int64_t)rows * config->b_r * 128, stage_bytes = (int64_t)(k + v) * config->b_c * 128;
     const int rises = CLA_WARP_GROUP_ROWS * config->hopper.q_stages;
     const int64_t barriers = problem->block_q && problem->block_kv ? 48 : 32;
-    const int64_t ramp_bytes = ramp ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
+    const int64_t linear_bytes = linear ? (int64_t)(config->b_c > rises ? config->b_c : rises) * 128 : 0;
     const int64_t pipeline =
-        config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + ramp_bytes;
+        config->hopper.q_stages * (q_bytes + 32) + config->hopper.stages * (stage_bytes + barriers) + linear_bytes;
     const int count = config->pipelines, ended_bytes = count > 1 ? 16 : 0;
     return (uint64_t)((count - 1) * (cla_ceil_div(pipeline, 1024) * 1024) + pipeline + ended_bytes);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return bytes_with(problem, config, config->hopper.ramp);
+    return bytes_with(problem, config, config->hopper.alibi_linear);
 }
 
 /* ALiBi alone, where the tiles leave room for the panel: scores that a cap, a bias or the user's function changes
  * beside it have to be worked on all the same. Beyond these dimensions consumers have no registers to spare. */
-static bool takes_ramp(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
-                       const struct cla_config *config)
+static bool takes_linear(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                         const struct cla_config *config)
 {
     const unsigned alone = problem->features & (CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_BIAS);
     return alone == CLATTN_ALIBI && config->pipelines == 1 && !problem->score_mod && problem->d <= 128 &&
@@ -114,7 +114,7 @@ static void complete(const struct cla_matrix_limits *limits, const struct clattn
     config->hopper.ping_pong = config->hopper.ping_pong && count > 1;
     config->hopper.producer_registers = registers[count].producer;
     config->hopper.consumer_registers = registers[count].consumer;
-    config->hopper.ramp = takes_ramp(limits, problem, config);
+    config->hopper.alibi_linear = takes_linear(limits, problem, config);
 }
 
 static bool is_possible(const struct cla_config *config)
@@ -251,7 +251,8 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q in %d place%s, K and V in %d%s: %llu of %llu bytes", config->hopper.q_stages,
                   config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
-                  config->hopper.ramp ? ", and ALiBi's ramp" : "", (unsigned long long)local_bytes(problem, config),
+                  config->hopper.alibi_linear ? ", and ALiBi's linear part" : "",
+                  (unsigned long long)local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
@@ -348,12 +349,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
         {"FILLERS", CLA_WARP_GROUP / config->pipelines},
-        {"KEEPS_CALLS", keeps_calls(config)},
+        {"KEEPS_PHILOX", keeps_philox(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},
         {"PRODUCER_REGISTERS", config->hopper.producer_registers},
         {"Q_STAGES", config->hopper.q_stages},
-        {"RAMP", config->hopper.ramp},
+        {"ALIBI_LINEAR", config->hopper.alibi_linear},
         {"ROW_TILES", 1},
         {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
         {"STAGES", config->hopper.stages},

@@ -30,7 +30,7 @@ static int smaller(int a, int b)
  * within a block of 128 keys. */
 static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_calls;
+    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_philox;
 }
 
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
@@ -364,7 +364,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 {
     cla_matrix_unit_define(config->unit, config->matrix.compute_capability, text);
     if (stores_words(problem, config))
-        cla_text_printf(text, "#define CLATTN_KEEPS_CALLS 2\n");
+        cla_text_printf(text, "#define CLATTN_KEEPS_PHILOX 2\n");
     const struct cla_define defines[] = {{"KEYS", config->matrix.keys},
                                          {"Q_REGISTERS", config->matrix.q_registers},
                                          {"ROW_TILES", config->matrix.row_tiles},

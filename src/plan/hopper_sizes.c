@@ -55,7 +55,7 @@ static bool has_registers(const struct clattn_problem *problem, int consumers)
 }
 
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
- * places, and a third one of K and V leaves ALiBi's ramp none. */
+ * places, and a third one of K and V leaves ALiBi's linear part no room. */
 static bool is_crowded(const struct clattn_problem *problem)
 {
     if (problem->d_v > NARROW)

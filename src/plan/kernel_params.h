@@ -58,7 +58,7 @@ struct cla_score_params {
     uint32_t seed_low, seed_high, dropout_offset;
     uint32_t dropout_digits[CLA_DROPOUT_DIGITS];
     struct cla_softcap_curve curve;
-    struct cla_softcap_bend bend;
+    struct cla_softcap_polynomial polynomial;
     struct cla_softcap_low low;
     int64_t more[CLA_SCORE_MORE];
 };

@@ -32,7 +32,7 @@ struct cla_matrix_unit {
     const char *const (*files)[3];   /* the programs, by enum cla_unit_kernel */
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
-    bool own_calls;                  /* UNIT_OWN_CALLS */
+    bool own_philox;                 /* UNIT_OWN_PHILOX */
     bool one_sub_group;              /* a work-group has one sub-group, no more */
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);

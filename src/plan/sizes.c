@@ -59,7 +59,7 @@
         .kernel = "backward_fused", .most_d = d,                                                                       \
         .config = {.b_r = 64,                                                                                          \
                    .b_c = keys,                                                                                        \
-                   .backward_fused = {.ending = SIDES(__VA_ARGS__), .own_keys = own, .draws_once = draws}},            \
+                   .backward_fused = {.ending = SIDES(__VA_ARGS__), .own_keys = own, .dropout_once = draws}},          \
         .source = GRADIENTS_NOTES                                                                                      \
     }
 

@@ -43,7 +43,7 @@ struct cla_config {
             int stages, q_stages, ping_pong, tma;
             int producer_registers, consumer_registers; /* 0: as compiled */
             int stale_max;                              /* tries bounds before it looks for them */
-            int ramp;                                   /* ALiBi's penalties by products, from a panel of their own */
+            int alibi_linear;                           /* ALiBi's penalties by products, from a panel of their own */
         } hopper;
         struct cla_backward_units backward_matrix;
         struct {
@@ -54,8 +54,8 @@ struct cla_config {
         } backward_hopper;
         struct {
             struct cla_backward_units ending;
-            int own_keys;   /* warps have keys of their own */
-            int draws_once; /* they draw for each other what dropout takes */
+            int own_keys;     /* warps have keys of their own */
+            int dropout_once; /* they draw for each other what dropout takes */
         } backward_fused;
     };
 };

@@ -29,7 +29,7 @@ static const double allowed = 1e-4; /* of a score */
 
 /* Up to what share of the cap low scores go at most: of small caps, which allow more; and where a slope is wanted, too.
  */
-static const double furthest_bent = 0.4, furthest_low = 0.21;
+static const double furthest_scaled = 0.4, furthest_low = 0.21;
 
 /* What is squared takes 1 of 2..4: half at most. */
 static const int halvings = 2;
@@ -54,27 +54,27 @@ static struct fit fit_low(float softcap, double furthest)
     return (struct fit){.most = most, .over = over[0] - bow * squares[0], .bow = bow};
 }
 
-struct cla_softcap_bend cla_softcap_bend(float scale, float softcap)
+struct cla_softcap_polynomial cla_softcap_polynomial(float scale, float softcap)
 {
     const struct cla_softcap_curve curve = cla_softcap_curve(scale, softcap);
     if (!(curve.unit > 0) || softcap > largest_cap)
-        return (struct cla_softcap_bend){0};
+        return (struct cla_softcap_polynomial){0};
     int power;
     const double products = ldexp(frexp(scale * log2e, &power), halvings);
     power -= halvings;
     if (power > 0 || power < -10) /* Q would leave the range of fp16 */
-        return (struct cla_softcap_bend){0};
+        return (struct cla_softcap_polynomial){0};
 
     const double factor = ldexp(1, power), ratio = (double)scale / (double)softcap / factor;
-    const struct fit fit = fit_low(softcap, furthest_bent);
-    return (struct cla_softcap_bend){.factor = (float)factor,
-                                     .inverse = (float)(1 / factor),
-                                     .step = (float)(sqrt(-fit.bow * products) * ratio),
-                                     .top = (float)(fit.over * products),
-                                     .reached = (float)(tanh(fit.most) * (double)softcap),
-                                     .shift = (float)(curve.shift * factor * factor),
-                                     .rest = (float)(curve.rest * pow(factor, 4)),
-                                     .unit = (float)(curve.unit / pow(factor, 5))};
+    const struct fit fit = fit_low(softcap, furthest_scaled);
+    return (struct cla_softcap_polynomial){.factor = (float)factor,
+                                           .inverse = (float)(1 / factor),
+                                           .step = (float)(sqrt(-fit.bow * products) * ratio),
+                                           .top = (float)(fit.over * products),
+                                           .reached = (float)(tanh(fit.most) * (double)softcap),
+                                           .shift = (float)(curve.shift * factor * factor),
+                                           .rest = (float)(curve.rest * pow(factor, 4)),
+                                           .unit = (float)(curve.unit / pow(factor, 5))};
 }
 
 struct cla_softcap_low cla_softcap_low(float scale, float softcap)

@@ -17,14 +17,14 @@ struct cla_softcap_curve cla_softcap_curve(float scale, float softcap);
  *   t (top - min(1, |t| step)^2)
  * What comes of the largest score that this is good for is `reached`. Of others it makes more than half of them, so
  * that what is far below 0 stays there. */
-struct cla_softcap_bend {
+struct cla_softcap_polynomial {
     float factor;  /* 0: there is no such one, for the scale is too large or too small, or the cap is too large */
     float inverse; /* 1 / factor */
     float step, top, reached;
     float shift, rest, unit;
 };
 
-struct cla_softcap_bend cla_softcap_bend(float scale, float softcap);
+struct cla_softcap_polynomial cla_softcap_polynomial(float scale, float softcap);
 
 /* The same for gradients, without that power of two: products s of up to `reach`, either side of 0, are s (over + bow
  * s^2) in powers of two, within 1e-4, and the derivative of what that is in natural units by the score before is slope

@@ -170,7 +170,7 @@ static bool are_low(cl_kernel kernel, float scale, float softcap, double furthes
                                             .window_left = -1,
                                             .window_right = -1,
                                             .curve = cla_softcap_curve(scale, softcap),
-                                            .bend = cla_softcap_bend(scale, softcap),
+                                            .polynomial = cla_softcap_polynomial(scale, softcap),
                                             .low = cla_softcap_low(scale, softcap)};
     const size_t one = 1;
     cl_int low = -1;

@@ -23,7 +23,7 @@ static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 16\n#define CLATTN_CAUSAL 0\n"
     "#define CLATTN_FEATURES 512\n#define CLATTN_STATE 0\n#define CLATTN_SPLIT 0\n#define CLATTN_STALE_MAX 0\n"
     "#define CLATTN_B_R 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_WORK_GROUP_SIZE 1\n"
-    "#define CLATTN_B_C %d\n#define CLATTN_KEYS %d\n#define CLATTN_KEEPS_CALLS %d\n";
+    "#define CLATTN_B_C %d\n#define CLATTN_KEYS %d\n#define CLATTN_KEEPS_PHILOX %d\n";
 static const char *const files[] = {"unit/emulated.clh", "common/matrix_weights.clh", NULL};
 
 /* Tiles come in strides, forth or back from amid them, so that calls are left and taken up again. */

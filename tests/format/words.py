@@ -22,6 +22,10 @@ WORDS = [
     (r'\b[Tt]eams?\b|TEAM', CODE, 'pipeline'),
     (r'CLATTN_STEADY\b|\bsteady=|MATRIX_(UN)?STEADY', EVERYWHERE, 'stale maximum (stale_max)'),
     (r'\b[Ss]tead(y|iness)\b', CODE, 'stale maximum'),
+    (r'BEND_|\bben[dt]_|_ben[dt]\b|\b[Bb]en[dt]\b', CODE, "softcap's polynomial (poly_, q_scaled)"),
+    (r'RAMP|\bramps?\b|_ramp\b|\bramp_', CODE, "ALiBi's linear part (linear)"),
+    (r'(KEEPS|OWN)_CALLS|_CALL_KEYS|\bmatrix_calls?\b|FOR_CALLS', CODE, 'Philox (KEEPS_PHILOX, matrix_philox, ...)'),
+    (r'DRAWS_ONCE|draws_once', EVERYWHERE, 'dropout_once'),
 ]
 
 # The tables that name what is old, data, and what stays as it came.
@@ -35,7 +39,7 @@ def found_in(name, text):
 
 
 def can_fail():
-    wrong = ['#if CLATTN_TURNS', 'knobs = "boxes=1"', 'p.maps', 'of a team', 'rows are steady']
+    wrong = ['#if CLATTN_TURNS', 'knobs = "boxes=1"', 'p.maps', 'of a team', 'rows are steady', 'view->bent', 'the ramp', 'UNIT_OWN_CALLS', 'draws_once=1']
     return len(found_in('cl/forward_hopper.cl', '\n'.join(wrong))) == len(wrong) and not found_in('src/plan/text.c', 'items take turns\nmaximum')
 
 

@@ -23,8 +23,8 @@
 #define CLATTN_ROW_TILES          1
 #define CLATTN_FILLERS            (128 / CLATTN_PIPELINES)
 #define CLATTN_WORK_GROUP_SIZE    (128 * (CLATTN_PIPELINES * CLATTN_B_R / 64 + 1))
-#define CLATTN_RAMP               0
-#define CLATTN_KEEPS_CALLS        0
+#define CLATTN_ALIBI_LINEAR       0
+#define CLATTN_KEEPS_PHILOX       0
 #define CLATTN_STALE_MAX          0
 #define CLATTN_SET_BYTES          (1 << 25)
 #define CLATTN_TOGETHER_BYTES     (1 << 25)

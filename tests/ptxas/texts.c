@@ -241,7 +241,7 @@ static int write_fused(const char *directory, size_t n, struct clattn_problem pr
     if (capability < 800 || (problem.d > 64 && capability != 800 && capability != 900))
         return 0;
     const int failed = write_problem(directory, n, problem);
-    problem.knobs = problem.features & CLATTN_DROPOUT ? "own_keys=1 draws_once=1" : "own_keys=1";
+    problem.knobs = problem.features & CLATTN_DROPOUT ? "own_keys=1 dropout_once=1" : "own_keys=1";
     return failed + (problem.d > 64 && capability == 900 ? write_problem(directory, n, problem) : 0) +
            (capability == 800 || capability == 900 ? write_few_keys(directory, n, problem) : 0);
 }

@@ -31,14 +31,14 @@ static void shapes_take_what_the_kernel_declares(void **state)
         int sum_pieces; /* of 64 rows by 16 columns */
         const char *knobs;
     } rows[] = {
-        {800, 64, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
-        {806, 40, 64, 64, 2, 2, 128, 4, "draws_once=0 own_keys=1"},
-        {900, 16, 1, 64, 2, 2, 128, 2, "draws_once=0 own_keys=1"},
-        {900, 128, 128, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
-        {900, 72, 40, 128, 3, 4, 256, 8, "draws_once=0 own_keys=0"},
-        {900, 40, 111, 128, 3, 4, 256, 4, "draws_once=0 own_keys=0"},
-        {800, 128, 128, 128, 2, 2, 256, 8, "draws_once=0 own_keys=1"},
-        {800, 59, 96, 128, 2, 2, 256, 4, "draws_once=0 own_keys=1"},
+        {800, 64, 64, 64, 2, 2, 128, 4, "dropout_once=0 own_keys=1"},
+        {806, 40, 64, 64, 2, 2, 128, 4, "dropout_once=0 own_keys=1"},
+        {900, 16, 1, 64, 2, 2, 128, 2, "dropout_once=0 own_keys=1"},
+        {900, 128, 128, 128, 3, 4, 256, 8, "dropout_once=0 own_keys=0"},
+        {900, 72, 40, 128, 3, 4, 256, 8, "dropout_once=0 own_keys=0"},
+        {900, 40, 111, 128, 3, 4, 256, 4, "dropout_once=0 own_keys=0"},
+        {800, 128, 128, 128, 2, 2, 256, 8, "dropout_once=0 own_keys=1"},
+        {800, 59, 96, 128, 2, 2, 256, 4, "dropout_once=0 own_keys=1"},
     };
     EACH (i, rows)
         for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++) {
@@ -157,9 +157,9 @@ static void local_memory_decides_the_shape(void **state)
     static const struct {
         uint64_t bytes;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{230912 + 128, "draws_once=0 own_keys=0"},
-                {230912 + 127, "draws_once=0 own_keys=1"},
-                {164864 + 128, "draws_once=0 own_keys=1"},
+    } rows[] = {{230912 + 128, "dropout_once=0 own_keys=0"},
+                {230912 + 127, "dropout_once=0 own_keys=1"},
+                {164864 + 128, "dropout_once=0 own_keys=1"},
                 {164864 + 127, NULL}};
     EACH (i, rows) {
         struct clattn_problem problem = unordered(128, 128);
@@ -195,15 +195,15 @@ static void drawing_once_takes_what_room_there_is(void **state)
         uint64_t declared; /* 0: nothing fits */
         const char *knobs;
     } rows[] = {
-        {900, 64, 0, 99328 + 2048, "draws_once=1 own_keys=1"},
-        {806, 64, 0, 99328, "draws_once=0 own_keys=1"}, /* 98 KB */
-        {900, 64, 99328 + 2048 + 128, 99328 + 2048, "draws_once=1 own_keys=1"},
-        {900, 64, 99328 + 2048 + 127, 99328, "draws_once=0 own_keys=1"},
+        {900, 64, 0, 99328 + 2048, "dropout_once=1 own_keys=1"},
+        {806, 64, 0, 99328, "dropout_once=0 own_keys=1"}, /* 98 KB */
+        {900, 64, 99328 + 2048 + 128, 99328 + 2048, "dropout_once=1 own_keys=1"},
+        {900, 64, 99328 + 2048 + 127, 99328, "dropout_once=0 own_keys=1"},
         {900, 64, 99328 + 127, 0, NULL},
-        {900, 128, 0, 230912, "draws_once=0 own_keys=0"},
-        {900, 128, 230912 + 127, 164864 + 2048, "draws_once=1 own_keys=1"},
-        {900, 128, 164864 + 128, 164864, "draws_once=0 own_keys=1"},
-        {800, 128, 0, 164864, "draws_once=0 own_keys=1"}, /* 162 KB */
+        {900, 128, 0, 230912, "dropout_once=0 own_keys=0"},
+        {900, 128, 230912 + 127, 164864 + 2048, "dropout_once=1 own_keys=1"},
+        {900, 128, 164864 + 128, 164864, "dropout_once=0 own_keys=1"},
+        {800, 128, 0, 164864, "dropout_once=0 own_keys=1"}, /* 162 KB */
     };
     EACH (i, rows) {
         struct clattn_capabilities capabilities = device(rows[i].compute_capability);
@@ -226,11 +226,11 @@ static void drawing_once_takes_what_room_there_is(void **state)
     struct cla_choice choice;
     struct clattn_plan_info info;
     problem.skeleton = "backward_fused";
-    problem.knobs = "draws_once=1";
+    problem.knobs = "dropout_once=1";
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS); /* nothing is drawn */
-    assert_non_null(strstr(test_error.text, "draws_once 0 without dropout"));
+    assert_non_null(strstr(test_error.text, "dropout_once 0 without dropout"));
     problem.features = CLATTN_DROPOUT;
-    problem.knobs = "draws_once=0";
+    problem.knobs = "dropout_once=0";
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.local_bytes, 99328);
 }
@@ -243,11 +243,11 @@ static void the_emulation_has_the_same_shapes(void **state)
         uint64_t bytes;
         int d, items;
         const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{99328 + 256 + 128, 64, 4, "draws_once=0 own_keys=1"},
+    } rows[] = {{99328 + 256 + 128, 64, 4, "dropout_once=0 own_keys=1"},
                 {99328 + 256 + 127, 64, 0, NULL},
-                {230912 + 256 + 128, 128, 8, "draws_once=0 own_keys=0"},
-                {230912 + 256 + 127, 128, 8, "draws_once=0 own_keys=1"},
-                {164864 + 256 + 128, 65, 8, "draws_once=0 own_keys=1"},
+                {230912 + 256 + 128, 128, 8, "dropout_once=0 own_keys=0"},
+                {230912 + 256 + 127, 128, 8, "dropout_once=0 own_keys=1"},
+                {164864 + 256 + 128, 65, 8, "dropout_once=0 own_keys=1"},
                 {164864 + 256 + 127, 65, 0, NULL}};
     EACH (i, rows) {
         struct clattn_capabilities capabilities = device(700);
@@ -320,13 +320,13 @@ static void short_blocks_take_few_keys(void **state)
         uint64_t declared;
         const char *knobs;
     } rows[] = {
-        {64, 64, 64, 64, 64, 0, 66560, "draws_once=0 own_keys=1"},
-        {16, 40, 16, 64, 64, 0, 66560, "draws_once=0 own_keys=1"},
-        {64, 64, 192, 64, 64, CLATTN_DROPOUT, 66560 + 1024, "draws_once=1 own_keys=1"},
-        {64, 64, 128, 128, 128, 0, 99328, "draws_once=0 own_keys=1"},
-        {128, 128, 64, 64, 128, 0, 107520, "draws_once=0 own_keys=1"},
-        {40, 72, 48, 64, 128, CLATTN_DROPOUT, 107520, "draws_once=0 own_keys=1"},
-        {128, 128, 256, 128, 256, 0, 230912, "draws_once=0 own_keys=0"},
+        {64, 64, 64, 64, 64, 0, 66560, "dropout_once=0 own_keys=1"},
+        {16, 40, 16, 64, 64, 0, 66560, "dropout_once=0 own_keys=1"},
+        {64, 64, 192, 64, 64, CLATTN_DROPOUT, 66560 + 1024, "dropout_once=1 own_keys=1"},
+        {64, 64, 128, 128, 128, 0, 99328, "dropout_once=0 own_keys=1"},
+        {128, 128, 64, 64, 128, 0, 107520, "dropout_once=0 own_keys=1"},
+        {40, 72, 48, 64, 128, CLATTN_DROPOUT, 107520, "dropout_once=0 own_keys=1"},
+        {128, 128, 256, 128, 256, 0, 230912, "dropout_once=0 own_keys=0"},
     };
     const struct clattn_capabilities capabilities = device(900);
     EACH (i, rows) {
@@ -360,9 +360,9 @@ static void short_blocks_that_are_mostly_seen_take_many_keys(void **state)
         int planned_b_c, items;
         const char *knobs;
     } rows[] = {
-        {64, 0, 0.5f, 64, 64, "draws_once=0 own_keys=1"},     {64, 0, 0.75f, 128, 128, "draws_once=0 own_keys=1"},
-        {128, 0, 0.5f, 64, 128, "draws_once=0 own_keys=1"},   {128, 0, 0.99f, 128, 256, "draws_once=0 own_keys=0"},
-        {128, 64, 0.99f, 64, 128, "draws_once=0 own_keys=1"},
+        {64, 0, 0.5f, 64, 64, "dropout_once=0 own_keys=1"},     {64, 0, 0.75f, 128, 128, "dropout_once=0 own_keys=1"},
+        {128, 0, 0.5f, 64, 128, "dropout_once=0 own_keys=1"},   {128, 0, 0.99f, 128, 256, "dropout_once=0 own_keys=0"},
+        {128, 64, 0.99f, 64, 128, "dropout_once=0 own_keys=1"},
     };
     const struct clattn_capabilities capabilities = device(900);
     EACH (i, rows) {
@@ -459,7 +459,7 @@ static void keys_can_be_forced(void **state)
     problem.skeleton = "backward_fused";
     problem.features = CLATTN_DROPOUT;
     problem.b_c = 64;
-    problem.knobs = "draws_once=1";
+    problem.knobs = "dropout_once=1";
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_int_equal(info.local_bytes, 107520 + 1024);
 }

@@ -113,26 +113,26 @@ static void tiles_take_what_the_kernel_declares(void **state)
     assert_int_equal(info.local_bytes, (192 + 6 * 80) * 256 + (2 * 8 + 16) + 3 * 4 * 8);
 }
 
-static uint64_t bytes_of(struct clattn_problem problem, int *ramp)
+static uint64_t bytes_of(struct clattn_problem problem, int *linear)
 {
     struct cla_choice choice;
     struct clattn_plan_info info;
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_hopper");
-    *ramp = choice.config.hopper.ramp;
+    *linear = choice.config.hopper.alibi_linear;
     return info.local_bytes;
 }
 
-/* Local memory that features add to a configuration of forward_hopper; ramp: whether it has ALiBi's panel. */
-static uint64_t added_bytes(int d, int d_v, int b_r, int b_c, const char *knobs, unsigned features, int *ramp)
+/* Local memory that features add to a configuration of forward_hopper; linear: whether it has ALiBi's panel. */
+static uint64_t added_bytes(int d, int d_v, int b_r, int b_c, const char *knobs, unsigned features, int *linear)
 {
     struct clattn_problem problem = {
         .dtype = CLATTN_BF16, .d = d, .d_v = d_v, .b_r = b_r, .b_c = b_c, .knobs = knobs, .skeleton = "forward_hopper"};
-    const uint64_t without = bytes_of(problem, ramp);
-    assert_int_equal(*ramp, 0);
+    const uint64_t without = bytes_of(problem, linear);
+    assert_int_equal(*linear, 0);
     problem.features = features;
-    return bytes_of(problem, ramp) - without;
+    return bytes_of(problem, linear) - without;
 }
 
 /* Beside ALiBi alone, a panel of as many rows as a tile or the places of Q have; block sizes stay what they are. */
@@ -157,11 +157,11 @@ static void alibi_has_a_panel_where_there_is_room(void **state)
         {64, 64, 0, 0, NULL, CLATTN_SINKS, 0},
     };
     EACH (i, rows) {
-        int ramp;
+        int linear;
         assert_int_equal(
-            added_bytes(rows[i].d, rows[i].d_v, rows[i].b_r, rows[i].b_c, rows[i].knobs, rows[i].features, &ramp),
+            added_bytes(rows[i].d, rows[i].d_v, rows[i].b_r, rows[i].b_c, rows[i].knobs, rows[i].features, &linear),
             128 * (uint64_t)rows[i].rows);
-        assert_int_equal(ramp, rows[i].rows != 0);
+        assert_int_equal(linear, rows[i].rows != 0);
     }
 }
 
@@ -172,10 +172,10 @@ static void calls_are_kept_where_tiles_divide_them(void **state)
     static const struct {
         int b_r, b_c;
         const char *define;
-    } rows[] = {{192, 128, "CLATTN_KEEPS_CALLS=1 "},
-                {256, 64, "CLATTN_KEEPS_CALLS=1 "},
-                {192, 96, "CLATTN_KEEPS_CALLS=0 "},
-                {192, 80, "CLATTN_KEEPS_CALLS=0 "}};
+    } rows[] = {{192, 128, "CLATTN_KEEPS_PHILOX=1 "},
+                {256, 64, "CLATTN_KEEPS_PHILOX=1 "},
+                {192, 96, "CLATTN_KEEPS_PHILOX=0 "},
+                {192, 80, "CLATTN_KEEPS_PHILOX=0 "}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;

@@ -127,7 +127,7 @@ static void matrix_tiles_take_what_the_kernel_declares(void **state)
                      0);
     assert_int_equal(info.local_bytes,
                      (128 + 4 * 64) * 17 * 16 + 128 * 512 / 8 + 16); /* and what is dropped of 512 keys */
-    assert_non_null(strstr(info.constants, "CLATTN_KEEPS_CALLS=2"));
+    assert_non_null(strstr(info.constants, "CLATTN_KEEPS_PHILOX=2"));
     assert_int_equal(test_plan(&capabilities,
                                (struct clattn_problem){.d = 1, .d_v = 256, .dtype = CLATTN_FP16, .b_r = 128, .b_c = 16},
                                &choice, &info),

@@ -67,20 +67,20 @@ static void what_would_vanish_is_refused(void **state)
     }
 }
 
-static float bent(struct cla_softcap_bend bend, float t)
+static float low_score(struct cla_softcap_polynomial p, float t)
 {
-    const float x = fminf(fabsf(t) * bend.step, 1.0f);
-    return t * fmaf(-x, x, bend.top);
+    const float x = fminf(fabsf(t) * p.step, 1.0f);
+    return t * fmaf(-x, x, p.top);
 }
 
-static float bent_curve(struct cla_softcap_bend bend, float t)
+static float score_of(struct cla_softcap_polynomial p, float t)
 {
-    const struct cla_softcap_curve curve = {.shift = bend.shift, .rest = bend.rest, .unit = bend.unit};
+    const struct cla_softcap_curve curve = {.shift = p.shift, .rest = p.rest, .unit = p.unit};
     return at(curve, t);
 }
 
 /* Of products of a Q that has been multiplied: both ways to a score, in powers of two, as far as each is good for. */
-static void low_scores_are_bent_as_tanh_bends_them(void **state)
+static void low_scores_follow_tanh(void **state)
 {
     (void)state;
     static const float scales[] = {0.125f, 0.0883883476f, 0.0625f, 1.0f, 0.0078125f, 2.7f},
@@ -88,35 +88,35 @@ static void low_scores_are_bent_as_tanh_bends_them(void **state)
     static const double log2e = 1.44269504088896341;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
-            const struct cla_softcap_bend bend = cla_softcap_bend(scales[i], caps[k]);
-            const double cap = (double)caps[k], scale = (double)scales[i] / (double)bend.factor;
+            const struct cla_softcap_polynomial polynomial = cla_softcap_polynomial(scales[i], caps[k]);
+            const double cap = (double)caps[k], scale = (double)scales[i] / (double)polynomial.factor;
             if ((double)scales[i] / cap < 1e-5) {
-                assert_true(bend.factor == 0.0f);
+                assert_true(polynomial.factor == 0.0f);
                 continue;
             }
             int power;
-            assert_true(frexpf(bend.factor, &power) == 0.5f && bend.factor <= 1.0f);
-            assert_true(bend.factor * bend.inverse == 1.0f);
-            assert_true(bend.reached > 0.1f * caps[k] && bend.reached < 0.4f * caps[k]);
-            const double reach = cap * atanh((double)bend.reached / cap);
+            assert_true(frexpf(polynomial.factor, &power) == 0.5f && polynomial.factor <= 1.0f);
+            assert_true(polynomial.factor * polynomial.inverse == 1.0f);
+            assert_true(polynomial.reached > 0.1f * caps[k] && polynomial.reached < 0.4f * caps[k]);
+            const double reach = cap * atanh((double)polynomial.reached / cap);
             for (int n = -1000; n <= 1000; n++) {
                 const float low = (float)(n / 1000.0 * reach / scale), far = (float)(n / 2500.0 * cap / scale);
                 const double of_low = cap * tanh((double)low * scale / cap),
                              of_far = cap * tanh((double)far * scale / cap);
-                if (fabs((double)bent(bend, low) / log2e - of_low) > 1.02e-4 + 3e-7 * fabs(of_low))
+                if (fabs((double)low_score(polynomial, low) / log2e - of_low) > 1.02e-4 + 3e-7 * fabs(of_low))
                     fail_msg("scale %g, cap %g, score %g: off by %g", (double)scales[i], cap, (double)low * scale,
-                             fabs((double)bent(bend, low) / log2e - of_low));
-                if (fabs((double)bent_curve(bend, far) / log2e - of_far) > 2.1e-6 * cap + 4e-7 * fabs(of_far))
+                             fabs((double)low_score(polynomial, low) / log2e - of_low));
+                if (fabs((double)score_of(polynomial, far) / log2e - of_far) > 2.1e-6 * cap + 4e-7 * fabs(of_far))
                     fail_msg("scale %g, cap %g, score %g: off by %g, one step more", (double)scales[i], cap,
-                             (double)far * scale, fabs((double)bent_curve(bend, far) / log2e - of_far));
+                             (double)far * scale, fabs((double)score_of(polynomial, far) / log2e - of_far));
             }
             /* What the threshold of a lane's weights says holds for all higher scores, and low ones stay low. */
             for (double score = reach; score < 100.0 * cap; score *= 1.01) {
                 const float t = (float)(score / scale);
-                assert_true((double)bent(bend, t) / log2e > 0.999 * (double)bend.reached);
-                assert_true((double)bent(bend, -t) / log2e < -0.49 * score);
+                assert_true((double)low_score(polynomial, t) / log2e > 0.999 * (double)polynomial.reached);
+                assert_true((double)low_score(polynomial, -t) / log2e < -0.49 * score);
             }
-            assert_true(bent(bend, -INFINITY) == -INFINITY && bent(bend, INFINITY) == INFINITY);
+            assert_true(low_score(polynomial, -INFINITY) == -INFINITY && low_score(polynomial, INFINITY) == INFINITY);
         }
 }
 
@@ -127,7 +127,7 @@ static void what_would_leave_the_range_is_not_bent(void **state)
                                      {-0.125f, 30.0f}, {0.0f, 30.0f},  {1e-7f, 1e-9f},
                                      {INFINITY, 1.0f}, {NAN, 1.0f},    {3e38f, 1e-30f}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_true(cla_softcap_bend(wrong[i][0], wrong[i][1]).factor == 0.0f);
+        assert_true(cla_softcap_polynomial(wrong[i][0], wrong[i][1]).factor == 0.0f);
 }
 
 /* For gradients: the score, in powers of two, and its derivative, either side of 0 as far as that is good for. */
@@ -176,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_tanh_up_to_two_fifths),
                                        cmocka_unit_test(what_is_hidden_stays_so),
                                        cmocka_unit_test(what_would_vanish_is_refused),
-                                       cmocka_unit_test(low_scores_are_bent_as_tanh_bends_them),
+                                       cmocka_unit_test(low_scores_follow_tanh),
                                        cmocka_unit_test(what_would_leave_the_range_is_not_bent),
                                        cmocka_unit_test(low_scores_have_their_slope),
                                        cmocka_unit_test(what_would_vanish_is_not_low)};
