@@ -30,6 +30,8 @@
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_STALE_MAX         1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
  *                            looked for
+ *   CLATTN_KEEPS_SCORES      1: scores are kept until it is known whether such bounds hold; 0: where these do not hold,
+ *                            they are formed once more
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of UNIT_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
@@ -53,6 +55,9 @@
 #endif
 #ifndef CLATTN_STALE_MAX
 #error "CLATTN_STALE_MAX must be 0 or 1"
+#endif
+#ifndef CLATTN_KEEPS_SCORES
+#error "CLATTN_KEEPS_SCORES must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
 #error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (UNIT_PIECE * CLATTN_ROW_TILES) * UNIT_LANES"
@@ -183,11 +188,6 @@ typedef struct {
 #define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_HAS_END && !CLATTN_BEGINS && !CLATTN_STATE)
 #define MATRIX_ALTERNATES (CLATTN_BEGINS || CLATTN_STATE || (MATRIX_FROM_DIAGONAL && !CLATTN_CAUSAL))
 
-/* Scores may be kept until it is known whether bounds hold; else, where these do not, they are formed once more. As was
- * faster on an H100 (n = 4096, TFLOP/s without and with them kept): d = 128 causal 321, 348, full 362, 386, with half
- * of 128 x 128 blocks 335, 355, with a mask_mod 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
-#define MATRIX_KEEPS_SCORES ((CLATTN_D > 64 || CLATTN_D_V > 64) && !CLATTN_MASK_MOD)
-
 enum { MATRIX_EVERY_TILE, MATRIX_WHOLE_TILES, MATRIX_OTHER_TILES };
 
 CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending *by, const clattn_view *view)
@@ -200,7 +200,7 @@ CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending
 }
 
 /* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others,
- * and P V is added to O. Or, unless MATRIX_KEEPS_SCORES, nothing is added where they do not hold, and the scores are
+ * and P V is added to O. Or, unless CLATTN_KEEPS_SCORES, nothing is added where they do not hold, and the scores are
  * lost. */
 CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_attending *by, int key, int kind,
                                        const matrix_drawing *drawing, unit_address my_v, clattn_forward_params p,
@@ -212,7 +212,7 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
     bool weighed = false;
     if (!MATRIX_CAPS_LATE)
         form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
-    if (!MATRIX_KEEPS_SCORES || at->which_max) {
+    if (!CLATTN_KEEPS_SCORES || at->which_max) {
         if (MATRIX_CAPS_LATE)
             form = matrix_modify(s, by->row, key, by->lane, p, kind, true, view);
         weighed = matrix_weigh_by_stale_max(by->lane, weights, s, &form, at->which_max, drawing, view, rows);
@@ -220,7 +220,7 @@ CLATTN_INLINE bool matrix_add_steadily(unit_accumulator s[RT][KT], const matrix_
     if (!weighed) {
         UNIT_SELDOM;
         at->which_max = MATRIX_NEW_MAX;
-        if (!MATRIX_KEEPS_SCORES)
+        if (!CLATTN_KEEPS_SCORES)
             return false;
         float shrink[RT][UNIT_SLOTS];
         if (MATRIX_CAPS_LATE)
@@ -276,7 +276,7 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
         matrix_scores(lane, s, query, my_q, my_k + n * D_PITCH);
-        if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && (MATRIX_KEEPS_SCORES || at->which_max)) {
+        if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && (CLATTN_KEEPS_SCORES || at->which_max)) {
             if (!matrix_add_steadily(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, at, rows, out))
                 n -= CLATTN_KEYS; /* once more, from the products on */
         } else {

@@ -300,13 +300,14 @@ static const char *const emulated_files[] = {"unit/emulated_fused.clh", "backwar
 
 #define KERNELS(ending_files, lanes)                                                                                   \
     {                                                                                                                  \
-        [CLA_DQ] = {"clattn_dq", ending_files, ENDING_GROUPS * (lanes)}, [CLA_DK_DV] = {.entry = "clattn_dk_dv"},      \
+        [CLA_DQ] = {"clattn_dq", ending_files, ENDING_GROUPS * (lanes)},                                               \
+        [CLA_DK_DV] = {.entry = "clattn_dk_dv", .any_order = true},                                                    \
         [CLA_D_BIAS] = {"clattn_d_bias", ending_files, ENDING_GROUPS * (lanes)},                                       \
         [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", ending_files, AGAIN_GROUPS * (lanes)},                              \
     }
 static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] =
     KERNELS(cla_nvidia_mma_files[CLA_UNIT_BACKWARD], CLA_NVIDIA_LANES);
-static const struct cla_kernel_form emulated_kernels[] =
+static const struct cla_kernel_form emulated_kernels[CLA_MOST_KERNELS + 1] =
     KERNELS(cla_emulated_files[CLA_UNIT_BACKWARD], CLA_EMULATED_LANES);
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
@@ -344,7 +345,6 @@ const struct cla_skeleton cla_backward_fused = {
     .declines = true,
     .no_chunks = true,
     .largest_d = 128,
-    .any_order = true,
     .tile_element_bytes = 2,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
@@ -365,7 +365,6 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .declines = true,
     .no_chunks = true,
     .largest_d = 128,
-    .any_order = true,
     .emulated = true,
     .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,

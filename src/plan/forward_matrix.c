@@ -365,7 +365,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_matrix_unit_define(config->unit, config->matrix.compute_capability, text);
     if (stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_PHILOX 2\n");
-    const struct cla_define defines[] = {{"KEYS", config->matrix.keys},
+    const bool keeps_scores = cla_widest(problem) > cla_stale_max_sizes.formed_again_d && !problem->mask_mod;
+    const struct cla_define defines[] = {{"KEEPS_SCORES", keeps_scores},
+                                         {"KEYS", config->matrix.keys},
                                          {"Q_REGISTERS", config->matrix.q_registers},
                                          {"ROW_TILES", config->matrix.row_tiles},
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},

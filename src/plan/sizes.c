@@ -125,8 +125,11 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
 
 /* H100, n = 4096, TFLOP/s without and with them, at d = 64 and 128: plain 338, 354 and 375, 386, causal 290, 307 and
  * 312, 348, with ALiBi 308, 325 and 365, 375, with dropout 286, 303 and 350, 350, with softcap 251, 320 and 334, 361;
- * with a mask 141, 137 at d = 64; d = 128 of few keys: n = 512 294, 274, 768 320, 307 (the notes of MATRIX). */
-const struct cla_stale_max_sizes cla_stale_max_sizes = {.most_d = 128, .narrow_d = 64, .few_keys = 1024};
+ * with a mask 141, 137 at d = 64; d = 128 of few keys: n = 512 294, 274, 768 320, 307 (the notes of MATRIX). Without
+ * and with scores kept: d = 128 causal 321, 348, full 362, 386, with half of 128 x 128 blocks 335, 355, with a mask_mod
+ * 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
+const struct cla_stale_max_sizes cla_stale_max_sizes = {
+    .most_d = 128, .narrow_d = 64, .few_keys = 1024, .formed_again_d = 64};
 
 /* H200: the notes of HOPPER. */
 const struct cla_hopper_lengths cla_hopper_lengths = {

@@ -28,9 +28,10 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
                                      const struct cla_size_wish *wish);
 
 /* Where forward_matrix gains by bounds of the tile before (CLATTN_STALE_MAX): up to most_d, with fewer keys than
- * few_keys up to narrow_d alone. */
+ * few_keys up to narrow_d alone. Where the bounds do not hold, it is faster to form the scores once more than to have
+ * kept them up to formed_again_d, and with a mask_mod. */
 struct cla_stale_max_sizes {
-    int most_d, narrow_d, few_keys;
+    int most_d, narrow_d, few_keys, formed_again_d;
 };
 extern const struct cla_stale_max_sizes cla_stale_max_sizes;
 

@@ -88,6 +88,8 @@ struct cla_kernel_form {
      * program's. */
     bool retargeted;
 
+    bool any_order; /* it adds to sums in an order of its own: it serves problem.unordered alone */
+
     /* What its compiled form may keep of an item in memory, of CL_KERNEL_PRIVATE_MEM_SIZE: with more it does not fit
      * (0: with any it does). */
     uint64_t most_spilled_bytes;
@@ -109,7 +111,6 @@ struct cla_skeleton {
     int tile_element_bytes;                /* of what its tiles of Q, K and V hold: the paper's M counts these */
 
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
-    bool any_order; /* of those, it serves only what lets dQ be added up in any order (problem.unordered) */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
     bool packs;     /* its rows may be packed ones (plan/packing.h) */
     bool no_chunks; /* it serves neither CLATTN_ACCUMULATE nor CLATTN_BACKWARD_ACCUMULATE */

@@ -37,13 +37,22 @@ struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, co
     return form;
 }
 
+/* Whether a kernel of it serves only what lets dQ be added up in any order. */
+static bool adds_in_any_order(const struct cla_skeleton *skeleton)
+{
+    for (const struct cla_kernel_form *form = skeleton->kernels; form->entry; form++)
+        if (form->any_order)
+            return true;
+    return false;
+}
+
 struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *skeleton)
 {
     struct clattn_skeleton_info info = {.backward = skeleton->backward,
                                         .for_cpus = skeleton->for_cpus,
                                         .emulated = skeleton->emulated,
                                         .declines = skeleton->declines,
-                                        .any_order = skeleton->any_order,
+                                        .any_order = adds_in_any_order(skeleton),
                                         .chunks = !skeleton->no_chunks,
                                         .largest_d = skeleton->largest_d ? skeleton->largest_d : CLATTN_MAX_D,
                                         .packs = skeleton->packs};

@@ -82,7 +82,7 @@ static int failures_of_direction(struct forward_case forward, spoil_function spo
     for (int n = 0; skeleton[n]; n++) {
         const int variant = (int)(features % 13) + n;
         forward.problem.skeleton = skeleton[n]->name;
-        forward.problem.unordered = skeleton[n]->any_order;
+        forward.problem.unordered = cla_skeleton_describe(skeleton[n]).any_order;
         forward.problem.pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
         forward.problem.dtype = (enum clattn_dtype)(variant % 3);
         if (forward.problem.dtype == CLATTN_FP32 && !test_serves(&device, &forward.problem))

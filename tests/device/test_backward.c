@@ -15,7 +15,7 @@ static bool check(struct forward_case forward, const struct cla_skeleton *skelet
 {
     struct clattn_problem problem = forward.problem;
     problem.skeleton = forward.problem.skeleton = skeleton->name;
-    problem.unordered = forward.problem.unordered = skeleton->any_order;
+    problem.unordered = forward.problem.unordered = cla_skeleton_describe(skeleton).any_order;
     problem.pass = CLATTN_BACKWARD;
     return !test_serves(&device, &problem) || backward_check(&device, &forward, wanted);
 }

@@ -51,7 +51,7 @@ static int failures_of_scale(float softcap, float scale, course factor, double l
                         .pass = CLATTN_BACKWARD,
                         .scale = scale,
                         .skeleton = (*skeleton)->name,
-                        .unordered = (*skeleton)->any_order},
+                        .unordered = cla_skeleton_describe(*skeleton).any_order},
             .shape = {.batch = 1, .heads = HEADS, .n_q = N_Q, .n_kv = N_KV},
             .spread = 1.0,
             .score = score_typical(),

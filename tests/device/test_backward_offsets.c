@@ -129,7 +129,7 @@ static struct forward_case case_of(const struct cla_skeleton *skeleton, enum cla
                                    .seed = 5};
     case_set_features(&forward, features);
     forward.problem.skeleton = skeleton->name;
-    forward.problem.unordered = skeleton->any_order;
+    forward.problem.unordered = cla_skeleton_describe(skeleton).any_order;
     return forward;
 }
 

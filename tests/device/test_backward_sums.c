@@ -134,7 +134,7 @@ static void every_shape(void **state)
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-            if ((*skeleton)->any_order)
+            if (cla_skeleton_describe(*skeleton).any_order)
                 failures += failures_of(i, *skeleton);
     assert_int_equal(failures, 0);
 }
@@ -154,7 +154,7 @@ static void emulations_serve_every_shape(void **state)
         skip();
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-            if ((*skeleton)->any_order && (*skeleton)->emulated) {
+            if (cla_skeleton_describe(*skeleton).any_order && (*skeleton)->emulated) {
                 const struct forward_case forward = case_of(i, *skeleton, 1, 1);
                 assert_true(test_serves(&device, &forward.problem));
                 assert_true(takes_the_keys(i, &forward.problem));

@@ -278,7 +278,7 @@ static void index_arrays_lead_nowhere(void **state)
                     .pass = (enum clattn_pass)pass, .d = D, .d_v = D_V, .features = sets[i]};
                 problem.skeleton = (*skeleton)->name;
                 problem.causal = (enum clattn_causal)(i % 3);
-                problem.unordered = (*skeleton)->any_order;
+                problem.unordered = cla_skeleton_describe(*skeleton).any_order;
                 problem.block_q = problem.block_kv = sets[i] & CLATTN_BLOCK_MASK ? BLOCK : 0;
                 if (!test_serves(&device, &problem))
                     problem.dtype = CLATTN_FP16;
@@ -328,7 +328,7 @@ static void no_heads_give_gradients_of_zero(void **state)
         struct clattn_problem problem = {.pass = CLATTN_BACKWARD, .d = D, .d_v = D_V, .skeleton = (*skeleton)->name};
         clattn_plan *plan = NULL;
         problem.features = CLATTN_BIAS | CLATTN_ALIBI | CLATTN_SINKS;
-        problem.unordered = (*skeleton)->any_order;
+        problem.unordered = cla_skeleton_describe(*skeleton).any_order;
         if (!test_serves(&device, &problem))
             problem.dtype = CLATTN_FP16;
         if (!test_asks_for(true) || !test_serves(&device, &problem))

@@ -78,7 +78,7 @@ static void every_backward_skeleton(void **state)
         struct forward_case forward = case_of(CLATTN_BF16, CLATTN_VARLEN | CLATTN_SINKS);
         struct clattn_problem problem = forward.problem;
         problem.skeleton = forward.problem.skeleton = (*skeleton)->name;
-        problem.unordered = forward.problem.unordered = (*skeleton)->any_order;
+        problem.unordered = forward.problem.unordered = cla_skeleton_describe(*skeleton).any_order;
         problem.pass = CLATTN_BACKWARD;
         failures += test_serves(&device, &problem) && !backward_check(&device, &forward, BACKWARD_ALL);
         problem.pass = CLATTN_BACKWARD_ACCUMULATE;

@@ -66,7 +66,7 @@ static int only = -1; /* the set of features; -1: all */
 /* Emulations are asked for here alone: Oclgrind calls itself a GPU, for which tests leave them out. */
 static bool watched(const struct cla_skeleton *skeleton)
 {
-    return matrix ? skeleton->emulated && skeleton->any_order == sums : !skeleton->declines;
+    return matrix ? skeleton->emulated && cla_skeleton_describe(skeleton).any_order == sums : !skeleton->declines;
 }
 
 /* A matrix skeleton multiplies 16-bit elements, and costs the interpreter half a minute where others take a second: one
@@ -74,7 +74,7 @@ static bool watched(const struct cla_skeleton *skeleton)
 static bool takes(int n, struct forward_case *forward, const struct cla_skeleton *skeleton)
 {
     forward->problem.skeleton = skeleton->name;
-    forward->problem.unordered = skeleton->any_order;
+    forward->problem.unordered = cla_skeleton_describe(skeleton).any_order;
     if (matrix) {
         forward->problem.dtype = forward->problem.dtype == CLATTN_FP32 ? CLATTN_FP16 : forward->problem.dtype;
         forward->shape.batch = forward->shape.heads = 1;

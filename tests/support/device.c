@@ -60,7 +60,7 @@ static bool serves_common(const struct test_device *device, const struct cla_ske
                                           .d = 64,
                                           .pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
                                           .skeleton = skeleton->name,
-                                          .unordered = skeleton->any_order};
+                                          .unordered = cla_skeleton_describe(skeleton).any_order};
     return test_serves(device, &common);
 }
 
@@ -137,7 +137,8 @@ bool test_asks_for(bool backward)
 /* Whether the planner would choose the skeleton on the device, for some type of elements. */
 static bool is_chosen(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton)
 {
-    struct clattn_problem problem = {.d = 64, .d_v = 64, .scale = 0.125f, .unordered = skeleton->any_order};
+    struct clattn_problem problem = {
+        .d = 64, .d_v = 64, .scale = 0.125f, .unordered = cla_skeleton_describe(skeleton).any_order};
     bool chosen = false;
     problem.pass = skeleton->backward ? CLATTN_BACKWARD : CLATTN_FORWARD;
     for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {

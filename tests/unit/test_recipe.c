@@ -264,7 +264,7 @@ static void who_waits_says_where(void **state)
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton; skeleton++) {
         struct clattn_problem problem = {.d = 64,
                                          .pass = (*skeleton)->backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
-                                         .unordered = (*skeleton)->any_order,
+                                         .unordered = cla_skeleton_describe(*skeleton).any_order,
                                          .skeleton = (*skeleton)->name};
         const struct cla_choice choice = planned(&problem);
         const struct cla_recipe recipe = recipe_of(&problem, &choice, &shape, 40);
