@@ -141,11 +141,12 @@ struct clattn_problem {
     int splits;
 
     /* Choices taken out of the planner's hands, for comparing and for tuning: the name of a skeleton ("forward_simt",
-     * "forward_cpu", "forward_matrix", "forward_hopper", "backward_simt", "backward_cpu", "backward_matrix",
-     * "backward_hopper", "backward_fused"), block sizes, work-items per work-group, and the skeleton's own knobs as
-     * clattn_plan_info and tuning records have them ("micro=8 row_vectors=2"; needs `skeleton`; what is not named is
-     * planned). NULL and 0: planned. What does not fit the device is an error (CLATTN_NOTHING_FITS), never quietly
-     * replaced. Where nothing is forced, tuning records may answer in the model's place: see clattn/tuning.h. */
+     * "forward_cpu", "decode_cpu", "forward_matrix", "forward_hopper", "backward_simt", "backward_cpu",
+     * "backward_matrix", "backward_hopper", "backward_fused"), block sizes, work-items per work-group, and the
+     * skeleton's own knobs as clattn_plan_info and tuning records have them ("micro=8 row_vectors=2"; needs `skeleton`;
+     * what is not named is planned). NULL and 0: planned. What does not fit the device is an error
+     * (CLATTN_NOTHING_FITS), never quietly replaced. Where nothing is forced, tuning records may answer in the model's
+     * place: see clattn/tuning.h. */
     const char *skeleton;
     int b_r;
     int b_c;

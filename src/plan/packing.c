@@ -5,7 +5,7 @@
 
 bool cla_may_pack(const struct cla_skeleton *skeleton, const struct clattn_problem *problem)
 {
-    return skeleton->packs && !(problem->features & CLATTN_DROPOUT);
+    return skeleton->packs && (skeleton->row_views || !(problem->features & CLATTN_DROPOUT));
 }
 
 clattn_status cla_packing_check(const struct cla_skeleton *skeleton, const struct clattn_problem *problem,
@@ -48,6 +48,8 @@ bool cla_plans_to_pack(const struct cla_skeleton *skeleton, const struct clattn_
 {
     if (problem->packing != CLATTN_PACKING_PLANNED)
         return problem->packing == CLATTN_PACKING_ALWAYS;
+    if (skeleton->row_views)
+        return true;
     return cla_may_pack(skeleton, problem) && problem->expected_n_q && problem->expected_n_kv &&
            problem->expected_n_q <= cla_packing_sizes.most_rows && cla_expected_pack(problem) > 1;
 }

@@ -209,7 +209,7 @@ static clattn_status plan_after(const struct clattn_capabilities *capabilities, 
     status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;
-    if (found.config.packs)
+    if (found.config.packs && cla_expected_pack(problem) > 1)
         cla_plan_step(info, "packing", found.config.b_r, found.config.b_c,
                       "query heads that share a head of K and V go together: %d rows of a block are %d heads' at the "
                       "expected sizes, and K and V are read once for them",
@@ -311,7 +311,7 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         cla_text_define(text, &threshold, 1);
     }
     cla_types_define(problem, text);
-    if (choice->config.packs) {
+    if (choice->config.packs && !choice->skeleton->row_views) {
         const struct cla_define packs = {"PACKS", 1};
         cla_text_define(text, &packs, 1);
     }

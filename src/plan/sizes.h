@@ -90,6 +90,14 @@ struct cla_cpu_sizes {
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
 
+/* decode_cpu: rows of a block and keys of a tile; rows up to which it is the faster kernel; sums that registers hold,
+ * with vectors of 16 floats and with narrower ones; keys that are fetched ahead of their use. */
+struct cla_decode_sizes {
+    int block, stream, few_rows, wide_sums, sums, ahead;
+    const char *source;
+};
+extern const struct cla_decode_sizes cla_decode_cpu_sizes;
+
 /* Their model of time: the share of the multiply-add peak that is lost. */
 struct cla_cpu_weights {
     double block, tile,

@@ -34,6 +34,9 @@ struct cla_config {
             int stream; /* backward_cpu */
         } cpu;          /* forward_cpu and backward_cpu */
         struct {
+            int vector_width, rows, columns, ahead;
+        } decode; /* decode_cpu */
+        struct {
             int row_tiles, keys, q_registers;
             int stale_max;          /* tries bounds before it looks for them */
             int lanes;              /* items of a sub-group */
@@ -113,6 +116,7 @@ struct cla_skeleton {
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
     bool packs;     /* its rows may be packed ones (plan/packing.h) */
+    bool row_views; /* it looks at each row's head by itself: that rows are packed is a number of the call alone */
     bool no_chunks; /* it serves neither CLATTN_ACCUMULATE nor CLATTN_BACKWARD_ACCUMULATE */
     int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: CLATTN_MAX_D */
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
@@ -163,6 +167,7 @@ struct cla_skeleton {
 #define CLA_EACH_SKELETON(ROW)                                                                                         \
     ROW(forward_hopper)                                                                                                \
     ROW(forward_matrix)                                                                                                \
+    ROW(decode_cpu)                                                                                                    \
     ROW(forward_cpu)                                                                                                   \
     ROW(forward_simt)                                                                                                  \
     ROW(forward_matrix_emulated)                                                                                       \
