@@ -25,12 +25,12 @@ static const char fused_name[] = "backward_fused", emulated_name[] = "backward_f
 
 static const char *name_of(const struct cla_config *config)
 {
-    return config->backward_fused.ending.compute_capability ? fused_name : emulated_name;
+    return config->level ? fused_name : emulated_name;
 }
 
 static int sub_groups(const struct cla_config *config)
 {
-    return config->work_group_size / config->backward_fused.ending.lanes;
+    return config->work_group_size / config->lanes;
 }
 
 static int columns(const struct clattn_problem *problem)
@@ -54,7 +54,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int places = ds_places(problem, config);
     return (uint64_t)(2 * config->b_c * row +
                       (config->backward_fused.own_keys ? 2 * stage + places * weights : 3 * stage + 4 * weights) +
-                      (config->backward_fused.ending.compute_capability ? 0 : ALIGNING_BYTES));
+                      (config->level ? 0 : ALIGNING_BYTES));
 }
 
 /* Gradients, scores and dP, addresses. */
@@ -63,7 +63,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v);
     const int keys = config->b_c / sub_groups(config) / CLA_PIECE;
     const int gradients = config->backward_fused.own_keys ? keys * (d + d_v) : 16;
-    return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->backward_fused.ending.lanes * (gradients + 8) + 48);
+    return 4 * (uint64_t)(CLA_PIECE * CLA_PIECE / config->lanes * (gradients + 8) + 48);
 }
 
 static bool fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -82,7 +82,7 @@ static int keys_each(const struct clattn_problem *problem)
 static void set_keys(const struct clattn_problem *problem, struct cla_config *config, int keys)
 {
     config->b_c = keys;
-    config->work_group_size = keys / keys_each(problem) * config->backward_fused.ending.lanes;
+    config->work_group_size = keys / keys_each(problem) * config->lanes;
     config->backward_fused.ending.side[CLA_DK_DV].split = KEYS / keys; /* that AGAIN_GROUPS have work */
 }
 
@@ -99,9 +99,8 @@ static bool has_short_blocks(const struct clattn_problem *problem)
 static bool two_fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                     const struct cla_config *config)
 {
-    return !config->backward_fused.ending.compute_capability ||
-           2 * (local_bytes(problem, config) + CLA_ADDED_BYTES + RESERVED_BYTES) <=
-               cla_most_compiled_local_bytes(capabilities) + RESERVED_BYTES;
+    return !config->level || 2 * (local_bytes(problem, config) + CLA_ADDED_BYTES + RESERVED_BYTES) <=
+                                 cla_most_compiled_local_bytes(capabilities) + RESERVED_BYTES;
 }
 
 /* The shape that takes less local memory; and where it is still too much, as dropout takes none. */
@@ -114,13 +113,13 @@ static void take_less(const struct clattn_capabilities *capabilities, const stru
         config->backward_fused.dropout_once = 0;
 }
 
-/* The sizes that were the fastest (plan/sizes.h), of so many keys. A compute capability of 0 is the emulation's. */
-static struct cla_config sizes(const struct clattn_problem *problem, int compute_capability, int keys)
+/* The sizes that were the fastest (plan/sizes.h), of so many keys. A level of 0 is the emulation's. */
+static struct cla_config sizes(const struct clattn_problem *problem, int level, int keys)
 {
     const struct cla_size_wish wish = {.b_c = keys};
     struct cla_config config = cla_size_find(fused_name, CLA_ANY_FAMILY, columns(problem), &wish)->config;
-    config.backward_fused.ending.lanes = compute_capability ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
-    config.backward_fused.ending.compute_capability = compute_capability;
+    config.lanes = level ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
+    config.level = level;
     if (!(problem->features & CLATTN_DROPOUT))
         config.backward_fused.dropout_once = 0;
     set_keys(problem, &config, keys);
@@ -139,11 +138,11 @@ static bool takes_few(const struct clattn_capabilities *capabilities, const stru
 }
 
 static struct cla_config config_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                                   int compute_capability)
+                                   int level)
 {
-    struct cla_config config = sizes(problem, compute_capability, FEW_KEYS);
+    struct cla_config config = sizes(problem, level, FEW_KEYS);
     if (!takes_few(capabilities, problem, &config))
-        config = sizes(problem, compute_capability, KEYS);
+        config = sizes(problem, level, KEYS);
     if (!fits(capabilities, problem, &config))
         take_less(capabilities, problem, &config);
     return config;
@@ -158,7 +157,7 @@ static bool suits(const struct clattn_capabilities *capabilities, const struct c
            (config->backward_fused.own_keys || (columns(problem) == WIDE && config->b_c == KEYS)) &&
            (!config->backward_fused.dropout_once ||
             (config->backward_fused.own_keys && (problem->features & CLATTN_DROPOUT))) &&
-           limits.items >= AGAIN_GROUPS * config->backward_fused.ending.lanes && fits(capabilities, problem, config);
+           limits.items >= AGAIN_GROUPS * config->lanes && fits(capabilities, problem, config);
 }
 
 /* For 16 x 16 pairs, in products by backward_matrix's measure. */
@@ -290,9 +289,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    const struct cla_backward_units *const ending = &config->backward_fused.ending;
-    cla_backward_matrix_define(&cla_matrix_units[ending->compute_capability ? CLA_NVIDIA_MMA : CLA_EMULATED], ending,
-                               CLA_SUMMED_BY_FUSED, 1, text);
+    cla_backward_matrix_define(&cla_matrix_units[config->level ? CLA_NVIDIA_MMA : CLA_EMULATED], config->level,
+                               &config->backward_fused.ending, CLA_SUMMED_BY_FUSED, 1, text);
 }
 
 static const char *const files[] = {"unit/nvidia_fused.clh", "backward_fused.cl", NULL};

@@ -106,8 +106,8 @@ static struct cla_config sizes(const struct clattn_problem *problem, int stages)
         cla_size_find(name, CLA_ANY_FAMILY, widest < CLA_MATRIX_LARGEST_D ? widest : CLA_MATRIX_LARGEST_D, &any);
     struct cla_config config = size->config;
     config.work_group_size = WARP_GROUP * (CONSUMERS + 1);
-    config.backward_hopper.ending.lanes = CLA_NVIDIA_LANES;
-    config.backward_hopper.ending.compute_capability = 90;
+    config.lanes = CLA_NVIDIA_LANES;
+    config.level = 90;
     config.backward_hopper.stages = stages;
     config.backward_hopper.chains = chains_of(problem);
     return config;
@@ -247,8 +247,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
-    cla_backward_matrix_define(&cla_matrix_units[CLA_NVIDIA_MMA], &config->backward_hopper.ending, CLA_SUMMED_BY_HOPPER,
-                               config->backward_hopper.chains, text);
+    cla_backward_matrix_define(&cla_matrix_units[CLA_NVIDIA_MMA], config->level, &config->backward_hopper.ending,
+                               CLA_SUMMED_BY_HOPPER, config->backward_hopper.chains, text);
 }
 
 static const char *const files[] = {"backward_hopper.cl", NULL};

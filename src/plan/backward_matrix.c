@@ -41,7 +41,7 @@ static int drawn_row_bytes(const struct clattn_problem *problem, const struct cl
 
 static int sub_groups(const struct cla_config *config)
 {
-    return config->work_group_size / config->backward_matrix.lanes;
+    return config->work_group_size / config->lanes;
 }
 
 /* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
@@ -65,7 +65,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
  */
 static int64_t side_words(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
-    const int elements = CLA_PIECE * CLA_PIECE / config->backward_matrix.lanes;
+    const int elements = CLA_PIECE * CLA_PIECE / config->lanes;
     const int pieces = cla_pieces(problem->d), pieces_v = cla_pieces(problem->d_v);
     const int split = config->backward_matrix.side[side].split;
     const int tiles = fixed_rows(config, side) * split / (CLA_PIECE * sub_groups(config));
@@ -88,10 +88,8 @@ static void take_timed(const struct clattn_problem *problem, struct cla_config *
 {
     const struct cla_size_wish any = {0};
     struct cla_config timed = cla_size_find(matrix_name, CLA_ANY_FAMILY, cla_widest(problem), &any)->config;
-    timed.unit = config->unit;
-    timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->backward_matrix.lanes;
-    timed.backward_matrix.lanes = config->backward_matrix.lanes;
-    timed.backward_matrix.compute_capability = config->backward_matrix.compute_capability;
+    cla_matrix_keep_unit(&timed, config);
+    timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->lanes;
     *config = timed;
 }
 
@@ -111,7 +109,7 @@ static bool divides(const struct cla_config *config)
 /* Forced block sizes are spread over as many of the sub-groups as divide them. */
 static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int lanes = config->backward_matrix.lanes, step = config->backward_matrix.side[DK_DV].split * lanes;
+    const int lanes = config->lanes, step = config->backward_matrix.side[DK_DV].split * lanes;
     if (problem->b_r)
         config->b_r = problem->b_r;
     if (problem->b_c)
@@ -142,7 +140,7 @@ static void suit_short_blocks(const struct clattn_capabilities *capabilities, co
                               struct cla_config *config)
 {
     const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
-    const int items = config->work_group_size / 2, lanes = config->backward_matrix.lanes;
+    const int items = config->work_group_size / 2, lanes = config->lanes;
     if (!forced && problem->block_q && cla_widest(problem) <= SHORT_MOST_D && config->b_r == SHORT &&
         config->b_c == SHORT && items >= 2 * lanes && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES)
         config->work_group_size = items;
@@ -165,7 +163,7 @@ static bool shrink_side(struct cla_backward_side *side)
 
 static bool shrink_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int lanes = config->backward_matrix.lanes;
+    const int lanes = config->lanes;
     if (problem->b_r || problem->b_c || problem->work_group_size)
         return false;
     const bool rows = config->b_r > least_fixed(config, DQ), keys = config->b_c > least_fixed(config, DK_DV);
@@ -300,12 +298,12 @@ static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
 /* And which emulation. */
 static const struct cla_knob emulated_knobs[] = {
-    KNOBS, {"lanes", offsetof(struct cla_config, backward_matrix.lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
 
 /* Takes the unit that the number of lanes names. */
 static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int lanes = config->backward_matrix.lanes;
+    const int lanes = config->lanes;
     if (config->unit->lanes == lanes)
         return true;
     const int groups = config->work_group_size / config->unit->lanes;
@@ -344,22 +342,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-static struct cla_config config_of(const struct clattn_capabilities *capabilities)
-{
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
-    return (struct cla_config){
-        .unit = unit,
-        .backward_matrix = {.lanes = unit->lanes, .compute_capability = cla_matrix_level(unit, capabilities)}};
-}
-
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check(capabilities, problem, matrix_name, error);
-    if (status)
-        return status;
-    *config = config_of(capabilities);
-    return take(capabilities, problem, config, info, error);
+    return cla_matrix_choose(capabilities, problem, matrix_name, take, config, info, error);
 }
 
 /* Sizes that a caller forces and it cannot take leave the problem to the others. */
@@ -368,7 +354,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     struct cla_error unused;
     if (cla_matrix_check(capabilities, problem, matrix_name, &unused))
         return false;
-    struct cla_config config = config_of(capabilities);
+    struct cla_config config = cla_matrix_config(capabilities);
     return find(capabilities, problem, &config);
 }
 
@@ -376,10 +362,7 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      const struct clattn_problem *problem, struct cla_config *config,
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
-    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES),
-                                  .backward_matrix = {.lanes = CLA_EMULATED_LANES}};
-    return status ? status : take(capabilities, problem, config, info, error);
+    return cla_matrix_choose_emulated(capabilities, problem, emulated_name, take, config, info, error);
 }
 
 /* The device refused: what takes registers first. */
@@ -399,11 +382,11 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[DK_DV].resident = 2;
 }
 
-void cla_backward_matrix_define(const struct cla_matrix_unit *unit, const struct cla_backward_units *units,
+void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, const struct cla_backward_units *units,
                                 enum cla_summed summed, int chains, struct cla_text *text)
 {
     cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains);
-    cla_matrix_unit_define(unit, units->compute_capability, text);
+    cla_matrix_unit_define(unit, level, text);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
     for (int i = 0; i < SIDES; i++) {
         const struct cla_backward_side *side = &units->side[i];
@@ -419,7 +402,7 @@ void cla_backward_matrix_define(const struct cla_matrix_unit *unit, const struct
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_backward_matrix_define(config->unit, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
+    cla_backward_matrix_define(config->unit, config->level, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
 }
 
 const struct cla_skeleton cla_backward_matrix = {

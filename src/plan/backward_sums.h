@@ -9,7 +9,7 @@
 
 /* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
 enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED };
-void cla_backward_matrix_define(const struct cla_matrix_unit *unit, const struct cla_backward_units *units,
+void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, const struct cla_backward_units *units,
                                 enum cla_summed summed, int chains, struct cla_text *text);
 
 /* The sums of a block of 64 rows, as those kernels take them: two parts, or four beyond d = 128, of so many pieces of

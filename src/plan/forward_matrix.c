@@ -46,7 +46,7 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 /* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->matrix.lanes;
+    const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->lanes;
     const int operand = config->unit->operand_words;
     const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
     const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
@@ -56,7 +56,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 
 static int group_size(const struct cla_config *config)
 {
-    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->matrix.lanes;
+    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes;
 }
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
@@ -73,9 +73,7 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
 {
     const struct cla_size_wish any = {0};
     struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
-    timed.unit = config->unit;
-    timed.matrix.lanes = config->matrix.lanes;
-    timed.matrix.compute_capability = config->matrix.compute_capability;
+    cla_matrix_keep_unit(&timed, config);
     timed.matrix.stale_max = gains_by_stale_max(problem);
     *config = timed;
 }
@@ -129,8 +127,8 @@ static void suit_block_mask(const struct clattn_capabilities *capabilities, cons
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
-    const int sub_groups = problem->work_group_size / config->matrix.lanes;
-    if (problem->b_r % CLA_PIECE || problem->work_group_size % config->matrix.lanes)
+    const int sub_groups = problem->work_group_size / config->lanes;
+    if (problem->b_r % CLA_PIECE || problem->work_group_size % config->lanes)
         return false;
     if (problem->b_r)
         config->b_r = problem->b_r;
@@ -224,7 +222,7 @@ static clattn_status nothing_fits(const struct clattn_capabilities *capabilities
                                   const struct cla_config *config, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    const int lanes = config->matrix.lanes;
+    const int lanes = config->lanes;
     if (problem->b_r || problem->b_c || problem->work_group_size)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit %s "
@@ -246,9 +244,8 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
                   "%d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, and "
                   "scores are held for %d keys at a time",
-                  config->work_group_size / config->matrix.lanes, config->matrix.lanes,
-                  config->matrix.lanes == 1 ? "" : "s", CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s",
-                  keys);
+                  config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
+                  CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q %s, and K and V twice, so that a tile arrives while the one before is used: %llu of %llu bytes",
                   config->matrix.q_registers ? "passes through to registers" : "stays",
@@ -277,14 +274,14 @@ static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
 /* And which emulation. */
 static const struct cla_knob emulated_knobs[] = {
-    KNOBS, {"lanes", offsetof(struct cla_config, matrix.lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
 
 /* Takes the unit that the number of lanes names. */
 static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
 {
-    if (config->unit->lanes == config->matrix.lanes)
+    if (config->unit->lanes == config->lanes)
         return true;
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->matrix.lanes);
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes);
     if (!unit || problem->work_group_size)
         return false;
     config->unit = unit;
@@ -312,21 +309,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     return CLATTN_SUCCESS;
 }
 
-static struct cla_config config_of(const struct clattn_capabilities *capabilities)
-{
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
-    return (struct cla_config){
-        .unit = unit, .matrix = {.lanes = unit->lanes, .compute_capability = cla_matrix_level(unit, capabilities)}};
-}
-
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check(capabilities, problem, matrix_name, error);
-    if (status)
-        return status;
-    *config = config_of(capabilities);
-    return take(capabilities, problem, config, info, error);
+    return cla_matrix_choose(capabilities, problem, matrix_name, take, config, info, error);
 }
 
 /* Wherever it runs it is the fastest: 7 times forward_simt at d = 256, more below. Sizes that a caller forces and it
@@ -336,7 +322,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     struct cla_error unused;
     if (cla_matrix_check(capabilities, problem, matrix_name, &unused))
         return false;
-    struct cla_config config = config_of(capabilities);
+    struct cla_config config = cla_matrix_config(capabilities);
     return find(capabilities, problem, &config);
 }
 
@@ -344,10 +330,7 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      const struct clattn_problem *problem, struct cla_config *config,
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
-    *config =
-        (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .matrix = {.lanes = CLA_EMULATED_LANES}};
-    return status ? status : take(capabilities, problem, config, info, error);
+    return cla_matrix_choose_emulated(capabilities, problem, emulated_name, take, config, info, error);
 }
 
 /* The device refused: half the keys, which takes registers as well as local memory, then half the rows. */
@@ -362,7 +345,7 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
-    cla_matrix_unit_define(config->unit, config->matrix.compute_capability, text);
+    cla_matrix_unit_define(config->unit, config->level, text);
     if (stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_PHILOX 2\n");
     const bool keeps_scores = cla_widest(problem) > cla_stale_max_sizes.formed_again_d && !problem->mask_mod;

@@ -246,3 +246,37 @@ int cla_matrix_capability(const struct clattn_capabilities *capabilities)
     const int capability = (int)capabilities->nv_compute_capability;
     return capability / 100 * 10 + capability % 100;
 }
+
+struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    return (struct cla_config){.unit = unit, .lanes = unit->lanes, .level = cla_matrix_level(unit, capabilities)};
+}
+
+void cla_matrix_keep_unit(struct cla_config *config, const struct cla_config *from)
+{
+    config->unit = from->unit;
+    config->lanes = from->lanes;
+    config->level = from->level;
+}
+
+clattn_status cla_matrix_choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const char *name, cla_matrix_take *take, struct cla_config *config,
+                                struct clattn_plan_info *info, struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check(capabilities, problem, name, error);
+    if (status)
+        return status;
+    *config = cla_matrix_config(capabilities);
+    return take(capabilities, problem, config, info, error);
+}
+
+clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capabilities,
+                                         const struct clattn_problem *problem, const char *name, cla_matrix_take *take,
+                                         struct cla_config *config, struct clattn_plan_info *info,
+                                         struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .lanes = CLA_EMULATED_LANES};
+    return status ? status : take(capabilities, problem, config, info, error);
+}

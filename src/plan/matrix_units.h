@@ -3,6 +3,7 @@
 #define CLA_MATRIX_UNITS_H
 
 #include "plan/error.h"
+#include "plan/skeleton.h"
 #include "plan/text.h"
 #include <clattn/device.h>
 #include <clattn/problem.h>
@@ -61,6 +62,23 @@ void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struc
 /* cla_matrix_check_problem, and whether the device has a unit that takes the problem's type. */
 clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                const char *name, struct cla_error *error);
+
+/* A configuration of the device's unit, which has to be there, without sizes; one that is to keep another's unit. */
+struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities);
+void cla_matrix_keep_unit(struct cla_config *config, const struct cla_config *from);
+
+/* For skeletons that run over any unit: a skeleton's choose() of the device's unit, and that of the emulation, where
+ * `take` finds the sizes. */
+typedef clattn_status cla_matrix_take(const struct clattn_capabilities *capabilities,
+                                      const struct clattn_problem *problem, struct cla_config *config,
+                                      struct clattn_plan_info *info, struct cla_error *error);
+clattn_status cla_matrix_choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const char *name, cla_matrix_take *take, struct cla_config *config,
+                                struct clattn_plan_info *info, struct cla_error *error);
+clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capabilities,
+                                         const struct clattn_problem *problem, const char *name, cla_matrix_take *take,
+                                         struct cla_config *config, struct clattn_plan_info *info,
+                                         struct cla_error *error);
 
 /* The 16 x 16 pieces that so many rows or columns take. */
 int cla_pieces(int elements);

@@ -14,8 +14,6 @@ struct cla_backward_side {
 /* The constants of backward_matrix's kernels, of dq (and d_bias) and of dk_dv. */
 struct cla_backward_units {
     struct cla_backward_side side[2];
-    int lanes;              /* items of a sub-group */
-    int compute_capability; /* ten times NVIDIA's, or another unit's level; 0: none, as the emulations */
 };
 
 /* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the
@@ -23,8 +21,10 @@ struct cla_backward_units {
 struct cla_config {
     int b_r, b_c, work_group_size;
     const struct cla_matrix_unit *unit; /* of a skeleton that runs over any (plan/matrix_units.h); else NULL */
-    int pipelines;                      /* blocks of rows that a work-group works on side by side; 0 as 1 */
-    int packs;                          /* heads that share K and V go together (plan/packing.h) */
+    int lanes;                          /* items of a sub-group, of a skeleton on matrix units */
+    int level;     /* ten times NVIDIA's compute capability, or another unit's level; 0: none, as the emulations */
+    int pipelines; /* blocks of rows that a work-group works on side by side; 0 as 1 */
+    int packs;     /* heads that share K and V go together (plan/packing.h) */
     union {
         struct {
             int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
@@ -38,9 +38,7 @@ struct cla_config {
         } decode; /* decode_cpu */
         struct {
             int row_tiles, keys, q_registers;
-            int stale_max;          /* tries bounds before it looks for them */
-            int lanes;              /* items of a sub-group */
-            int compute_capability; /* ten times NVIDIA's, or another unit's level; 0: none, as the emulations */
+            int stale_max; /* tries bounds before it looks for them */
         } matrix;
         struct {
             int stages, q_stages, ping_pong, tma;

@@ -232,7 +232,7 @@ static bool check_constants(const struct clattn_capabilities *capabilities, cons
     const struct cla_config *config = &choice.config;
     const int rows = 16 * config->matrix.row_tiles, keys = config->matrix.keys;
     if (rows < 16 || keys < 16 || config->b_r < rows || config->b_r % rows || keys % 16 || config->b_c % keys ||
-        config->work_group_size != config->b_r / rows * config->matrix.lanes)
+        config->work_group_size != config->b_r / rows * config->lanes)
         fail_msg(
             "d %d, blocks %d x %d, %llu bytes, %llu work-items, forced %d x %d of %d: B_r %d, B_c %d, keys %d, %d row "
             "tiles, %d work-items",
