@@ -100,13 +100,9 @@ static clattn_status compute_forward(struct cla_host_job *job, cl_uint wait_coun
                                              .l = cla_host_tensor_of(job, CLA_L),
                                              .score = cla_host_score_device(job, &given->score),
                                              .workspace = workspace->buffer,
-                                             .workspace_bytes = workspace->bytes};
-    if (job->splits == 1)
-        return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
-    const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
-    if (status)
-        return status;
-    return cla_forward_enqueue(job->plan, job->host->queue, &args, 1, &job->started, &job->computed, error);
+                                             .workspace_bytes = workspace->bytes,
+                                             .first_event = &job->started};
+    return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
 }
 
 static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error)
@@ -256,11 +252,9 @@ static struct clattn_backward_args backward_arguments(const struct cla_host_job 
 static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
                                       struct cla_error *error)
 {
-    const struct clattn_backward_args args = backward_arguments(job);
-    const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, &job->started, error);
-    if (status)
-        return status;
-    return cla_backward_enqueue(job->plan, job->host->queue, &args, 1, &job->started, &job->computed, error);
+    struct clattn_backward_args args = backward_arguments(job);
+    args.first_event = &job->started;
+    return cla_backward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
 }
 
 static clattn_status judge_backward(const struct cla_host_job *job, struct cla_error *error)

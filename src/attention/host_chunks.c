@@ -38,8 +38,8 @@ static clattn_status accumulate(struct cla_host_stream *stream, const struct cla
                                                 .state = job->host->blocks[CLA_STATE].buffer,
                                                 .score = *(const struct clattn_score_args *)stream->details,
                                                 .workspace = workspace->buffer,
-                                                .workspace_bytes = workspace->bytes};
-    (void)started;
+                                                .workspace_bytes = workspace->bytes,
+                                                .first_event = started};
     return cla_state_accumulate(job->plan, job->host->queue, &args, wait_count, waits, done, error);
 }
 
@@ -111,13 +111,11 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
                                         .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
                                         .score = *(const struct clattn_score_args *)stream->details,
                                         .workspace = workspace->buffer,
-                                        .workspace_bytes = workspace->bytes};
+                                        .workspace_bytes = workspace->bytes,
+                                        .first_event = started};
     if (!chunk->first) /* of all keys, so that once is enough */
         args.d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD);
-    const clattn_status status = cla_cl_enqueue_marker(job->host->queue, wait_count, waits, started, error);
-    if (status)
-        return status;
-    return cla_backward_enqueue(job->plan, job->host->queue, &args, 1, started, done, error);
+    return cla_backward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, done, error);
 }
 
 /* What is added to begins with 0. */

@@ -242,27 +242,19 @@ static void hand_over(const struct cla_host_job *job)
     }
 }
 
-static double between(const uint64_t from, const uint64_t to)
+/* NVIDIA's driver has 0 for both times of a marker that waits for events. */
+double cla_host_between(cl_event from, cl_event to)
 {
-    return to < from ? 0 : (double)(to - from) * 1e-6;
+    struct cla_error ignored;
+    uint64_t start = 0, other = 0, end = 0;
+    if (cla_cl_event_times(from, &start, &other, &ignored) || cla_cl_event_times(to, &other, &end, &ignored))
+        return 0;
+    return !start || end < start ? 0 : (double)(end - start) * 1e-6;
 }
 
 double cla_host_milliseconds(cl_event event)
 {
-    struct cla_error ignored;
-    uint64_t start = 0, end = 0;
-    if (!event || cla_cl_event_times(event, &start, &end, &ignored))
-        return 0;
-    return between(start, end);
-}
-
-double cla_host_between(cl_event from, cl_event to)
-{
-    struct cla_error ignored;
-    uint64_t start = 0, started = 0, end = 0;
-    if (cla_cl_event_times(from, &start, &started, &ignored) || cla_cl_event_times(to, &start, &end, &ignored))
-        return 0;
-    return between(started, end);
+    return event ? cla_host_between(event, event) : 0;
 }
 
 static double compute_milliseconds(const struct cla_host_job *job)

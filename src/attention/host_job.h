@@ -51,7 +51,7 @@ struct cla_host_job {
     bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
     cl_event begun[CLA_BEGUN];     /* of commands before the work: buffers that begin with zeros */
-    cl_event started;              /* where not NULL, the work is timed from its end on */
+    cl_event started;              /* the first of the work's commands; NULL where it is timed otherwise */
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */
@@ -83,7 +83,7 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
  */
 size_t cla_host_device_bytes(const struct cla_host_job *job, int which);
 
-/* The event's own time; from the end of one to that of another. 0 where the queue does not profile. */
+/* The event's own time; from the start of one to the end of another. 0 where the queue does not profile. */
 double cla_host_milliseconds(cl_event event);
 double cla_host_between(cl_event from, cl_event to);
 

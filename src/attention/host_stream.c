@@ -212,7 +212,7 @@ static clattn_status free_slot(struct cla_host_stream *stream, struct cla_host_t
     }
     if (status)
         return status;
-    job->compute_ms += turn->started ? cla_host_between(turn->started, turn->done) : cla_host_milliseconds(turn->done);
+    job->compute_ms += cla_host_between(turn->started, turn->done);
     job->copy_in_ms += cla_host_milliseconds(turn->copied[0]) + cla_host_milliseconds(turn->copied[1]);
     if (stream->ready == turn->done)
         stream->ready = NULL;

@@ -14,7 +14,7 @@ struct cla_host_chunk {
     struct clattn_tensor tensors[CLA_SLOT_TENSORS]; /* K, V, dK, dV; buffer NULL where there is none */
 };
 
-/* Enqueues the work on a chunk. *started, where it is set, is when it began. */
+/* Enqueues the work on a chunk. *started is the first of its commands, *done the last. */
 typedef clattn_status (*cla_host_chunk_work)(struct cla_host_stream *stream, const struct cla_host_chunk *chunk,
                                              cl_uint wait_count, const cl_event *waits, cl_event *started,
                                              cl_event *done, struct cla_error *error);

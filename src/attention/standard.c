@@ -26,7 +26,7 @@ struct pass {
 /* The next stage reads what this one wrote, and the queue may be out of order. */
 static clattn_status end_stage(const struct pass *pass, struct cla_error *error)
 {
-    return cla_cl_enqueue_barrier(pass->queue, 0, NULL, NULL, error);
+    return cla_cl_enqueue_barrier(pass->queue, 0, NULL, error);
 }
 
 /* A GEMM's operand for a run of heads. */
@@ -174,7 +174,21 @@ static size_t alignment(const struct clattn_context *context)
     return bits ? bits / 8 : 128;
 }
 
-/* CLBlast gives no event of its first kernel: where that is wanted, a barrier stands before all. */
+/* CLBlast gives no event of its first kernel: where that is wanted, a marker stands before all, between two barriers,
+ * since NVIDIA's driver has no times of a marker that itself waits for events. */
+static clattn_status wait_first(const struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *first,
+                                struct cla_error *error)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    if (wait_count || first)
+        status = cla_cl_enqueue_barrier(pass->queue, wait_count, wait_list, error);
+    if (!status && first)
+        status = cla_cl_enqueue_marker(pass->queue, 0, NULL, first, error);
+    if (!status && first)
+        status = cla_cl_enqueue_barrier(pass->queue, 0, NULL, error);
+    return status;
+}
+
 static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *first_event,
                              cl_event *event, struct cla_error *error)
 {
@@ -183,8 +197,8 @@ static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_eve
         return cla_chain_nothing(pass->queue, wait_count, wait_list, first_event, event, error);
     clattn_status status =
         cla_standard_kernels_make(&pass->kernels, pass->context, pass->problem, pass->standard, error);
-    if (!status && (wait_count || first_event))
-        status = cla_cl_enqueue_barrier(pass->queue, wait_count, wait_list, first_event ? &first : NULL, error);
+    if (!status)
+        status = wait_first(pass, wait_count, wait_list, first_event ? &first : NULL, error);
     if (!status) {
         pthread_mutex_lock(&clblast_lock);
         status = run_pass(pass, error);

@@ -446,9 +446,9 @@ clattn_status cla_cl_enqueue_marker(cl_command_queue queue, cl_uint wait_count, 
 }
 
 clattn_status cla_cl_enqueue_barrier(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
-                                     cl_event *event, struct cla_error *error)
+                                     struct cla_error *error)
 {
-    return check(clEnqueueBarrierWithWaitList(queue, wait_count, wait_count ? wait_list : NULL, event),
+    return check(clEnqueueBarrierWithWaitList(queue, wait_count, wait_count ? wait_list : NULL, NULL),
                  "clEnqueueBarrierWithWaitList", error);
 }
 

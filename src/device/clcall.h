@@ -88,7 +88,7 @@ clattn_status cla_cl_enqueue_fill(cl_command_queue queue, cl_mem buffer, uint32_
 clattn_status cla_cl_enqueue_marker(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
                                     cl_event *event, struct cla_error *error);
 clattn_status cla_cl_enqueue_barrier(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
-                                     cl_event *event, struct cla_error *error);
+                                     struct cla_error *error);
 clattn_status cla_cl_flush(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_finish(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_wait(cl_uint count, const cl_event *events, struct cla_error *error);
