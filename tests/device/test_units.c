@@ -2,7 +2,8 @@
  *
  * The skeletons over fragments that are not NVIDIA's: emulated units whose lanes have one column of an accumulator, in
  * sub-groups of 32 and of 64. Modifications of the scores alone, in both directions, against the float64 reference
- * (all at once they take PoCL a minute to compile, and wait for CLATTN_TEST_FULL). The argument names the lanes. */
+ * (all at once they take PoCL a minute to compile, and wait for CLATTN_TEST_FULL, as do two that take it nearly as long
+ * by themselves). The argument names the lanes. */
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/compare.h"
@@ -54,12 +55,13 @@ static bool check_backward(struct forward_case forward)
     return right;
 }
 
-/* Of the features alone every other one, `first` or the next: either width takes half of them in either direction. */
-static int failures_of(bool (*check)(struct forward_case forward), int first)
+/* Of the features alone every other one, `first` or the next: either width takes half of them in either direction. One
+ * of them is dear: it takes PoCL 41 s to compile where others take 2 to 6. */
+static int failures_of(bool (*check)(struct forward_case forward), int first, unsigned dear)
 {
     int failures = !check(small_case(0, 1)) + (test_is_full() && !check(small_case(EVERYTHING, 2)));
     for (int n = 0; n < CASE_FEATURES; n++)
-        if (test_is_full() || n % 2 == first)
+        if (test_is_full() || (n % 2 == first && 1u << n != dear))
             failures += !check(small_case(1u << n, n / 2));
     return failures;
 }
@@ -67,13 +69,13 @@ static int failures_of(bool (*check)(struct forward_case forward), int first)
 static void every_feature_forward(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(check_forward, lanes == 32), 0);
+    assert_int_equal(failures_of(check_forward, lanes == 32, CLATTN_SOFTCAP), 0);
 }
 
 static void every_feature_backward(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(check_backward, lanes == 64), 0);
+    assert_int_equal(failures_of(check_backward, lanes == 64, CLATTN_BLOCK_MASK), 0);
 }
 
 /* A number of lanes that no emulation has, and rows that one sub-group does not hold. */
