@@ -28,10 +28,12 @@ static int element_bytes(const struct cla_call *call, enum cla_element element)
     return 4;
 }
 
-static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent)
+/* each: how many numbers each head has, as its rows; 0 as 1. */
+static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent, int each)
 {
     const struct clattn_problem *problem = call->problem;
     const struct clattn_shape *shape = &call->shape;
+    const int numbers = each ? each : 1;
     switch (extent) {
     case CLA_OF_PAIRS:
         return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, shape->n_kv};
@@ -41,9 +43,9 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
     case CLA_OF_BLOCK_ROWS:
         return (struct cla_sizes){shape->batch, shape->heads, block_rows(problem, shape) + 1, 1};
     case CLA_OF_HEADS:
-        return (struct cla_sizes){shape->batch, shape->heads, 1, 1};
+        return (struct cla_sizes){shape->batch, shape->heads, numbers, 1};
     case CLA_OF_HEAD:
-        return (struct cla_sizes){1, shape->heads, 1, 1};
+        return (struct cla_sizes){1, shape->heads, numbers, 1};
     case CLA_OF_BATCH:
         return (struct cla_sizes){shape->batch, 1, 1, 1};
     case CLA_OF_SEQUENCES:
@@ -59,14 +61,14 @@ void cla_score_sizes(struct cla_call *call)
     struct cla_operand *operands = call->operands;
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
-    operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS);
+    operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS, 0);
     operands[CLA_BIAS_GRAD].element_bytes = cla_size_of(call->problem, CLA_BIAS_GRAD);
-    operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD);
+    operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD, 0);
     operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
         if (!(call->features & of->bit))
             continue; /* what block_q is, is known with a block mask alone */
-        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent);
+        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent, tensor->each);
         operands[CLA_SCORE + i].element_bytes = element_bytes(call, tensor->element);
     }
 }
@@ -138,11 +140,12 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
 }
 
 /* What kernels get to know of a layout: its first words, or of a vector of heads those that it needs. */
-static void tell_place(struct cla_call *call, int number, enum cla_extent extent)
+static void tell_place(struct cla_call *call, int number, const struct cla_feature_tensor *tensor)
 {
     const struct cla_layout *layout = &call->operands[CLA_SCORE + number].layout;
-    const int64_t words[] = {layout->offset, extent == CLA_OF_HEAD ? layout->head : layout->batch, layout->head,
-                             layout->row, layout->column};
+    const bool of_head = tensor->extent == CLA_OF_HEAD && !tensor->each;
+    const int64_t words[] = {layout->offset, of_head ? layout->head : layout->batch, layout->head, layout->row,
+                             layout->column};
     memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
 }
 
@@ -165,7 +168,7 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
     if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
         status = check_list(call, which, error);
     if (!status)
-        tell_place(call, number, tensor->extent);
+        tell_place(call, number, tensor);
     return status;
 }
 

@@ -42,6 +42,7 @@ struct cla_feature_tensor {
     const char
         *kernel; /* score_KERNEL is the kernels' parameter, view->KERNEL its value; NULL: as the field; "": none */
     enum cla_extent extent;
+    int each; /* of heads: so many numbers each, along a last dimension; 0: one, without such a dimension */
     enum cla_element element;
     size_t given;         /* where struct clattn_score_args has it */
     size_t array, layout; /* where struct clattn_host_score_args has it; layout 0: it has none */
@@ -109,7 +110,7 @@ const struct cla_feature_number *cla_feature_number(int number, const struct cla
 size_t cla_score_params_bytes(void);
 
 /* Where in that a tensor's place begins, and the bytes of it: the offset of its layout, and as many strides as its
- * extent asks for. And where a number begins. */
+ * extent asks for (plan/feature_text.c). And where a number begins. */
 size_t cla_feature_tensor_at(int number);
 size_t cla_feature_tensor_bytes(int number);
 size_t cla_feature_number_at(int number);

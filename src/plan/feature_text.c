@@ -56,7 +56,8 @@ const struct cla_feature_number *cla_feature_number(int number, const struct cla
 
 /* What kernels have of a tensor: words of 8 bytes in their parameters, these as a struct's members, what a view of a
  * head holds of it, and how that is found; with packed rows (cl/score/view.clh), what it holds beside that and how, and
- * how another head's is found. $ stands for the tensor's name in kernels, @ for the type of its elements.
+ * how another head's is found. $ stands for the tensor's name in kernels, @ for the type of its elements, # for how
+ * many numbers each head has.
  * Without rows there may be no heads either, and no values of them. */
 static const struct extent {
     size_t words;
@@ -89,6 +90,30 @@ static const struct extent {
     [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;", "", "", ""},
 };
 
+/* Of heads with several numbers each. */
+#define OF_EACH "for (int e = 0; e < #; ++e) "
+static const struct extent extents_of_each[] = {
+    [CLA_OF_HEADS] = {4, "long $_offset, $_batch, $_head, $_row;", "@ $[#];",
+                      OF_EACH "v.$[e] = v.n_q > 0 ? score_$[score_params.$_offset + b * score_params.$_batch + "
+                              "h * score_params.$_head + e * score_params.$_row] : 0;",
+                      "__global const @ *$_from; long $_step, $_row;",
+                      "v.$_from = score_$ + (score_params.$_offset + b * score_params.$_batch + h * "
+                      "score_params.$_head); v.$_step = score_params.$_head; v.$_row = score_params.$_row;",
+                      OF_EACH "own.$[e] = own.n_q > 0 ? own.$_from[head * own.$_step + e * own.$_row] : 0;"},
+    [CLA_OF_HEAD] = {4, "long $_offset, $_batch, $_head, $_row;", "@ $[#];",
+                     OF_EACH "v.$[e] = v.n_q > 0 ? score_$[score_params.$_offset + h * score_params.$_head + "
+                             "e * score_params.$_row] : 0;",
+                     "__global const @ *$_from; long $_step, $_row;",
+                     "v.$_from = score_$ + (score_params.$_offset + h * score_params.$_head); v.$_step = "
+                     "score_params.$_head; v.$_row = score_params.$_row;",
+                     OF_EACH "own.$[e] = own.n_q > 0 ? own.$_from[head * own.$_step + e * own.$_row] : 0;"},
+};
+
+static const struct extent *extent_of(const struct cla_feature_tensor *tensor)
+{
+    return tensor->each ? &extents_of_each[tensor->extent] : &extents[tensor->extent];
+}
+
 static const char *const elements[] = {
     [CLA_FLOAT] = "float", [CLA_AS_BIAS] = "clattn_bias", [CLA_BYTE] = "uchar", [CLA_INT] = "int"};
 
@@ -106,12 +131,12 @@ bool cla_feature_tensor_is_argument(int number)
 size_t cla_feature_tensor_bytes(int number)
 {
     const struct cla_feature *of;
-    return sizeof(int64_t) * extents[cla_feature_tensor(number, &of)->extent].words;
+    return sizeof(int64_t) * extent_of(cla_feature_tensor(number, &of))->words;
 }
 
 static size_t bytes_behind(const struct cla_feature_tensor *tensor)
 {
-    return tensor->params || !*kernel_name(tensor) ? 0 : sizeof(int64_t) * extents[tensor->extent].words;
+    return tensor->params || !*kernel_name(tensor) ? 0 : sizeof(int64_t) * extent_of(tensor)->words;
 }
 
 size_t cla_feature_tensor_at(int number)
@@ -144,13 +169,15 @@ size_t cla_score_params_bytes(void)
 }
 
 /* A template with the names in place. */
-static void add(struct cla_text *text, const char *template, const char *name, const char *element)
+static void add(struct cla_text *text, const char *template, const char *name, const char *element, int each)
 {
     for (const char *at = template; *at; at++) {
         if (*at == '$')
             cla_text_add(text, name, strlen(name));
         else if (*at == '@')
             cla_text_add(text, element, strlen(element));
+        else if (*at == '#')
+            cla_text_printf(text, "%d", each);
         else
             cla_text_add(text, at, 1);
     }
@@ -167,8 +194,8 @@ static void define_of_tensors(const char *macro, unsigned features, const char *
         if (!(of->bit & features) || !*kernel_name(tensor))
             continue;
         cla_text_add(text, " ", 1);
-        add(text, constant ? constant : template_of(&extents[tensor->extent]), kernel_name(tensor),
-            elements[tensor->element]);
+        add(text, constant ? constant : template_of(extent_of(tensor)), kernel_name(tensor), elements[tensor->element],
+            tensor->each);
     }
 }
 
@@ -205,7 +232,7 @@ static void define_of_numbers(unsigned features, const char *template, struct cl
         if (!(of->bit & features) || !number->range)
             continue;
         cla_text_add(text, " ", 1);
-        add(text, template, number->name, "float");
+        add(text, template, number->name, "float", 0);
     }
     cla_text_add(text, "\n", 1);
 }
@@ -220,7 +247,7 @@ static void define_params(struct cla_text *text)
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
         cla_text_add(text, " ", 1);
         if (bytes_behind(tensor))
-            add(text, extents[tensor->extent].params, kernel_name(tensor), elements[tensor->element]);
+            add(text, extent_of(tensor)->params, kernel_name(tensor), elements[tensor->element], tensor->each);
     }
     define_of_numbers(UINT_MAX, "float $, $_spare;", text);
 }

@@ -25,7 +25,8 @@ bool reference_has(const struct reference_problem *problem, unsigned feature);
 
 bool reference_hidden(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j);
 
-/* Of a later feature the value that a pair meets of a tensor, and a number. */
+/* Of a later feature the value that a pair meets of a tensor, and a number. Where heads have several numbers each, i is
+ * which of them. */
 double reference_of_tensor(const struct reference_problem *problem, const struct reference_head *head, const char *name,
                            int64_t i, int64_t j);
 double reference_of_number(const struct reference_problem *problem, const char *name);

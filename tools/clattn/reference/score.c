@@ -92,11 +92,12 @@ double reference_of_tensor(const struct reference_problem *problem, const struct
         if (strcmp(row->name, name) != 0)
             continue;
         const bool pairs = row->extent == CLA_OF_PAIRS;
-        const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : 1,
+        const int64_t each = row->each ? row->each : 1;
+        const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : each,
                                   pairs ? problem->shape.n_kv : 1};
         const int64_t b = row->extent == CLA_OF_HEAD ? 0 : head->b;
-        return (double)
-            score->more[n][reference_place(&score->more_at[n], sizes, b, head->h, pairs ? i : 0, pairs ? j : 0)];
+        return (double)score->more[n][reference_place(&score->more_at[n], sizes, b, head->h, pairs || row->each ? i : 0,
+                                                      pairs ? j : 0)];
     }
     return NAN;
 }

@@ -51,29 +51,32 @@ static int match_blocks(const struct score_entry *entry, const struct option_lis
                        (shape->n_kv + block->values[1] - 1) / block->values[1]);
 }
 
-static int match_heads(const struct score_entry *entry)
+/* [heads], or where values may differ between batch elements [batch, heads]; each with a last dimension of so many. */
+static int wrong_heads(const struct score_entry *entry, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    const int64_t heads = score_length_at(entry->header, 0), batch = score_length_at(entry->header, 1);
-    if (entry->header->dimensions > 2 || heads != shape->heads || (batch != 1 && batch != shape->batch)) {
-        char right[96];
-        snprintf(right, sizeof right, "(%" PRId64 ",) or (%" PRId64 ", %" PRId64 "), one number for each head",
-                 shape->heads, shape->batch, shape->heads);
-        return score_wrong_shape(entry, right);
-    }
-    entry->score->layouts[entry->which] = (struct clattn_layout){.batch = batch == 1 ? 0 : heads, .head = 1};
-    return STATUS_OK;
+    char last[24] = "", right[128], with_batch[64] = "";
+    if (row->each)
+        snprintf(last, sizeof last, " %d", row->each);
+    if (row->extent == CLA_OF_HEADS)
+        snprintf(with_batch, sizeof with_batch, " or (%" PRId64 ", %" PRId64 "%s%s)", shape->batch, shape->heads,
+                 row->each ? "," : "", last);
+    snprintf(right, sizeof right, "(%" PRId64 ",%s)%s, %d number%s for each head", shape->heads, last, with_batch,
+             row->each ? row->each : 1, row->each > 1 ? "s" : "");
+    return score_wrong_shape(entry, right);
 }
 
-static int match_head(const struct score_entry *entry)
+static int match_heads(const struct score_entry *entry, const struct cla_feature_tensor *row)
 {
-    const int64_t heads = entry->arrays->shape.heads;
-    if (entry->header->dimensions != 1 || entry->header->shape[0] != heads) {
-        char right[64];
-        snprintf(right, sizeof right, "(%" PRId64 ",), one number for each head", heads);
-        return score_wrong_shape(entry, right);
-    }
-    entry->score->layouts[entry->which] = (struct clattn_layout){.head = 1};
+    const struct clattn_shape *shape = &entry->arrays->shape;
+    const int last = row->each > 0, most = last + 1 + (row->extent == CLA_OF_HEADS);
+    const int64_t each = row->each ? row->each : 1;
+    const int64_t heads = score_length_at(entry->header, last), batch = score_length_at(entry->header, last + 1);
+    if (entry->header->dimensions > most || heads != shape->heads || (batch != 1 && batch != shape->batch) ||
+        (last && score_length_at(entry->header, 0) != each))
+        return wrong_heads(entry, row);
+    entry->score->layouts[entry->which] =
+        (struct clattn_layout){.batch = batch == 1 ? 0 : heads * each, .head = each, .row = last};
     return STATUS_OK;
 }
 
@@ -104,10 +107,10 @@ static int match_element(const struct score_entry *entry, enum cla_element eleme
     return STATUS_OK;
 }
 
-static int match_extent(const struct score_entry *entry, enum cla_extent extent, const struct option_list *block,
-                        struct clattn_shape *shape)
+static int match_extent(const struct score_entry *entry, const struct cla_feature_tensor *row,
+                        const struct option_list *block, struct clattn_shape *shape)
 {
-    switch (extent) {
+    switch (row->extent) {
     case CLA_OF_PAIRS:
         return match_pairs(entry, shape->n_q, shape->n_kv);
     case CLA_OF_BLOCKS:
@@ -115,9 +118,8 @@ static int match_extent(const struct score_entry *entry, enum cla_extent extent,
     case CLA_OF_BLOCK_ROWS:
         return score_match_block_indptr(entry, block);
     case CLA_OF_HEADS:
-        return match_heads(entry);
     case CLA_OF_HEAD:
-        return match_head(entry);
+        return match_heads(entry, row);
     case CLA_OF_BATCH:
         return score_match_key_lengths(entry);
     case CLA_OF_SEQUENCES:
@@ -133,7 +135,7 @@ static int match(const struct score_entry *entry, const struct score_options *op
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = cla_feature_tensor((int)entry->which, &of);
     const int status = match_element(entry, row->element);
-    return status ? status : match_extent(entry, row->extent, &options->block_size, shape);
+    return status ? status : match_extent(entry, row, &options->block_size, shape);
 }
 
 static int open_array(int which, const struct score_options *options, struct arrays *arrays, struct score_files *score,

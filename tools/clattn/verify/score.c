@@ -246,8 +246,10 @@ static void make_tensor(struct making *making, int n, const struct cla_feature_t
         *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
     } else {
         const int64_t batch = row->extent == CLA_OF_HEADS && random_below(&making->random, 2) ? shape->batch : 1;
-        score->more_at[n] = (struct clattn_layout){.batch = batch > 1 ? shape->heads : 0, .head = 1};
-        *count = (size_t)(batch * shape->heads);
+        const int64_t each = row->each ? row->each : 1;
+        score->more_at[n] =
+            (struct clattn_layout){.batch = batch > 1 ? shape->heads * each : 0, .head = each, .row = row->each > 0};
+        *count = (size_t)(batch * shape->heads * each);
     }
     score->more[n] = drawn(making, *count, row->drawn_from, row->drawn_to);
 }
