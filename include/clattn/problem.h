@@ -174,7 +174,11 @@ struct clattn_problem {
     int64_t k_type;
     int64_t v_type;
 
-    uint64_t reserved[26]; /* 0: clattn/version.h */
+    /* With CLATTN_PAGES: keys of a page, from 1 on, which are compiled into the kernels; else 0. Skeletons on matrix
+     * units read keys that are contiguous, and are not planned then: the plan's steps say so. */
+    int64_t page_keys;
+
+    uint64_t reserved[25]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

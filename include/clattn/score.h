@@ -19,7 +19,8 @@ enum clattn_feature {
     CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
     CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
     CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
-    CLATTN_DROPOUT = 512     /* weights are dropped at random, the others scaled up */
+    CLATTN_DROPOUT = 512,    /* weights are dropped at random, the others scaled up */
+    CLATTN_PAGES = 1024      /* K and V lie in pages that a table names; not in backward passes */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -76,7 +77,21 @@ struct clattn_score_args {
 
     cl_mem data; /* what score_mod and mask_mod get; NULL: none. No output may lie in the same buffer */
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    /* CLATTN_PAGES: K and V are pools of pages, [pool_pages, kv_heads, problem.page_keys, d] (d_v), in any strides: the
+     * batch stride of their layouts is that between pages. K and V may lie apart or in one buffer. Key j of batch
+     * element b is row j % page_keys of page number pages[b][j / page_keys], an int32. The table is dense
+     * [batch, ceil(n_kv / page_keys)], or has another batch stride; its row stride is 1. Or, with page_offsets.buffer
+     * not NULL, it is compressed (CSR): the numbers of batch element b are pages[page_offsets[b]] to
+     * pages[page_offsets[b + 1] - 1] of the page_count that pages has, and page_offsets is int32 [batch + 1], dense
+     * from layout.offset on. A page whose number is not below pool_pages, or that the table does not have, is not
+     * touched, and its keys are hidden. Several batch elements may share pages. With CLATTN_VARLEN rows of Q alone are
+     * packed: cu_seqlens_kv and total_kv are zero, and CLATTN_KEY_LENGTHS says how many keys each sequence has. With
+     * CLATTN_ACCUMULATE the pages hold the chunk alone: the table is of key_count keys, from first_key on. */
+    struct clattn_tensor pages, page_offsets;
+    int64_t pool_pages;
+    int64_t page_count; /* of compressed tables; else 0 */
+
+    uint64_t reserved[38]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -107,7 +122,14 @@ struct clattn_host_score_args {
     const float *data; /* what score_mod and mask_mod get: data_count floats; NULL and 0: none */
     int64_t data_count;
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    /* CLATTN_PAGES: [batch, ceil(n_kv / page_keys)]; or page_count numbers, where page_offsets is not NULL. Numbers of
+     * pages that hold keys (key_lengths) are from 0 to pool_pages - 1. */
+    const int32_t *pages, *page_offsets;
+    struct clattn_layout pages_layout;
+    int64_t pool_pages;
+    int64_t page_count;
+
+    uint64_t reserved[52]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -15,7 +15,11 @@ static void set_tensor_sizes(struct cla_call *call)
     const int64_t keys = packed ? call->score.total_kv : call->key_count;
     const int d = call->problem->d, d_v = call->problem->d_v;
     const struct cla_sizes q = {batch, shape->heads, rows, d}, o = {batch, shape->heads, rows, d_v};
-    const struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
+    struct cla_sizes k = {batch, shape->kv_heads, keys, d}, v = {batch, shape->kv_heads, keys, d_v};
+    if (call->features & CLATTN_PAGES) {
+        k.batch = v.batch = call->pool_pages;
+        k.rows = v.rows = call->problem->page_keys;
+    }
     const struct cla_sizes vector = {batch, shape->heads, rows, 1};
     const struct {
         int which;
@@ -34,7 +38,7 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
                              enum cla_source source, const struct clattn_shape *shape,
                              const struct clattn_score_args *score, struct cla_error *error)
 {
-    *call = (struct cla_call){.problem = problem, .features = features, .source = source};
+    *call = (struct cla_call){.problem = problem, .features = features, .source = source, .page_count = -1};
     clattn_status status = cla_shape_resolve(shape, &call->shape, error);
     call->key_count = call->shape.n_kv;
     if (!status && score)
@@ -51,7 +55,7 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
 clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int64_t key_count, struct cla_error *error)
 {
     static const int tensors[] = {CLA_K, CLA_V, CLA_D_K, CLA_D_V};
-    const bool packed = call->features & CLATTN_VARLEN;
+    const bool pages = call->features & CLATTN_PAGES, packed = (call->features & CLATTN_VARLEN) && !pages;
     const int64_t keys = packed ? call->score.total_kv : call->shape.n_kv;
     const char *what = packed ? "score.total_kv" : "shape.n_kv";
     if (first_key < 0 || first_key > keys)
@@ -66,8 +70,10 @@ clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int6
     call->score.first_key = (int32_t)first_key;
     call->score.key_count = (int32_t)key_count;
     call->score.keys = (int32_t)call->shape.n_kv;
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !pages; i++)
         call->operands[tensors[i]].sizes.rows = key_count;
+    if (pages)
+        call->operands[CLA_PAGES].sizes = cla_pages_sizes(call, key_count);
     return CLATTN_SUCCESS;
 }
 

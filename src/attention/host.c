@@ -110,7 +110,12 @@ static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, stru
     if (kv_chunk < 0)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys", (long long)kv_chunk);
-    job->kv_chunk = kv_chunk ? kv_chunk : cla_host_chunk_needed(job);
+    const bool pages = job->call.features & CLATTN_PAGES;
+    if (kv_chunk && pages)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "kv_chunk is %lld with CLATTN_PAGES: keys that lie in pages come all at once, so it must be 0",
+                        (long long)kv_chunk);
+    job->kv_chunk = kv_chunk || pages ? kv_chunk : cla_host_chunk_needed(job);
     job->streamed = job->kv_chunk > 0;
     return CLATTN_SUCCESS;
 }

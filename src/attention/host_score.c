@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/host_score.h"
 #include "attention/score.h"
+#include "plan/checked.h"
 #include <string.h>
 
 /* The numbers, which both structs have alike. */
@@ -115,6 +116,53 @@ static clattn_status check_blocks(const struct cla_host_job *job, const struct c
     return status;
 }
 
+/* Keys of batch element b. */
+static int64_t keys_of(const struct clattn_host_score_args *args, const struct clattn_shape *shape, int64_t b)
+{
+    return args->key_lengths ? args->key_lengths[b] : shape->n_kv;
+}
+
+static clattn_status check_page_offsets(const struct clattn_host_score_args *args, const struct clattn_shape *shape,
+                                        struct cla_error *error)
+{
+    for (int64_t b = 0; b < shape->batch; b++) {
+        const int32_t begin = args->page_offsets[b], end = args->page_offsets[b + 1];
+        if (begin < 0 || end < begin || end > args->page_count)
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                            "score.page_offsets goes from %d to %d at batch element %lld: it counts from 0 to "
+                            "page_count, %lld, and does not fall",
+                            (int)begin, (int)end, (long long)b, (long long)args->page_count);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Whether each page that holds a key is there. */
+static clattn_status check_pages(const struct cla_host_job *job, const struct clattn_host_score_args *args,
+                                 struct cla_error *error)
+{
+    const struct clattn_shape *shape = &job->call.shape;
+    const struct cla_layout *layout = &job->call.operands[CLA_PAGES].layout;
+    const bool csr = args->page_offsets;
+    const clattn_status status = csr ? check_page_offsets(args, shape, error) : CLATTN_SUCCESS;
+    for (int64_t b = 0; b < shape->batch && !status; b++) {
+        const int64_t needed = cla_ceil_div(keys_of(args, shape, b), job->call.problem->page_keys);
+        const int32_t *pages = args->pages + layout->offset + (csr ? args->page_offsets[b] : b * layout->batch);
+        if (csr && args->page_offsets[b + 1] - args->page_offsets[b] < needed)
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                            "score.page_offsets gives batch element %lld %d pages: its %lld keys take %lld of %lld",
+                            (long long)b, (int)(args->page_offsets[b + 1] - args->page_offsets[b]),
+                            (long long)keys_of(args, shape, b), (long long)needed,
+                            (long long)job->call.problem->page_keys);
+        for (int64_t i = 0; i < needed; i++)
+            if (pages[i] < 0 || pages[i] >= args->pool_pages)
+                return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                                "score.pages has %d as page %lld of batch element %lld: pages are numbered from 0 to "
+                                "pool_pages - 1, %lld",
+                                (int)pages[i], (long long)i, (long long)b, (long long)(args->pool_pages - 1));
+    }
+    return status;
+}
+
 /* The user's functions may read any of it, so all of it is copied. */
 static clattn_status measure_data(struct cla_host_job *job, const struct clattn_host_score_args *args,
                                   struct cla_error *error)
@@ -148,5 +196,7 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
             check_sequences("cu_seqlens_kv", args->cu_seqlens_kv, shape->batch, args->total_kv, shape->n_kv, error);
     if (!status && args->block_offsets)
         status = check_blocks(job, args, error);
+    if (!status && args->pages)
+        status = check_pages(job, args, error);
     return status;
 }

@@ -80,7 +80,8 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
                         "%s.layout reaches to element %lld of the array at %p: no array is that large",
                         cla_operand_name(which), (long long)operand->end, (void *)operand->buffer);
     /* Packed tensors have no batch, but the kernels multiply one by its stride. */
-    if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD)
+    const bool in_pages = (call->features & CLATTN_PAGES) && (which == CLA_K || which == CLA_V);
+    if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD && !in_pages)
         operand->layout.batch = 0;
     return check_present(call, which, error);
 }

@@ -40,6 +40,8 @@ struct cla_call {
     enum cla_source source;
     struct clattn_shape shape;
     int64_t first_key, key_count; /* the keys that k and v hold */
+    int64_t pool_pages;           /* with CLATTN_PAGES, pages of k and v; */
+    int64_t page_count;           /* numbers in a compressed table; -1: it is not compressed */
     struct cla_operand operands[CLA_OPERANDS];
     struct cla_score_params score;
     size_t workspace_bytes; /* what this very call needs */

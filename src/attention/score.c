@@ -28,6 +28,13 @@ static int element_bytes(const struct cla_call *call, enum cla_element element)
     return 4;
 }
 
+struct cla_sizes cla_pages_sizes(const struct cla_call *call, int64_t keys)
+{
+    if (call->page_count >= 0)
+        return (struct cla_sizes){1, 1, call->page_count, 1};
+    return (struct cla_sizes){call->shape.batch, 1, cla_ceil_div(keys, call->problem->page_keys), 1};
+}
+
 /* each: how many numbers each head has, as its rows; 0 as 1. */
 static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent, int each)
 {
@@ -50,6 +57,8 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
         return (struct cla_sizes){shape->batch, 1, 1, 1};
     case CLA_OF_SEQUENCES:
         return (struct cla_sizes){shape->batch + 1, 1, 1, 1};
+    case CLA_OF_PAGES:
+        return cla_pages_sizes(call, shape->n_kv);
     case CLA_LOOSE:
         break;
     }
@@ -143,9 +152,10 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
 static void tell_place(struct cla_call *call, int number, const struct cla_feature_tensor *tensor)
 {
     const struct cla_layout *layout = &call->operands[CLA_SCORE + number].layout;
-    const bool of_head = tensor->extent == CLA_OF_HEAD && !tensor->each;
-    const int64_t words[] = {layout->offset, of_head ? layout->head : layout->batch, layout->head, layout->row,
-                             layout->column};
+    const bool of_head = tensor->extent == CLA_OF_HEAD && !tensor->each, pages = tensor->extent == CLA_OF_PAGES;
+    const int64_t words[] = {layout->offset, of_head ? layout->head : layout->batch,
+                             pages ? call->pool_pages : layout->head,
+                             pages ? call->operands[CLA_PAGES].sizes.rows : layout->row, layout->column};
     memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
 }
 
@@ -155,10 +165,28 @@ static void place_loose(struct cla_call *call, int which, cl_mem buffer)
         .buffer = buffer, .sizes = {1, 1, 1, buffer != NULL}, .end = buffer != NULL, .element_bytes = 1, .whole = true};
 }
 
+/* A table of pages that is not compressed has no offsets; and sequences whose keys are in pages are not packed. */
+static bool is_left_out(const struct cla_call *call, int which)
+{
+    return which == CLA_PAGE_OFFSETS || (which == CLA_CU_KV && (call->features & CLATTN_PAGES));
+}
+
+/* The numbers of a sequence's pages lie one after the other. */
+static clattn_status check_pages(const struct cla_call *call, struct cla_error *error)
+{
+    const struct cla_operand *operand = &call->operands[CLA_PAGES];
+    if (operand->end && operand->sizes.rows > 1 && operand->layout.row != 1)
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "score.pages.layout.row is %lld: the numbers of a sequence's pages lie one after the other, so "
+                        "it is 1 or all strides are 0",
+                        (long long)operand->layout.row);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status place_tensor(struct cla_call *call, int number, const struct cla_feature_tensor *tensor,
                                   const struct clattn_score_args *args, struct cla_error *error)
 {
-    const int which = CLA_SCORE + number, how = call->empty ? CLA_OPTIONAL : CLA_INPUT;
+    const int which = CLA_SCORE + number, how = call->empty || is_left_out(call, which) ? CLA_OPTIONAL : CLA_INPUT;
     const void *given = (const char *)args + tensor->given;
     if (tensor->extent == CLA_LOOSE) {
         place_loose(call, which, *(const cl_mem *)given);
@@ -167,6 +195,8 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
     clattn_status status = cla_call_place(call, which, given, how, error);
     if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
         status = check_list(call, which, error);
+    if (!status && tensor->extent == CLA_OF_PAGES)
+        status = check_pages(call, error);
     if (!status)
         tell_place(call, number, tensor);
     return status;
@@ -190,6 +220,9 @@ clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_a
             status = place_tensor(call, i, tensor, args, error);
     if (!status && (call->features & CLATTN_BLOCK_MASK) && args->block_offsets.buffer)
         status = place_csr(call, args, error);
+    /* Kernels that finish rows know nothing of pages, and look at the sequences' keys, of which total_kv is 0. */
+    if (is_left_out(call, CLA_CU_KV))
+        call->operands[CLA_CU_KV] = call->operands[CLA_CU_Q];
     return status;
 }
 

@@ -17,6 +17,9 @@ clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_a
 /* Sets the sizes of the modifications' tensors, d_bias and d_sinks included. */
 void cla_score_sizes(struct cla_call *call);
 
+/* Of the table of pages, for so many keys. */
+struct cla_sizes cla_pages_sizes(const struct cla_call *call, int64_t keys);
+
 /* Places these tensors and fills the rest of call->score. A block mask that comes as CSR is given its place at
  * call->workspace_bytes, which grows. */
 clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);

@@ -159,6 +159,11 @@ static clattn_status check_total(const char *name, int64_t total, int64_t batch,
 static clattn_status check_totals(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
     const struct clattn_shape *shape = &call->shape;
+    if ((call->features & CLATTN_PAGES) && (args->total_kv || is_set(&args->cu_seqlens_kv)))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.%s is given with CLATTN_PAGES: keys that lie in pages are not packed, so "
+                        "it must be zero (score.key_lengths says how many keys a sequence has)",
+                        args->total_kv ? "total_kv" : "cu_seqlens_kv");
     const clattn_status status =
         check_total("total_q", args->total_q, shape->batch, "n_q", shape->n_q, &call->score.total_q, error);
     if (status)
@@ -185,16 +190,33 @@ static clattn_status check_block_mask(struct cla_call *call, const struct clattn
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_pages(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+{
+    const bool csr = args->page_offsets.buffer;
+    if (args->pool_pages < 0 || args->pool_pages > INT32_MAX)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.pool_pages is %lld: it is how many pages K and V have, from 0 to %d",
+                        (long long)args->pool_pages, INT32_MAX);
+    if (args->page_count < 0 || args->page_count > INT32_MAX || (!csr && args->page_count))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.page_count is %lld: it is 0, or with score.page_offsets how many numbers score.pages "
+                        "has, up to %d",
+                        (long long)args->page_count, INT32_MAX);
+    if (!csr && is_set(&args->page_offsets))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.page_offsets.buffer is NULL, and its layout is given: without offsets it must be zero");
+    call->pool_pages = args->pool_pages;
+    call->page_count = csr ? args->page_count : -1;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
     static const struct {
         unsigned feature;
         clattn_status (*check)(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);
-    } own[] = {{CLATTN_WINDOW, check_window},
-               {CLATTN_SOFTCAP, check_softcap},
-               {CLATTN_BLOCK_MASK, check_block_mask},
-               {CLATTN_VARLEN, check_totals},
-               {CLATTN_DROPOUT, check_dropout}};
+    } own[] = {{CLATTN_WINDOW, check_window}, {CLATTN_SOFTCAP, check_softcap}, {CLATTN_BLOCK_MASK, check_block_mask},
+               {CLATTN_VARLEN, check_totals}, {CLATTN_DROPOUT, check_dropout}, {CLATTN_PAGES, check_pages}};
     clattn_status status = check_absent_numbers(call->features, args, error);
     if (!status)
         status = check_absent_tensors(call->features, args, error);

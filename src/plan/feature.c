@@ -92,6 +92,19 @@ const struct cla_feature cla_features[] = {
      .bit = CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD,
      .tensors = {{GIVEN(data), ARRAY(data), .extent = CLA_LOOSE, .element = CLA_FLOAT, .option = "data",
                   .help = "what score_mod and mask_mod get as `data`, fp32"}}},
+    {.name = "pages",
+     .constant = "CLATTN_PAGES",
+     .bit = CLATTN_PAGES,
+     .hooks = CLA_HIDES | CLA_FAST_HIDES,
+     .tensors = {{GIVEN(pages), ARRAY(pages), LAYOUT(pages), .extent = CLA_OF_PAGES, .element = CLA_INT,
+                  .option = "kv-pages",
+                  .help = "K and V are pages, [pages, heads, keys of a page, d]: the numbers of each\n"
+                          "batch element's, [batch, pages of it]; int32 or int64"},
+                 {GIVEN(page_offsets), ARRAY(page_offsets), .extent = CLA_OF_SEQUENCES, .element = CLA_INT,
+                  .option = "kv-page-indptr",
+                  .help = "the same as compressed rows (CSR): where each batch element begins in\n"
+                          "--kv-pages, and the end at last; [batch + 1]"}},
+     .numbers = {{NUMBER(pool_pages, INT64)}, {NUMBER(page_count, INT64)}}},
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -30,6 +30,7 @@ enum cla_extent {
     CLA_OF_HEAD,       /* [heads] */
     CLA_OF_BATCH,      /* [batch], dense */
     CLA_OF_SEQUENCES,  /* [batch + 1], dense */
+    CLA_OF_PAGES,      /* [batch, pages of a sequence], or all pages of all sequences */
     CLA_LOOSE          /* a bare cl_mem: block_columns and data alone, whose sizes other code knows */
 };
 

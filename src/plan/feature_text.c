@@ -87,6 +87,7 @@ static const struct extent {
                      "own.$ = own.n_q > 0 ? own.$_from[head * own.$_step] : 0;"},
     [CLA_OF_BATCH] = {1, "long $_offset;", "", "", "", "", ""},
     [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", "", "", "", ""},
+    [CLA_OF_PAGES] = {4, "long $_offset, $_batch, $_pool, $_listed;", "", "", "", "", ""},
     [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;", "", "", ""},
 };
 

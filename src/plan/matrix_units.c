@@ -40,7 +40,7 @@ static bool scale_is_moderate(const struct clattn_problem *problem)
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
     const int widest = cla_widest(problem);
-    const clattn_status status = cla_types_check_one(problem, name, error);
+    const clattn_status status = cla_types_check_plain(problem, name, error);
     if (status)
         return status;
     if (clattn_dtype_size(problem->dtype) != 2)
@@ -98,7 +98,6 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                         .slots = 2,
                         .operand_words = 4,
                         .own_philox = true,
-                        .streams = true,
                         .level_name = "CLATTN_COMPUTE_CAPABILITY",
                         .level = cla_matrix_capability,
                         .devices =
@@ -111,8 +110,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                       .lanes = CLA_EMULATED_LANES,
                       .slots = 16,
                       .operand_words = 256,
-                      .own_philox = true,
-                      .streams = true},
+                      .own_philox = true},
     {.name = "emulated_column",
      .files = column_files,
      .lanes = 32,

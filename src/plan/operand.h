@@ -32,6 +32,8 @@ enum {
     CLA_CU_KV,
     CLA_SINKS,
     CLA_DATA,
+    CLA_PAGES,
+    CLA_PAGE_OFFSETS,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

@@ -179,19 +179,20 @@ static clattn_status configure(const struct clattn_capabilities *capabilities, c
     return skeleton->adopt(capabilities, &packed, config, info, error);
 }
 
-/* Says which skeleton the device would have run, were Q, K and V of one type. */
-static void explain_types(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
+/* Says which skeleton the device would have run, were Q, K and V contiguous and of one type. */
+static void explain_operands(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                             const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
 {
     struct clattn_problem alike = *problem;
     struct cla_error why;
-    if (problem->skeleton || cla_types_are_one(problem))
+    if (problem->skeleton || !cla_types_check_plain(problem, "", &why))
         return;
     alike.dtype = cla_type_of(problem, CLA_K);
     alike.q_type = alike.k_type = alike.v_type = CLATTN_AS_DTYPE;
+    alike.features &= ~(unsigned)CLATTN_PAGES;
     const struct cla_skeleton *other = cla_plan_preferred(capabilities, &alike, NULL);
-    if (other && other != skeleton && cla_types_check_one(problem, other->name, &why))
-        cla_plan_step(info, "types", 0, 0, "%s", why.text);
+    if (other && other != skeleton && cla_types_check_plain(problem, other->name, &why))
+        cla_plan_step(info, "operands", 0, 0, "%s", why.text);
 }
 
 /* With one of the skeletons behind `after` (NULL: any). */
@@ -205,7 +206,7 @@ static clattn_status plan_after(const struct clattn_capabilities *capabilities, 
     if (status)
         return status;
     paper_bound(capabilities, problem, found.skeleton, info);
-    explain_types(capabilities, problem, found.skeleton, info);
+    explain_operands(capabilities, problem, found.skeleton, info);
     status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;
@@ -311,6 +312,10 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         cla_text_define(text, &threshold, 1);
     }
     cla_types_define(problem, text);
+    if (problem->page_keys) {
+        const struct cla_define pages = {"PAGE_KEYS", (int)problem->page_keys};
+        cla_text_define(text, &pages, 1);
+    }
     if (choice->config.packs && !choice->skeleton->row_views) {
         const struct cla_define packs = {"PACKS", 1};
         cla_text_define(text, &packs, 1);

@@ -157,6 +157,21 @@ static clattn_status check_block(const char *name, int value, bool wanted, struc
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_pages(const struct clattn_problem *problem, struct cla_error *error)
+{
+    const bool pages = problem->features & CLATTN_PAGES;
+    if (pages ? problem->page_keys < 1 || problem->page_keys > CLA_MAX_LENGTH : problem->page_keys != 0)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.page_keys is %lld: with CLATTN_PAGES it is from 1 to %lld, without it 0",
+                        (long long)problem->page_keys, (long long)CLA_MAX_LENGTH);
+    if (pages && cla_problem_is_backward(problem))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.features has CLATTN_PAGES, and problem.pass is %d, a backward one: gradients are of "
+                        "keys that lie in a tensor of their own",
+                        (int)problem->pass);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
 {
     const unsigned known = cla_features_known();
@@ -221,6 +236,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = check_features(problem, error);
     if (!status)
         status = cla_types_check(problem, error);
+    if (!status)
+        status = check_pages(problem, error);
     if (!status)
         status = check_choices(problem, error);
     if (!status)

@@ -102,6 +102,17 @@ void cla_types_define(const struct clattn_problem *problem, struct cla_text *tex
     }
 }
 
+clattn_status cla_types_check_plain(const struct clattn_problem *problem, const char *name, struct cla_error *error)
+{
+    if (problem->features & CLATTN_PAGES)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.features has CLATTN_PAGES: %s reads keys that lie at one distance from each other: take "
+            "another skeleton",
+            name);
+    return cla_types_check_one(problem, name, error);
+}
+
 clattn_status cla_types_check_one(const struct clattn_problem *problem, const char *name, struct cla_error *error)
 {
     if (cla_types_are_one(problem))

@@ -28,6 +28,9 @@ bool cla_types_are_one(const struct clattn_problem *problem);
 /* The constants of kernels for types that are not the problem's dtype. */
 void cla_types_define(const struct clattn_problem *problem, struct cla_text *text);
 
+/* Whether Q, K and V are of one type and K and V in no pages, in words of the skeleton that wants that. */
+clattn_status cla_types_check_plain(const struct clattn_problem *problem, const char *name, struct cla_error *error);
+
 /* Whether Q, K and V are of one type, in words of the skeleton that wants that. */
 clattn_status cla_types_check_one(const struct clattn_problem *problem, const char *name, struct cla_error *error);
 

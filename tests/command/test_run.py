@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import random
 import signal
 import stat
 import subprocess
@@ -11,7 +12,8 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CLATTN, CommandTest, FILE, USAGE, attention, bf16_value, read_npy, run_tests, transpose, write_npy
+from command import (CLATTN, CommandTest, DEVICE, FILE, USAGE, attention, bf16_value, read_npy, run_tests, stored,
+                     transpose, write_npy)
 
 
 class Run(CommandTest):
@@ -32,6 +34,33 @@ class Run(CommandTest):
             self.assert_close(row, numbers, 1e-5)
         self.assertEqual(sorted(os.listdir(self.folder.name)),
                          sorted(name + ".npy" for name in ("q", "k", "v", "o", "lse", "m", "l")))
+
+    def test_pages(self):
+        batch, heads, kv_heads, n_q, page, d, pool = 2, 4, 2, 3, 4, 8, 7
+        table = [[3, 1, 6], [0, 5, 2]]
+        q, _, _ = self.inputs("<f4", ((batch, heads, n_q, d),) * 3)
+        pages = {}
+        for name, kind in (("k", "<f2"), ("v", "<f4")):  # of types of their own
+            source = random.Random(name)
+            pages[name], data = stored(kind, [source.gauss(0, 1) for _ in range(pool * kv_heads * page * d)])
+            write_npy(self.path(name + ".npy"), kind, (pool, kv_heads, page, d), data)
+        k, v = ([x for row in table for h in range(kv_heads) for number in row
+                 for x in pages[name][(number * kv_heads + h) * page * d:][:page * d]] for name in "kv")
+        expected = attention(q, k, v, (batch, heads, kv_heads, n_q, 3 * page), d, d, "bottom-right")[0]
+        numbers = [number for row in table for number in row]
+        write_npy(self.path("dense.npy"), "<i4", (2, 3), numbers)
+        write_npy(self.path("list.npy"), "<i8", (6,), numbers)
+        write_npy(self.path("begins.npy"), "<i4", (3,), [0, 3, 6])
+        for words in (["--kv-pages", self.path("dense.npy")],
+                      ["--kv-pages", self.path("list.npy"), "--kv-page-indptr", self.path("begins.npy")]):
+            self.run_it("run", *self.names(), *words, "--causal")
+            self.assert_close(read_npy(self.path("o.npy"))[2], expected, 2e-6)
+        write_npy(self.path("dense.npy"), "<i4", (2, 3), [3, 1, 6, 0, 7, 2])
+        self.assertIn("score.pages has 7 as page 1 of batch element 1", self.run_it(
+            "run", *self.names(), "--kv-pages", self.path("dense.npy"), status=DEVICE).stderr)
+        write_npy(self.path("k.npy"), "<f2", (kv_heads, page, d), [0] * (kv_heads * page * d))
+        self.assertIn("with --kv-pages it is [pages, heads, keys of a page, d]", self.run_it(
+            "run", *self.names(), "--kv-pages", self.path("dense.npy"), status=FILE).stderr)
 
     def test_types(self):
         self.check("<f4", 2e-6)

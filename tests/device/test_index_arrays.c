@@ -22,7 +22,8 @@ enum {
     N_KV = 37,
     BLOCK = 16,
     HEADS = 4,
-    KV_HEADS = 2
+    KV_HEADS = 2,
+    POOL = 9 /* pages, at most */
 };
 
 static struct test_device device;
@@ -106,9 +107,14 @@ static struct clattn_tensor list(int64_t count, int64_t total)
     return made;
 }
 
+static int64_t blocks_of(int64_t length, int64_t block)
+{
+    return (length + block - 1) / block;
+}
+
 static int64_t blocks(int64_t length)
 {
-    return (length + BLOCK - 1) / BLOCK;
+    return blocks_of(length, BLOCK);
 }
 
 static struct clattn_score_args score_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
@@ -130,8 +136,17 @@ static struct clattn_score_args score_of(const struct clattn_problem *problem, c
         score.key_lengths = list(shape->batch, shape->n_kv);
     if (features & CLATTN_VARLEN) {
         score.total_q = random_below(&chance, (shape->batch * shape->n_q) + 1);
-        score.total_kv = random_below(&chance, (shape->batch * shape->n_kv) + 1);
         score.cu_seqlens_q = list(shape->batch + 1, score.total_q);
+    }
+    if (features & CLATTN_PAGES) {
+        const int64_t each = blocks_of(shape->n_kv, problem->page_keys);
+        score.pool_pages = random_below(&chance, POOL + 1);
+        score.page_count = random_below(&chance, 2) ? 1 + random_below(&chance, 30) : 0;
+        score.pages = list(score.page_count ? score.page_count : shape->batch * each, score.pool_pages);
+        if (score.page_count)
+            score.page_offsets = list(shape->batch + 1, score.page_count);
+    } else if (features & CLATTN_VARLEN) {
+        score.total_kv = random_below(&chance, (shape->batch * shape->n_kv) + 1);
         score.cu_seqlens_kv = list(shape->batch + 1, score.total_kv);
     }
     if (!(features & CLATTN_BLOCK_MASK))
@@ -148,17 +163,18 @@ static struct clattn_score_args score_of(const struct clattn_problem *problem, c
 
 /* The sizes of packed tensors, or of those that are not. */
 struct sizes {
-    int64_t rows, keys, all_keys;
+    int64_t rows, keys, all_keys; /* keys: of all heads, which in pages are all that these have */
     int element;
 };
 
 static struct sizes sizes_of(const struct clattn_problem *problem, const struct clattn_shape *shape,
                              const struct clattn_score_args *score)
 {
-    const bool packed = problem->features & CLATTN_VARLEN;
-    const int64_t keys = packed ? score->total_kv : shape->n_kv, batch = packed ? 1 : shape->batch;
+    const bool packed = problem->features & CLATTN_VARLEN, pages = problem->features & CLATTN_PAGES;
+    const int64_t keys = packed && !pages ? score->total_kv : shape->n_kv, batch = packed ? 1 : shape->batch;
     return (struct sizes){.rows = (packed ? score->total_q : shape->n_q) * shape->heads * batch,
-                          .keys = keys * shape->kv_heads * batch,
+                          .keys = pages ? score->pool_pages * problem->page_keys * shape->kv_heads
+                                        : keys * shape->kv_heads * batch,
                           .all_keys = keys,
                           .element = clattn_dtype_size(problem->dtype)};
 }
@@ -195,9 +211,10 @@ static clattn_status accumulate(const clattn_plan *plan, const struct clattn_pro
     args.state = make(bytes, 0x7f, NULL);
     args.first_key = random_below(&chance, s.all_keys + 1);
     args.key_count = random_below(&chance, (s.all_keys - args.first_key) + 1);
+    const int64_t keys = problem->features & CLATTN_PAGES ? s.keys : args.key_count * heads;
     args.q = tensor(s.rows * D, s.element);
-    args.k = tensor(args.key_count * heads * D, s.element);
-    args.v = tensor(args.key_count * heads * D_V, s.element);
+    args.k = tensor(keys * D, s.element);
+    args.v = tensor(keys * D_V, s.element);
     clattn_status status = clattn_state_begin_enqueue(plan, device.queue, &shape, args.state, 0, NULL, NULL);
     if (!status)
         status = clattn_state_accumulate_enqueue(plan, device.queue, &args, 0, NULL, NULL);
@@ -268,7 +285,8 @@ static void index_arrays_lead_nowhere(void **state)
     (void)state;
     static const unsigned of_keys = CLATTN_VARLEN | CLATTN_KEY_LENGTHS;
     static const unsigned sets[] = {of_keys | CLATTN_BIAS | CLATTN_ALIBI | CLATTN_SINKS,
-                                    of_keys | CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_WINDOW};
+                                    of_keys | CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_WINDOW,
+                                    of_keys | CLATTN_PAGES};
     for (int pass = CLATTN_FORWARD; pass <= CLATTN_BACKWARD_ACCUMULATE; pass++) {
         const bool back = pass % 2;
         const struct cla_skeleton *const *skeleton = back ? test_backward_skeletons() : test_skeletons();
@@ -280,6 +298,9 @@ static void index_arrays_lead_nowhere(void **state)
                 problem.causal = (enum clattn_causal)(i % 3);
                 problem.unordered = cla_skeleton_describe(*skeleton).any_order;
                 problem.block_q = problem.block_kv = sets[i] & CLATTN_BLOCK_MASK ? BLOCK : 0;
+                problem.page_keys = sets[i] & CLATTN_PAGES ? 6 : 0;
+                if (back && problem.page_keys)
+                    continue;
                 if (!test_serves(&device, &problem))
                     problem.dtype = CLATTN_FP16;
                 if (test_serves(&device, &problem))

@@ -62,6 +62,13 @@ static int check_dimensions(const struct arrays_request *request, int index, str
         return fail(failure, STATUS_FILE,
                     "%s: %s has shape %s: [n, d], [heads, n, d] or [batch, heads, n, d] is needed",
                     request->names[index], letters[index], shape);
+    if (request->pages && (index == ARRAYS_K || index == ARRAYS_V)) {
+        if (header->dimensions == 4)
+            return STATUS_OK;
+        return fail(failure, STATUS_FILE, "%s: %s has shape %s: with --kv-pages it is %s", request->names[index],
+                    letters[index], shape,
+                    request->bnhd ? "[pages, keys of a page, heads, d]" : "[pages, heads, keys of a page, d]");
+    }
     if (request->packed && header->dimensions > 3)
         return fail(failure, STATUS_FILE,
                     "%s: %s has shape %s: packed sequences (--cu-seqlens-q) are [total, d] or [heads, total, d]",
@@ -126,9 +133,11 @@ static int check_sizes(const struct arrays_request *request, const struct sizes 
         status = check_range(request, 2, s[2].d, failure);
     if (!status && s[1].d != s[0].d)
         status = mismatch(request, 1, "d", s[1].d, "that of Q", s[0].d, failure);
-    for (int i = 1; !status && i < 3; i++)
+    for (int i = 1; !status && i < 3 && !request->pages; i++)
         if (s[i].batch != s[0].batch)
             status = mismatch(request, i, "batch", s[i].batch, "that of Q", s[0].batch, failure);
+    if (!status && s[2].batch != s[1].batch)
+        status = mismatch(request, 2, "pages", s[2].batch, "that of K", s[1].batch, failure);
     if (!status && s[2].n != s[1].n)
         status = mismatch(request, 2, "n", s[2].n, "that of K", s[1].n, failure);
     if (!status && s[2].heads != s[1].heads)
@@ -175,6 +184,11 @@ int arrays_match(const struct arrays_request *request, struct arrays *arrays, st
         .k = layout_of(&s[1], request->bnhd),
         .v = layout_of(&s[2], request->bnhd),
         .o = layout_of(&o, request->bnhd)};
+    if (request->pages) { /* the table of pages says how many keys there are */
+        arrays->pool_pages = s[1].batch;
+        arrays->page_keys = s[1].n;
+        arrays->shape.n_kv = 0;
+    }
     describe_outputs(request, &s[0], arrays);
     return STATUS_OK;
 }

@@ -14,6 +14,7 @@ struct arrays {
     struct clattn_shape shape;
     enum clattn_dtype dtype, k_type, v_type; /* of Q and dO, of K, of V */
     int d, d_v;
+    int64_t pool_pages, page_keys; /* of K and V in pages; else 0 */
     struct clattn_layout q, k, v, o;
     struct npy_header o_header;   /* of O: like Q, with d_v */
     struct npy_header row_header; /* of LSE, m and l: [batch, heads, n_q] */
@@ -25,7 +26,8 @@ struct arrays_request {
     const char *names[ARRAYS_MOST];                /* files of Q, K, V and dO, for messages */
     const struct npy_header *headers[ARRAYS_MOST]; /* that of dO may be NULL */
     bool bnhd;
-    bool packed;                   /* sequences of different lengths, end to end */
+    bool packed; /* sequences of different lengths, end to end */
+    bool pages;  /* K and V are [pages, heads, keys of a page, d], or with `bnhd` [pages, keys of a page, heads, d] */
     int dtype, k_format, v_format; /* of --dtype, --k-format, --v-format; -1 where they were not given */
 };
 

@@ -39,6 +39,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
+    problem.page_keys = arrays->page_keys;
     if (run->score.values[SCORE_BIAS]) /* npy_type has the order of the types */
         problem.bias_type = as_type((enum clattn_dtype)run->score.files[SCORE_BIAS].header.type);
     return problem;
@@ -74,6 +75,8 @@ static struct clattn_host_score_args score_args(const struct run *run)
     struct clattn_host_score_args args = {.block_count = score->block_count,
                                           .total_q = score->total_q,
                                           .total_kv = score->total_kv,
+                                          .pool_pages = run->arrays.pool_pages,
+                                          .page_count = score->page_count,
                                           .data_count = score->data_count};
     give_arrays(score, &args);
     give_numbers(&options->features, &args);

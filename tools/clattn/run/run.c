@@ -10,6 +10,7 @@ static int open_inputs(struct run *run, struct failure *failure)
     const struct values *values = run->values;
     struct arrays_request request = {.bnhd = values->layout == RUN_BNHD,
                                      .packed = values->score.features.files[SCORE_CU_SEQLENS_Q],
+                                     .pages = values->score.features.files[SCORE_KV_PAGES],
                                      .dtype = values->dtype,
                                      .k_format = values->k_format,
                                      .v_format = values->v_format};

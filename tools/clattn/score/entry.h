@@ -29,6 +29,10 @@ int score_match_key_lengths(const struct score_entry *entry);
 int score_match_block_indices(const struct score_entry *entry, const struct option_list *block);
 int score_match_block_indptr(const struct score_entry *entry, const struct option_list *block);
 
+/* The pages of each batch element, which say how many keys the shape has at most. */
+int score_match_pages(const struct score_entry *entry, struct clattn_shape *shape);
+int score_match_page_indptr(const struct score_entry *entry);
+
 /* The sequences make up the batch; until the second file has been looked at, the shape counts the packed rows. */
 int score_match_sequences(const struct score_entry *entry, struct clattn_shape *shape);
 

@@ -123,7 +123,10 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
     case CLA_OF_BATCH:
         return score_match_key_lengths(entry);
     case CLA_OF_SEQUENCES:
-        return score_match_sequences(entry, shape);
+        return entry->which == SCORE_KV_PAGE_INDPTR ? score_match_page_indptr(entry)
+                                                    : score_match_sequences(entry, shape);
+    case CLA_OF_PAGES:
+        return score_match_pages(entry, shape);
     case CLA_LOOSE:
         break;
     }
@@ -162,7 +165,8 @@ static int open_array(int which, const struct score_options *options, struct arr
 static int open_arrays(const struct score_options *options, struct arrays *arrays, struct score_files *score,
                        struct failure *failure)
 {
-    static const int first[] = {SCORE_CU_SEQLENS_Q, SCORE_CU_SEQLENS_KV, SCORE_BLOCK_INDICES};
+    static const int first[] = {SCORE_CU_SEQLENS_Q, SCORE_CU_SEQLENS_KV, SCORE_KV_PAGE_INDPTR, SCORE_KV_PAGES,
+                                SCORE_BLOCK_INDICES};
     int status = STATUS_OK;
     for (size_t i = 0; i < sizeof first / sizeof *first && !status; i++)
         status = open_array(first[i], options, arrays, score, failure);

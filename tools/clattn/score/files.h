@@ -16,6 +16,7 @@ struct score_files {
     int64_t total_q, total_kv; /* of packed sequences */
     int64_t data_count;        /* floats of SCORE_DATA */
     int64_t block_count;       /* numbers of SCORE_BLOCK_INDICES */
+    int64_t page_count;        /* numbers of SCORE_KV_PAGES, where they are compressed */
 };
 
 /* Opens what `options` name and checks it against the arrays of Q, K and V. For packed sequences it turns

@@ -140,3 +140,41 @@ int score_match_block_indptr(const struct score_entry *entry, const struct optio
     const int status = take_lengths(entry, 0, entry->score->block_count);
     return status ? status : check_rows_of_blocks(entry, rows);
 }
+
+int score_match_page_indptr(const struct score_entry *entry)
+{
+    const int64_t batch = entry->arrays->shape.batch;
+    if (entry->header->dimensions != 1 || entry->header->shape[0] != batch + 1) {
+        char right[96];
+        snprintf(right, sizeof right, "(%" PRId64 ",), where each batch element begins, and the end at last",
+                 batch + 1);
+        return score_wrong_shape(entry, right);
+    }
+    return take_lengths(entry, 0, INT32_MAX);
+}
+
+/* The most pages that a batch element has of a compressed table. */
+static int64_t most_pages(const struct score_entry *entry)
+{
+    const int32_t *at = entry->score->lengths[SCORE_KV_PAGE_INDPTR];
+    int64_t most = 0;
+    for (int64_t b = 0; b < entry->arrays->shape.batch; b++)
+        most = at[b + 1] - at[b] > most ? at[b + 1] - at[b] : most;
+    return most;
+}
+
+int score_match_pages(const struct score_entry *entry, struct clattn_shape *shape)
+{
+    const bool csr = entry->score->lengths[SCORE_KV_PAGE_INDPTR];
+    const int64_t last = score_length_at(entry->header, 0), batch = score_length_at(entry->header, 1);
+    if (entry->header->dimensions > 2 || (csr && entry->header->dimensions != 1) || (!csr && batch != shape->batch)) {
+        char right[96];
+        snprintf(right, sizeof right, csr ? "(pages,)" : "(%" PRId64 ", pages of a batch element)", shape->batch);
+        return score_wrong_shape(entry, right);
+    }
+    entry->score->page_count = csr ? last : 0;
+    if (!csr)
+        entry->score->layouts[SCORE_KV_PAGES] = (struct clattn_layout){.batch = last, .row = 1};
+    shape->n_kv = (csr ? most_pages(entry) : last) * entry->arrays->page_keys;
+    return take_lengths(entry, INT32_MIN, INT32_MAX);
+}
