@@ -31,6 +31,9 @@ static void given_text(const struct verify_case *item, char *text, size_t size)
     if (item->expected[0])
         length += (size_t)snprintf(text + length, size - length, ", expects %" PRId64 "x%" PRId64 " of %" PRId64,
                                    item->expected[0], item->expected[1], item->expected[2]);
+    if (item->page_keys)
+        length += (size_t)snprintf(text + length, size - length, ", pages of %" PRId64 "%s", item->page_keys,
+                                   item->compressed ? " (CSR)" : "");
     snprintf(text + length, size - length, "%s%s%s%s", item->aligned ? ", aligned" : "", item->mixed ? ", mixed" : "",
              item->shared ? ", shared" : "", item->unordered ? ", any order" : "");
 }
@@ -289,6 +292,10 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                      .splits = own ? item->splits : 0,
                                      .packing = packing_of(item, pass)};
     verify_types_say(&item->problem, &problem);
+    if (item->page_keys) {
+        problem.features |= CLATTN_PAGES;
+        problem.page_keys = item->page_keys;
+    }
     return clattn_plan_create(plan, session->clattn, &problem);
 }
 

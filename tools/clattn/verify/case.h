@@ -69,6 +69,8 @@ struct verify_case {
     bool aligned;        /* tensors begin on multiples of 64 elements, else on none of any vector; */
     bool mixed;          /* each tensor has another layout than the one before it; */
     unsigned shared;     /* inputs of stride 0 */
+    int64_t page_keys;   /* K and V lie in pages of so many keys; 0: in none. In the plain forward pass alone */
+    bool compressed;     /* their table is */
 };
 
 /* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */

@@ -18,10 +18,16 @@ enum {
 
 enum { FIRST_FEATURES = 10, FIRST_ALL = FIRST_FEATURES + 2 }; /* of the first release, and the user's functions */
 
+/* Pages are drawn by themselves, being how keys lie, and not in all passes. */
+static unsigned features_known(void)
+{
+    return cla_features_known() & ~(unsigned)CLATTN_PAGES;
+}
+
 int verify_feature_count(void)
 {
     int count = 2;
-    for (unsigned left = cla_features_known(); left; left &= left - 1)
+    for (unsigned left = features_known(); left; left &= left - 1)
         count++;
     return count;
 }
@@ -35,17 +41,17 @@ unsigned verify_feature(int i)
 
 unsigned verify_all_features(void)
 {
-    return cla_features_known() | VERIFY_WITH_SCORE_MOD | VERIFY_WITH_MASK_MOD;
+    return features_known() | VERIFY_WITH_SCORE_MOD | VERIFY_WITH_MASK_MOD;
 }
 
 unsigned verify_later_features(void)
 {
-    return cla_features_known() & ~((1u << FIRST_FEATURES) - 1);
+    return features_known() & ~((1u << FIRST_FEATURES) - 1);
 }
 
 unsigned verify_plain_features(unsigned traits)
 {
-    return traits & cla_features_known();
+    return traits & features_known();
 }
 
 const struct option_word *verify_trait_words(void)
@@ -89,7 +95,7 @@ unsigned verify_traits_of(const struct verify_case *item)
 {
     const unsigned order = !verify_is_backward(item) ? 0u : item->unordered ? VERIFY_UNORDERED : VERIFY_ORDERED;
     return item->problem.score.features | (unsigned)item->mods << VERIFY_FIRST_MOD |
-           (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) |
+           (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) | (item->page_keys ? (unsigned)CLATTN_PAGES : 0u) |
            (verify_types_differ(&item->problem) ? (unsigned)VERIFY_WITH_TYPES : 0u) | order;
 }
 
@@ -101,6 +107,8 @@ void verify_leave_out(struct verify_case *item, unsigned traits)
         memset(item->problem.types, 0, sizeof item->problem.types);
     if (traits & CLATTN_BIAS)
         item->problem.types[REFERENCE_BIAS] = CLATTN_AS_DTYPE;
+    if (traits & CLATTN_PAGES)
+        item->page_keys = 0;
     item->csr = item->csr && !(traits & (VERIFY_WITH_CSR | CLATTN_BLOCK_MASK));
     if (traits & CLATTN_BLOCK_MASK)
         item->expected_density = 0.0f;
@@ -188,6 +196,18 @@ static void draw_types(const struct random *random, const struct verify_skeleton
         verify_types_draw(&own, !skeleton || !skeleton->declines, problem);
 }
 
+/* Pages, likewise, where they can be: sequences whose rows are packed have keys that are, too. */
+static void draw_pages(const struct random *random, const struct verify_skeleton *skeleton, struct verify_case *item)
+{
+    static const int64_t sizes[] = {16, 1, 64, 5, 128, 33};
+    struct random own = {.state = random->state ^ 0x9a6e};
+    const int64_t keys = sizes[random_below(&own, COUNT(sizes))];
+    item->compressed = random_below(&own, 2);
+    if (one_in(&own, 4) && item->kind == VERIFY_RULE && !(item->problem.score.features & CLATTN_VARLEN) &&
+        (!skeleton || !skeleton->declines))
+        item->page_keys = keys;
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
@@ -202,6 +222,7 @@ static void draw_program(struct random *random, const char *name, struct verify_
     const int64_t dtype = random_below(random, 6);
     problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
     draw_types(random, skeleton, problem);
+    draw_pages(random, skeleton, item);
     problem->causal = (enum clattn_causal)random_below(random, 3);
     problem->scale = one_in(random, 5) ? 0.0625 : 0.0;
     draw_dimensions(random, skeleton ? skeleton->largest_d : CLATTN_MAX_D, problem);

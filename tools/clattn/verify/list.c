@@ -40,6 +40,8 @@ static struct clattn_problem problem_of(const struct verify_case *item)
                                      .unordered = any_order(item->skeleton),
                                      .skeleton = item->skeleton};
     verify_types_say(&item->problem, &problem);
+    problem.features |= item->page_keys ? CLATTN_PAGES : 0;
+    problem.page_keys = item->page_keys;
     return problem;
 }
 
@@ -103,7 +105,8 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.score.block_q == b->problem.score.block_q &&
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
            a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->packed == b->packed &&
-           a->given == b->given && memcmp(a->problem.types, b->problem.types, sizeof a->problem.types) == 0;
+           a->given == b->given && memcmp(a->problem.types, b->problem.types, sizeof a->problem.types) == 0 &&
+           a->page_keys == b->page_keys;
 }
 
 /* As it is. */

@@ -111,6 +111,32 @@ static void describe_inputs(struct stage *stage, const struct verify_data *data)
     t[STAGE_V].input = data->v;
 }
 
+/* K, or V, as the pool of its pages. */
+static void place_pages(const struct stage *stage, enum stage_tensor which, int64_t d, const float *input,
+                        struct guarded *guarded)
+{
+    const int64_t sizes[] = {stage->pages.pool, stage->problem->shape.kv_heads, stage->pages.keys, d};
+    memcpy(guarded->sizes, sizes, sizeof sizes);
+    guarded->layout = layout_of(kind_of(stage->item, which), guarded->sizes);
+    guarded->layout.offset = stage->offset;
+    guarded->input = input;
+}
+
+static bool describe_pages(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_problem *problem = stage->problem;
+    struct verify_pages *pages = &stage->pages;
+    struct guarded *t = stage->tensors;
+    if (!verify_pages_make(problem, stage->item->page_keys, stage->item->compressed, data->k, data->v, pages))
+        return false;
+    place_pages(stage, STAGE_K, problem->d, pages->k, &t[STAGE_K]);
+    place_pages(stage, STAGE_V, problem->d_v, pages->v, &t[STAGE_V]);
+    t[STAGE_PAGES] = array(stage, "pages", CLATTN_FP32, 4, (size_t)pages->pool, pages->table);
+    t[STAGE_PAGE_OFFSETS] =
+        array(stage, "page_offsets", CLATTN_FP32, 4, (size_t)(problem->shape.batch + 1), pages->offsets);
+    return true;
+}
+
 static void describe_forward(struct stage *stage, const struct verify_data *data)
 {
     struct guarded *t = stage->tensors;
@@ -215,6 +241,8 @@ bool stage_open(const struct session *session, const struct verify_case *item, c
     else
         describe_forward(stage, data);
     describe_score(stage, data);
+    if (item->page_keys && !describe_pages(stage, data))
+        return verify_error(result, "no memory for its pages");
     bool good = pass != CLATTN_BACKWARD_ACCUMULATE || begin_sums(stage, result);
     for (int i = 0; good && i < STAGE_TENSORS; i++)
         good = !stage->tensors[i].name || guarded_upload(session, &stage->tensors[i], result);
@@ -235,6 +263,7 @@ void stage_close(struct stage *stage)
         guarded_free(&stage->tensors[i]);
     free(stage->zeros);
     stage->zeros = NULL;
+    verify_pages_free(&stage->pages);
 }
 
 struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor which)
@@ -317,5 +346,13 @@ struct clattn_score_args stage_score(const struct stage *stage)
     }
     args.data = stage->tensors[STAGE_DATA].buffer;
     give_later_features(stage, &args);
+    if (stage->pages.keys) {
+        args.pages = plain(stage, STAGE_PAGES);
+        args.pool_pages = stage->pages.pool;
+        if (stage->pages.offsets) {
+            args.page_offsets = plain(stage, STAGE_PAGE_OFFSETS);
+            args.page_count = stage->pages.each * stage->problem->shape.batch;
+        }
+    }
     return args;
 }

@@ -2,7 +2,9 @@
 #ifndef CLATTN_TOOL_VERIFY_STAGE_H
 #define CLATTN_TOOL_VERIFY_STAGE_H
 
+#include "plan/operand.h"
 #include "verify/guard.h"
+#include "verify/pages.h"
 #include <clattn/attention.h>
 
 /* The tensors of one call of the library, each in a guarded buffer. */
@@ -33,6 +35,8 @@ enum stage_tensor {
     STAGE_SINKS,
     STAGE_DATA,
     STAGE_MORE, /* those of later features, in the order of their table */
+    STAGE_PAGES = STAGE_MORE + CLA_PAGES - CLA_SCORE,
+    STAGE_PAGE_OFFSETS = STAGE_MORE + CLA_PAGE_OFFSETS - CLA_SCORE,
     STAGE_TENSORS = STAGE_MORE + CLA_SCORE_TENSORS
 };
 
@@ -43,6 +47,7 @@ struct stage {
     int64_t offset; /* of the first element in each buffer */
     float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
+    struct verify_pages pages; /* where the case has them */
 };
 
 /* Describes the tensors of a pass that takes `data` (a forward pass and the streaming state: O, LSE, m and l are
