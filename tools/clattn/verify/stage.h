@@ -2,7 +2,6 @@
 #ifndef CLATTN_TOOL_VERIFY_STAGE_H
 #define CLATTN_TOOL_VERIFY_STAGE_H
 
-#include "plan/operand.h"
 #include "verify/guard.h"
 #include "verify/pages.h"
 #include <clattn/attention.h>
@@ -34,9 +33,9 @@ enum stage_tensor {
     STAGE_CU_SEQLENS_KV,
     STAGE_SINKS,
     STAGE_DATA,
+    STAGE_PAGES,
+    STAGE_PAGE_OFFSETS,
     STAGE_MORE, /* those of later features, in the order of their table */
-    STAGE_PAGES = STAGE_MORE + CLA_PAGES - CLA_SCORE,
-    STAGE_PAGE_OFFSETS = STAGE_MORE + CLA_PAGE_OFFSETS - CLA_SCORE,
     STAGE_TENSORS = STAGE_MORE + CLA_SCORE_TENSORS
 };
 
