@@ -23,13 +23,20 @@ clattn_status cla_packing_check(const struct cla_skeleton *skeleton, const struc
                     "CLATTN_PACKING_NEVER");
 }
 
-/* The largest divisor of a group with which rows can still be counted. */
+/* The largest divisor of a group with which rows can still be counted: divisors come in pairs. */
 static int largest(int64_t group, int64_t n_q)
 {
-    for (int64_t pack = group; pack > 1; pack--)
-        if (group % pack == 0 && n_q <= CLA_MAX_LENGTH / pack)
-            return (int)pack;
-    return 1;
+    const int64_t most = n_q > 0 ? CLA_MAX_LENGTH / n_q : group;
+    int64_t pack = 1;
+    for (int64_t small = 1; small * small <= group; small++) {
+        if (group % small)
+            continue;
+        if (group / small <= most)
+            return (int)(group / small);
+        if (small <= most)
+            pack = small;
+    }
+    return (int)pack;
 }
 
 int cla_expected_pack(const struct clattn_problem *problem)

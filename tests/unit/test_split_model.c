@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * When keys are split, and into how many parts. */
+#include "plan/packing.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
@@ -118,6 +119,26 @@ static void who_may_split(void **state)
     assert_false(cla_may_split(&rule));
 }
 
+/* All heads of a group, or as many as leave rows that can be counted. */
+static void packed_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t heads, kv_heads, n_q;
+        int pack;
+    } rows[] = {
+        {32, 8, 1, 4},        {7, 1, 20, 7}, {4, 4, 1, 1}, {8, 1, INT64_C(1) << 29, 2}, {12, 1, INT64_C(1) << 28, 6},
+        {INT32_MAX, 1, 2, 1}, /* a prime number of them */
+        {12, 1, 0, 12},       {0, 0, 1, 1}};
+    const struct cla_config packs = {.packs = 1}, plain = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct clattn_shape shape = {
+            .batch = 1, .heads = rows[i].heads, .kv_heads = rows[i].kv_heads, .n_q = rows[i].n_q, .n_kv = 1};
+        assert_int_equal(cla_pack_of(&packs, &shape), rows[i].pack);
+        assert_int_equal(cla_pack_of(&plain, &shape), 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +146,7 @@ int main(void)
         cmocka_unit_test(what_is_busy_is_left_alone),
         cmocka_unit_test(bounds),
         cmocka_unit_test(who_may_split),
+        cmocka_unit_test(packed_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
