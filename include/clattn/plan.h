@@ -17,7 +17,14 @@ CLATTN_BEGIN_DECLS
  * with d the larger of d and d_v. That says what fits. What is fast also depends on registers and on the limits of a
  * work-group, so the plan starts there and takes a few further steps, each with its reason. M is
  * static_local_memory_bytes (or, where that is unknown, local_memory_bytes) over the size of the type that the tiles
- * hold. */
+ * hold.
+ *
+ * A plan serves any shape. Few rows against many keys, as in decoding, want another kernel on some devices (on CPUs
+ * decode_cpu, up to 8 rows to a head of K and V). A plan of CLATTN_FORWARD whose expected_n_q is 0 keeps a second
+ * kernel for such calls. The first call that has so few rows, or asks for their workspace, compiles it, and may fail as
+ * clattn_plan_create does; where this first call must not wait, make a plan with expected_n_q = 1. A plan has one
+ * kernel alone where expected_n_q says how many rows there will be, where the choice is forced, or with texts of the
+ * caller's (score_mod, mask_mod). clattn_plan_info tells of the first kernel. */
 
 #define CLATTN_MAX_PLAN_STEPS 8
 

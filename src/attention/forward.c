@@ -2,6 +2,7 @@
 #include "attention/forward.h"
 #include "attention/arguments.h"
 #include "attention/buffers.h"
+#include "attention/plan_few.h"
 #include "attention/score.h"
 #include "device/clcall.h"
 #include "device/report.h"
@@ -101,9 +102,9 @@ static clattn_status make_recipe(const struct clattn_plan *plan, const struct cl
     return cla_recipe_make(plan, &shape, NULL, 0, recipe, error);
 }
 
-clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
-                                  const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                  cl_event *event, struct cla_error *error)
+static clattn_status enqueue(const struct clattn_plan *plan, cl_command_queue queue,
+                             const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
+                             cl_event *event, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_recipe recipe;
@@ -123,6 +124,14 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
         return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
     call.first_event = args->first_event;
     return cla_forward_launch(plan, queue, &call, &recipe, wait_count, wait_list, event, error);
+}
+
+clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
+                                  const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
+                                  cl_event *event, struct cla_error *error)
+{
+    const clattn_status status = cla_plan_for(plan, args ? &args->shape : NULL, &plan, error);
+    return status ? status : enqueue(plan, queue, args, wait_count, wait_list, event, error);
 }
 
 clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue queue,

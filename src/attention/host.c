@@ -4,6 +4,7 @@
 #include "attention/host_chunks.h"
 #include "attention/host_score.h"
 #include "attention/host_stream.h"
+#include "attention/plan_few.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/reserved.h"
@@ -184,7 +185,9 @@ static clattn_status add_plan_bytes(struct cla_host_job *job, struct cla_error *
     struct cla_recipe recipe;
     if (job->streamed || job->call.empty)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_recipe_make(job->plan, &job->call.shape, NULL, 0, &recipe, error);
+    clattn_status status = cla_plan_for(job->plan, &job->call.shape, &job->plan, error);
+    if (!status)
+        status = cla_recipe_make(job->plan, &job->call.shape, NULL, 0, &recipe, error);
     if (status)
         return status;
     job->call.workspace_bytes += recipe.end_byte;

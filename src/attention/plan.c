@@ -41,6 +41,19 @@ clattn_status clattn_tuning_preview(const clattn_tuning *tuning, const struct cl
     return CLATTN_SUCCESS;
 }
 
+static struct clattn_plan *allocate(void)
+{
+    struct clattn_plan *plan = calloc(1, sizeof *plan);
+    struct cla_plan_kernels *kernels = calloc(1, sizeof *kernels);
+    if (!plan || !kernels || pthread_mutex_init(&kernels->few.lock, NULL) != 0) {
+        free(kernels);
+        free(plan);
+        return NULL;
+    }
+    plan->kernels = kernels;
+    return plan;
+}
+
 clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *context,
                             const struct clattn_problem *problem, struct cla_error *error)
 {
@@ -48,17 +61,12 @@ clattn_status cla_plan_make(struct clattn_plan **result, struct clattn_context *
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (status)
         return status;
-    struct clattn_plan *plan = calloc(1, sizeof *plan);
-    struct cla_plan_kernels *kernels = calloc(1, sizeof *kernels);
-    if (!plan || !kernels) {
-        free(kernels);
-        free(plan);
+    struct clattn_plan *plan = allocate();
+    if (!plan)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_plan");
-    }
     plan->context = context;
     plan->problem = resolved;
     plan->features = cla_problem_features(&resolved);
-    plan->kernels = kernels;
     status = cla_plan_settle(plan, error);
     plan->problem.skeleton = plan->problem.knobs = NULL;
     plan->problem.score_mod = plan->problem.score_mod_grad = plan->problem.mask_mod = NULL;
@@ -108,6 +116,8 @@ void clattn_plan_destroy(clattn_plan **handle)
     for (int i = 0; i < CLA_MOST_KERNELS; i++)
         cla_kernel_finish(&plan->kernels->skeleton[i]);
     cla_rows_finish(&plan->kernels->rows);
+    clattn_plan_destroy(&plan->kernels->few.plan);
+    pthread_mutex_destroy(&plan->kernels->few.lock);
     free(plan->kernels);
     free(plan);
 }

@@ -10,8 +10,16 @@
 #include "plan/splits.h"
 #include <clattn/attention.h>
 
+/* A plan for calls of few rows, beside one that was made without knowing how many there will be (plan_few.h); NULL
+ * until such a call comes. */
+struct cla_plan_few {
+    pthread_mutex_t lock;
+    struct clattn_plan *plan;
+};
+
 /* The part of a plan that changes: the kernels' locks. */
 struct cla_plan_kernels {
+    struct cla_plan_few few;
     struct cla_kernel skeleton[CLA_MOST_KERNELS]; /* in the order of its kernels; all zero where not needed */
     struct cla_rows rows;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/workspace.h"
+#include "attention/plan_few.h"
 #include "attention/score.h"
 #include "attention/stages.h"
 #include "device/report.h"
@@ -24,8 +25,8 @@ static clattn_status too_much(struct cla_error *error)
 }
 
 /* A forward pass has the recipe's regions first, a backward pass behind all else. */
-clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
-                                  struct cla_error *error)
+static clattn_status count(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
+                           struct cla_error *error)
 {
     const bool backward = cla_problem_is_backward(&plan->problem);
     struct clattn_shape resolved;
@@ -49,6 +50,13 @@ clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct c
     if (!status)
         *bytes = backward ? recipe.end_byte : (size_t)sum;
     return status;
+}
+
+clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
+                                  struct cla_error *error)
+{
+    const clattn_status status = cla_plan_for(plan, shape, &plan, error);
+    return status ? status : count(plan, shape, bytes, error);
 }
 
 clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes)
