@@ -21,7 +21,7 @@
  * each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of adding (for
  * it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
  *
- * With a mask whose blocks are shorter than a block of keys, a consumer passes over tiles of which its 64 keys see
+ * With a mask whose blocks are shorter than a block of keys, a consumer skips tiles of which its 64 keys see
  * nothing. It leaves dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles
  * of one consumer follow those of the other, so that both are at work.
  *
@@ -41,7 +41,7 @@
  *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to
  *                            16
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
- *                            consumers pass over tiles: each is at its own while the next comes); for K and V, 1 or 2
+ *                            consumers skip tiles: each is at its own while the next comes); for K and V, 1 or 2
  *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in
  *                            any order 1
  *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own

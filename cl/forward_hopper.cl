@@ -21,9 +21,9 @@
  * be no larger than those of a mask, and a compute unit still have four consumers.
  *
  * Work-groups are persistent: they go from one block of rows to the next without a pause. The producer says which that
- * is beside its Q (hopper_note). The last values of one block are formed together with the first scores of the next,
- * whose Q has a stage of its own; O leaves by way of the old Q's stage. With one stage for Q (CLATTN_Q_STAGES 1) each
- * block begins anew.
+ * is beside its Q (hopper_send_rows). The last values of one block are formed together with the first scores of the
+ * next, whose Q has a stage of its own; O leaves by way of the old Q's stage. With one stage for Q (CLATTN_Q_STAGES 1)
+ * each block begins anew.
  *
  * With ALiBi and CLATTN_ALIBI_LINEAR, one step more of that product adds the part of the penalties that goes evenly
  * from key to key (score/fast/alibi_linear_hopper.clh).
@@ -121,7 +121,7 @@ CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_
                                         clattn_forward_params p, const bool far)
 {
     const int row = work->place.row + row_in_block;
-#if HOPPER_NOTES_TILES
+#if HOPPER_SENDS_TILES
     const int kind = work->some >> row_in_block / 16 & 1 ? CLATTN_TILE_SOME : CLATTN_TILE_ALL;
 #else
     int kind = clattn_tile(row, row + 15, work->tile, work->tile + CLATTN_B_C - 1, &work->view);
@@ -151,8 +151,8 @@ CLATTN_INLINE void hopper_scale_q(unit_address q_tile, int consumer, int lid, ho
 #define HOPPER_WARP(number) (number)
 #endif
 
-#if HOPPER_NOTES_TILES
-#define HOPPER_TAKE_TILE(turn, work) hopper_take_tile(memory + K_NOTE((turn).stage), work)
+#if HOPPER_SENDS_TILES
+#define HOPPER_TAKE_TILE(turn, work) hopper_take_tile(memory + K_MESSAGE((turn).stage), work)
 #else
 #define HOPPER_TAKE_TILE(turn, work) (void)0
 #endif
@@ -183,14 +183,14 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
     if (CLATTN_PING_PONG && first + consumer == ALL_CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(0), 2 * HOPPER_ITEMS);
 
-    int kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+    int kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
 #pragma unroll 1
-    while (kind != HOPPER_NOTE_NONE) {
-        if (kind == HOPPER_NOTE_EMPTY) {
+    while (kind != HOPPER_MESSAGE_NONE) {
+        if (kind == HOPPER_MESSAGE_EMPTY) {
             hopper_write_empty(all, row_in_block, lane, &work, p);
             hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
             q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-            kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
             continue;
         }
         hopper_scale_q(memory + Q_TILE(q_turn.stage), consumer, lid, &work);
@@ -221,8 +221,8 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 if (CLATTN_Q_STAGES == 1)
                     break;
                 next_q = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-                kind = hopper_await_note(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
-                if (kind != HOPPER_NOTE_ROWS)
+                kind = hopper_await_message(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
+                if (kind != HOPPER_MESSAGE_ROWS)
                     break;
                 hopper_scale_q(memory + Q_TILE(next_q.stage), consumer, lid, &next);
             }
@@ -299,7 +299,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
         work = next;
         if (CLATTN_Q_STAGES == 1) {
-            kind = hopper_await_note(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
         }
     }
     if (CLATTN_PING_PONG && CLATTN_PIPELINES > 1)
@@ -340,7 +340,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         const unit_address memory = all_memory + filling * PIPELINE_PITCH;
         const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
-            hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the note */
+            hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the message */
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {

@@ -9,7 +9,7 @@
  * V. Rows are split between sub-groups, keys never, so nothing but K and V passes between them.
  *
  * Tiles arrive in local memory while the ones before are used. Tiles that no row of the group sees are not loaded, and
- * a sub-group passes over the keys that none of its rows sees.
+ * a sub-group skips the keys that none of its rows sees.
  *
  * What becomes of the scores is common/matrix_scores.clh, matrix_weights.clh and matrix_rows.clh, which stand above
  * too.

@@ -52,7 +52,7 @@ static int greatest_common_divisor(int a, int b)
 
 /* What streams is read and converted once for each stationary block, and the block's tensors should stay in a core's
  * cache. Large blocks are taken where one head's are enough for the cores (plan/sizes.h), and not with a block mask, of
- * which larger blocks pass over less. */
+ * which larger blocks skip less. */
 static int take_lanes(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       int64_t expected, int panel)
 {

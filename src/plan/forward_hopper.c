@@ -147,7 +147,7 @@ static bool drop_consumer(const struct clattn_problem *problem, struct cla_confi
     return true;
 }
 
-/* A third place of K and V before the second of Q, that before keys, keys before rows: each row that shares a tile
+/* A third stage of K and V before the second of Q, that before keys, keys before rows: each row that shares a tile
  * saves reading it once more. */
 static bool shrink(const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -249,7 +249,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                       (long long)(problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r)),
                       (unsigned)capabilities->compute_units);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "Q in %d place%s, K and V in %d%s: %llu of %llu bytes", config->hopper.q_stages,
+                  "Q in %d stage%s, K and V in %d%s: %llu of %llu bytes", config->hopper.q_stages,
                   config->hopper.q_stages == 1 ? "" : "s", config->hopper.stages,
                   config->hopper.alibi_linear ? ", and ALiBi's linear part" : "",
                   (unsigned long long)local_bytes(problem, config),
@@ -400,7 +400,7 @@ const struct cla_skeleton cla_forward_hopper = {
     .no_chunks = true,
     .largest_d = 256,
     .tile_element_bytes = 2,
-    .stays = true,
+    .persistent = true,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,

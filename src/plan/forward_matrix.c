@@ -89,7 +89,7 @@ static void suit_few_rows(const struct clattn_problem *problem, struct cla_confi
 }
 
 /* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
- * `least`, for then tiles cost more than the pairs that a smaller one would pass over. */
+ * `least`, for then tiles cost more than the pairs that a smaller one would skip. */
 static int dividing(int block, int size, int step, int least)
 {
     for (int x = size - size % step; x >= least; x -= step)
@@ -106,7 +106,7 @@ static void hold_whole_keys(struct cla_config *config)
         config->matrix.keys -= CLA_PIECE;
 }
 
-/* Rows of a tile that lie in one block of a mask are passed over together: else a sub-group passes over its own, and
+/* Rows of a tile that lie in one block of a mask are skipped together: else a sub-group skips its own, and
  * waits for others, which is worth it where few are hidden. Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
  * keys at a time, where a compute unit holds several such groups; where it does not, they would not hide each other's
  * waits. Timed on an H100: tests/data/measured/h200-forward-matrix-notes.md. */

@@ -55,7 +55,7 @@ static bool has_registers(const struct clattn_problem *problem, int consumers)
 }
 
 /* Hidden pairs and what modifies the others leave three consumers too few registers. Two that draw want Q in two
- * places, and a third one of K and V leaves ALiBi's linear part no room. */
+ * stages, and a third one of K and V leaves ALiBi's linear part no room. */
 static bool is_crowded(const struct clattn_problem *problem)
 {
     if (problem->d_v > NARROW)
@@ -79,7 +79,7 @@ static bool has_small_blocks(const struct clattn_problem *problem)
     return problem->block_q % (2 * CLA_WARP_GROUP_ROWS) != 0;
 }
 
-/* Whether tiles span blocks of a mask, as if there were none: it would cost more to pass over the few small ones that
+/* Whether tiles span blocks of a mask, as if there were none: it would cost more to skip the few small ones that
  * are hidden. */
 static bool spans_blocks(const struct clattn_problem *problem)
 {
@@ -162,7 +162,7 @@ static void take_pipelines(const struct clattn_problem *problem, int each, struc
     config->hopper.ping_pong = each > 1;
 }
 
-/* A tile that lies in one block of a mask is passed over whenever the block is hidden. For blocks that two consumers
+/* A tile that lies in one block of a mask is skipped whenever the block is hidden. For blocks that two consumers
  * would meet halves of, each is a pipeline; where there are registers for four, as many as have rows of one block are.
  * */
 static void suit_block_mask(const struct clattn_problem *problem, struct cla_config *config)

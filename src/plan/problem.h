@@ -20,7 +20,7 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
 /* Whether the blocks of the mask are mostly seen, as far as is known: then tiles as large as without one, which meet
- * several short blocks, are faster than smaller ones, which pass over the few that are hidden. */
+ * several short blocks, are faster than smaller ones, which skip the few that are hidden. */
 bool cla_problem_is_mostly_seen(const struct clattn_problem *problem);
 
 /* The passes that compute gradients, and those that take keys chunk by chunk. */

@@ -120,7 +120,7 @@ struct cla_skeleton {
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
 
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */
-    bool stays;
+    bool persistent;
 
     /* Whether the planner should take this skeleton for the device when the caller names none. */
     bool (*prefers)(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);

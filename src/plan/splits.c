@@ -12,20 +12,21 @@ enum { LEAST_TILES = 2 };
 
 static const struct cla_split_weights *weights_of(const struct cla_split_rule *rule)
 {
-    return rule->stays ? &cla_persistent_split_weights : &cla_split_weights;
+    return rule->persistent ? &cla_persistent_split_weights : &cla_split_weights;
 }
 
 /* More work-groups than so many for each that runs at a time even out nothing any more. */
 enum { WAVES = 16 };
 
-/* GPUs hide latency by more than one work-group a compute unit; a skeleton whose work-groups stay does it by itself. */
+/* GPUs hide latency by more than one work-group a compute unit; a skeleton with persistent work-groups does it by
+ * itself. */
 enum { GPU_GROUPS_A_UNIT = 2 };
 
 static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
                         const struct cla_config *config)
 {
     const int64_t units = cla_machine_of(capabilities).units;
-    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->stays
+    return capabilities->type == CLATTN_DEVICE_CPU || skeleton->persistent
                ? units * (config->pipelines ? config->pipelines : 1)
                : units * GPU_GROUPS_A_UNIT;
 }
@@ -38,7 +39,7 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .b_r = config->b_r,
                                   .b_c = config->b_c,
                                   .causal = problem->causal,
-                                  .stays = skeleton->stays,
+                                  .persistent = skeleton->persistent,
                                   .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
                                   .windowed = problem->features & CLATTN_WINDOW,
                                   .pack = config->packs ? cla_expected_pack(problem) : 1,
@@ -94,7 +95,7 @@ static bool go_together(const struct cla_split_rule *rule, int64_t heads, int64_
 {
     const double groups = (double)cla_split_blocks(rule, heads, n_q);
     const double bytes = (double)heads * (double)n_kv * (double)rule->key_bytes;
-    return rule->stays && groups <= cla_together_sizes.forward_hopper_rounds * (double)rule->slots &&
+    return rule->persistent && groups <= cla_together_sizes.forward_hopper_rounds * (double)rule->slots &&
            bytes <= (double)cla_together_sizes.forward_hopper_bytes;
 }
 
@@ -141,7 +142,7 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         const struct lengths lengths = {blocks * packed_heads, longest_row(rule, n_q, n_kv),
                                         average_row(rule, n_q, n_kv)};
         cost = together_cost(rule, &lengths);
-    } else if (rule->stays) {
+    } else if (rule->persistent) {
         cost = ceil((double)cla_ceil_div(blocks, 2) * (double)packed_heads * splits / slots) * 2 * average;
     } else {
         /* The longest come first, and the others fill the gaps. */

@@ -10,7 +10,7 @@ struct cla_split_rule {
     int64_t slots;             /* work-groups that run at a time */
     int64_t b_r, b_c;          /* of the configuration */
     enum clattn_causal causal; /* of the problem */
-    bool stays;                /* causal blocks go in pairs, the longest with the shortest, or all together */
+    bool persistent;           /* causal blocks go in pairs, the longest with the shortest, or all together */
     int64_t key_bytes;         /* of K and V, of each key of a head */
     bool windowed;             /* rows may see no more than a tile, however many keys there are */
     int pack;                  /* heads to a packed one (plan/packing.h), of the expected sizes or of a call; 0 as 1 */

@@ -64,7 +64,7 @@ struct passing {
     double rows, tiles; /* of the side that passes, over all blocks */
 };
 
-/* A tile is passed over where all blocks of a mask that it touches are hidden. */
+/* A tile is skipped where all blocks of a mask that it touches are hidden. */
 static double tiles_kept(const struct clattn_problem *problem, const struct clattn_traffic_params *params,
                          const struct clattn_plan_stream *stream, bool keys_stay)
 {

@@ -17,13 +17,13 @@ static bool look_up(const struct clattn_tuning_record *key, const struct cla_tun
 }
 
 /* The built-in table was measured with as many blocks of rows as keep a device busy whatever their size, which is then
- * a matter of speed alone. Where work-groups stay and there are but a few for each, their number decides. */
+ * a matter of speed alone. Where work-groups are persistent and there are but a few for each, their number decides. */
 static bool is_too_small(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                          const struct clattn_tuning_record *record)
 {
     enum { BLOCKS_A_UNIT = 8 };
     const struct cla_skeleton *skeleton = cla_skeleton_find(record->skeleton);
-    if (!skeleton || !skeleton->stays || !problem->expected_heads || !problem->expected_n_q || !record->b_r)
+    if (!skeleton || !skeleton->persistent || !problem->expected_heads || !problem->expected_n_q || !record->b_r)
         return false;
     return (double)cla_ceil_div(problem->expected_n_q, record->b_r) * (double)problem->expected_heads <
            (double)BLOCKS_A_UNIT * capabilities->compute_units;

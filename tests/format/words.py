@@ -25,6 +25,9 @@ WORDS = [
     (r'BEND_|\bben[dt]_|_ben[dt]\b|\b[Bb]en[dt]\b', CODE, "softcap's polynomial (poly_, q_scaled)"),
     (r'RAMP|\bramps?\b|_ramp\b|\bramp_', CODE, "ALiBi's linear part (linear)"),
     (r'(KEEPS|OWN)_CALLS|_CALL_KEYS|\bmatrix_calls?\b|FOR_CALLS', CODE, 'Philox (KEEPS_PHILOX, matrix_philox, ...)'),
+    (r'HOPPER_NOTES?_|hopper_(await_)?note\b|\b[QK]_NOTE\b', CODE, 'message'),
+    (r'[.>]stays\b|\bstays;', CODE, 'persistent'),
+    (r'\bpass(es|ed)? over (a|the|its|tiles|keys|blocks)\b', ('cl',), 'skip'),
     (r'DRAWS_ONCE|draws_once', EVERYWHERE, 'dropout_once'),
 ]
 

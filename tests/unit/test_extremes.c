@@ -119,7 +119,7 @@ static void look_at_shapes(const struct clattn_problem *problem, const struct cl
                                         .b_r = info->b_r,
                                         .b_c = info->b_c,
                                         .causal = problem->causal,
-                                        .stays = random_below(&chance, 2) != 0,
+                                        .persistent = random_below(&chance, 2) != 0,
                                         .key_bytes = PICK(2, 256, 8192)};
     struct clattn_traffic traffic;
     struct clattn_shape shape;

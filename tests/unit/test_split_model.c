@@ -14,7 +14,7 @@ static struct cla_split_rule rule_of(int64_t slots, int64_t b_r, enum clattn_cau
                                    .b_r = b_r,
                                    .b_c = 128,
                                    .causal = causal,
-                                   .stays = stays,
+                                   .persistent = stays,
                                    .key_bytes = 2 * (64 + 64),
                                    .splits = CLATTN_SPLITS_BY_SHAPE};
 }

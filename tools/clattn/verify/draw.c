@@ -276,7 +276,7 @@ static void make_affordable(struct reference_problem *problem, bool crowd)
     }
 }
 
-/* Few heads; or so many that kernels whose work-groups stay have more blocks than work-groups. */
+/* Few heads; or so many that kernels with persistent work-groups have more blocks than work-groups. */
 static void draw_shape(struct random *random, struct reference_problem *problem)
 {
     static const int64_t heads[][2] = {{1, 1}, {2, 2}, {4, 2}, {6, 1}, {8, 2}, {3, 3}, {5, 1}, {6, 3}};

@@ -306,7 +306,7 @@ static void add_features(struct verify_list *list, bool full, const char *skelet
     add_modified(list, skeleton, kind, verify_all_features(), 0);
 }
 
-/* Where tiles are passed over: with more of them than a kernel looks for at once, of keys and of rows; and with more
+/* Where tiles are skipped: with more of them than a kernel looks for at once, of keys and of rows; and with more
  * blocks of rows than work-groups, which then have different numbers of tiles. */
 static void add_walks(struct verify_list *list, const char *skeleton, enum verify_kind kind, float expected_density)
 {
