@@ -16,9 +16,8 @@ static int whole(int n, const struct cla_config *config)
 /* The arrays that the kernel declares: Q, O, scores and the row statistics of a block, one row of K and of V. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t row = whole(problem->d, config) + whole(problem->d_v, config);
-    return (uint64_t)((config->b_r + 1) * row + config->b_r * (config->b_c + 3 * config->decode.vector_width)) *
-           sizeof(float);
+    const int64_t row = whole(problem->d, config) + whole(problem->d_v, config), b_r = config->b_r;
+    return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
 }
 
 /* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */
