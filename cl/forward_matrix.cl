@@ -22,11 +22,14 @@
  * keys are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
  * (common/splits.clh).
  *
+ * With CLATTN_PACKS rows are packed ones (score/view.clh).
+ *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * heads * ceil(n_q / CLATTN_B_R) groups, with CLATTN_SPLIT
  * as many for each split.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh, matrix_tiles.clh, matrix_scores.clh and the matrix
  * header); CLATTN_ROW_TILES is 1..4 (with 2, an operand read from K or V serves 32 rows)
+ *   CLATTN_STREAMS           1: K and V come straight from device memory (common/matrix_stream.clh); 0: by tiles
  *   CLATTN_Q_REGISTERS       1: Q stays in registers; 0: it is read again from local memory for every tile
  *   CLATTN_STALE_MAX         1: bounds of the tile before are tried first (common/matrix_tile_weights.clh); 0: they are
  *                            looked for
@@ -49,6 +52,7 @@
 #include "common/matrix_rows.clh"
 #include "common/matrix_repair.clh"
 #include "common/matrix_tile_weights.clh"
+#include "common/matrix_stream.clh"
 
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
@@ -67,12 +71,12 @@ CLATTN_ASSERT(RT >= 1 && RT <= 4);
 CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PIECE * RT) * UNIT_LANES);
 
 /* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
-#define D_PITCH MATRIX_PITCH(CLATTN_D)
-#define V_PITCH MATRIX_PITCH(CLATTN_D_V)
-#define K_TILE (CLATTN_B_C * D_PITCH)
-#define V_TILE (CLATTN_B_C * V_PITCH)
-#define Q_TILE (CLATTN_B_R * D_PITCH)
-#define O_TILE (CLATTN_B_R * V_PITCH)
+#define D_PITCH     MATRIX_PITCH(CLATTN_D)
+#define V_PITCH     MATRIX_PITCH(CLATTN_D_V)
+#define K_TILE      (CLATTN_B_C * D_PITCH)
+#define V_TILE      (CLATTN_B_C * V_PITCH)
+#define Q_TILE      (CLATTN_B_R * D_PITCH)
+#define O_TILE      (CLATTN_B_R * V_PITCH)
 #define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
 /* where it lies what dropout takes, of each sub-group's rows */
 #define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
@@ -81,22 +85,12 @@ CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PI
 #else
 #define STORED_BYTES 0
 #endif
-#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
-CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
-
-/* What products are added to: 0, or ALiBi's linear part of the keys from `key` on. */
-CLATTN_INLINE void matrix_begin_scores(unit_accumulator s[RT][KT], int row, int key, unit_lane lane,
-                                       clattn_forward_params p, const clattn_view *view)
-{
-#if MATRIX_ALIBI_LINEAR
-    const matrix_linear linear = matrix_linear_of(row, key, p, view);
-    const float rise = linear.is_there ? linear.rise : 0.0f;
-    const float first = rise * convert_float(key + unit_column(lane, 0) - linear.origin);
-    FOR_SCORES s[r][c].x[e] = fma(rise, MATRIX_STEPS, first);
+#if CLATTN_STREAMS
+#define MATRIX_LOCAL_BYTES (WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #else
-    FOR_SCORES s[r][c].x[e] = 0.0f;
+#define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #endif
-}
+CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 /* S += Q K^T, from where this lane's parts of Q and of the tile of K begin. */
 CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], const unit_operand query[RT][DT],
@@ -174,15 +168,14 @@ typedef struct {
 /* How far it has come. */
 typedef struct {
     matrix_walk walk;
-    int stage;  /* where the present tile's K starts, in bytes from the first */
+    int stage;     /* where the present tile's K starts, in bytes from the first */
     int which_max; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
     int drawn_key; /* one of those that dropout has drawn for, or -1 */
 } matrix_progress;
 
 /* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their
  * own, which hides nothing. */
-#define MATRIX_SORTS_TILES                                                                                             \
-    ((CLATTN_ENDS || CLATTN_BEGINS || DT > 2) && !CLATTN_BLOCK_MASK && !CLATTN_PAIRS)
+#define MATRIX_SORTS_TILES ((CLATTN_ENDS || CLATTN_BEGINS || DT > 2) && !CLATTN_BLOCK_MASK && !CLATTN_PAIRS)
 /* In which order they come: causal rows with ALiBi begin at the diagonal; windows cut tiles on both sides, a state the
  * first and the last, and from the middle on the last is met amid others; else those that are cut come last. */
 #define MATRIX_ENDS_WHOLE (MATRIX_FROM_DIAGONAL && CLATTN_CAUSAL && !CLATTN_HAS_END && !CLATTN_BEGINS && !CLATTN_STATE)
@@ -320,7 +313,7 @@ CLATTN_INLINE void matrix_attend(clattn_source q, const matrix_attending *by, cl
     at.drawn_key = -1;
     if (at.walk.tile >= by->key_end)
         return;
-    matrix_fill(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
+    matrix_fill_queries(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
     matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by), D_PITCH, by->lid);
     matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + K_TILE, V_PITCH, by->lid);
     unit_operand query[RT][DT];
@@ -375,11 +368,12 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
     const unit_address q_tile = unit_address_of(memory);
     const int lid = (int)get_local_id(0);
-    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + STORED + STORED_BYTES + lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
+    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + (CLATTN_STREAMS ? 0 : STORED + STORED_BYTES) +
+                                                 lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, row = group_row + lid / UNIT_LANES * UNIT_PIECE * RT, b = place.b, h = place.h;
-    clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    clattn_view view = clattn_open_forward(b, h, p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_VARLEN
     if (group_row >= view.n_q)
         return;
@@ -387,7 +381,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_SPLIT
     matrix_take_split(place, p, &view);
 #endif
-    const clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
+    clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
+    matrix_pack(&q_rows, p.q.head, &view);
     matrix_attending by;
     by.k = clattn_open_keys(k, CLATTN_DTYPE, p.k, CLATTN_D, MATRIX_VECTOR, place.kv_head, &view);
     by.v = clattn_open_keys(v, CLATTN_DTYPE, p.v, CLATTN_D_V, MATRIX_VECTOR, place.kv_head, &view);
@@ -406,7 +401,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     matrix_begin(&rows, out);
 #endif
+#if CLATTN_STREAMS
+    matrix_stream(&q_rows, &by.k, &by.v, row, by.my_key_end, lane, p, &view, &rows, out);
+#else
     matrix_attend(q_rows, &by, p, &view, &rows, out);
+#endif
 #if MATRIX_MAY_REPAIR
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
 #define MATRIX_REPAIR(r)                                                                                               \
@@ -420,15 +419,15 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
 
     float factor[RT][UNIT_SLOTS];
-    matrix_finish(lane, &rows, factor, p, &view);
+    matrix_finish(lane, &rows, factor, row, p, &view);
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][UNIT_SLOT(e)];
 #if !CLATTN_STATE
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
-#if MATRIX_OUTPUT_TYPE != CLATTN_DTYPE
+#if MATRIX_OUTPUT_TYPE != CLATTN_DTYPE || CLATTN_STREAMS
     FOR_OUTPUTS if (matrix_is_wanted(&to, r, UNIT_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
-        MATRIX_PUT(out[r][c].x[e], &to.o[MATRIX_I(r, UNIT_SLOT(e)) * to.o_row + MATRIX_X(c, e) * to.o_column]);
+        MATRIX_PUT(out[r][c].x[e], &to.o[MATRIX_AT(to, o, MATRIX_I(r, UNIT_SLOT(e))) + MATRIX_X(c, e) * to.o_column]);
 #else
     /* By way of local memory, so that it leaves in whole chunks. */
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < VT; ++c)
@@ -438,13 +437,15 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
         unit_store(q_tile + ((row - group_row + UNIT_PIECE * r) * V_PITCH + MATRIX_PIECE_BYTES * c), V_PITCH, lane, &y);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid);
+    matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid,
+                 p.pack);
 #endif
 #if MATRIX_MAY_REPAIR && !CLATTN_STATE
     if (poisoned) {
         barrier(CLK_GLOBAL_MEM_FENCE); /* others may have written what is looked at now */
 #pragma unroll 1
-        for (int r = 0; r < RT; ++r) MATRIX_REPAIR(r);
+        for (int r = 0; r < RT; ++r)
+            MATRIX_REPAIR(r);
     }
 #endif
 }

@@ -6,16 +6,24 @@
 #include "plan/checked.h"
 #include "plan/types.h"
 
-/* Rows of a work-group, where that many fit; and the most items that share one. Local memory then stays below 4 KB. Of
- * splits there may be many and rows few: a row then has an item for each column. */
-enum { ROWS = 32, MOST_ROW_ITEMS = 16, SPLIT_ROWS = 8, MOST_SPLIT_ROW_ITEMS = 128 };
+/* Rows of a work-group, where that many fit; and the most items that share one. Of splits there may be many and rows
+ * few: several times so many items then share a row, each with some of its states. */
+enum { ROWS = 32, MOST_ROW_ITEMS = 16, SPLIT_ROWS = 8, SPLIT_ROW_ITEMS = 32, WIDE_SPLIT_ROW_ITEMS = 64, WIDE = 128 };
+
+static int most_row_items(int d_v, bool splits)
+{
+    if (splits)
+        return d_v > WIDE ? WIDE_SPLIT_ROW_ITEMS : SPLIT_ROW_ITEMS;
+    return d_v < MOST_ROW_ITEMS ? d_v : MOST_ROW_ITEMS;
+}
 
 static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities *capabilities, int d_v, bool splits)
 {
-    const int most = splits ? MOST_SPLIT_ROW_ITEMS : MOST_ROW_ITEMS, least = splits ? SPLIT_ROWS : ROWS;
+    const int most = most_row_items(d_v, splits), least = splits ? SPLIT_ROWS : ROWS;
     rows->work_group_size = cla_small_work_group(capabilities);
+    rows->most_states = splits ? CLATTN_MAX_SPLITS : 1;
     rows->row_items = 1;
-    while (rows->row_items < d_v && rows->row_items < most && rows->row_items < rows->work_group_size)
+    while (rows->row_items < most && rows->row_items < rows->work_group_size)
         rows->row_items *= 2;
     /* Of short rows a group has more at a time: as many as share its items. */
     const int at_a_time = rows->work_group_size / rows->row_items;
@@ -31,13 +39,12 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
                                   const char *const *files, cl_program *program, struct cla_error *error)
 {
     struct cla_text defines = {0};
-    cla_text_printf(
-        &defines,
-        "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
-        "#define CLATTN_FEATURES %u\n#define CLATTN_O_TYPE %d\n#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n"
-        "#define CLATTN_WORK_GROUP_SIZE %d\n",
-        rows->b_r, (int)problem->dtype, problem->d_v, features, (int)cla_type_of(problem, CLA_O), rows->row_items,
-        rows->work_group_size);
+    cla_text_printf(&defines,
+                    "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
+                    "#define CLATTN_FEATURES %u\n#define CLATTN_MAX_SPLITS %d\n#define CLATTN_O_TYPE %d\n"
+                    "#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    rows->b_r, (int)problem->dtype, problem->d_v, features, rows->most_states,
+                    (int)cla_type_of(problem, CLA_O), rows->row_items, rows->work_group_size);
     return cla_small_program(context, name, &defines, files, program, error);
 }
 

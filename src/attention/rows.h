@@ -12,8 +12,9 @@
 struct cla_rows {
     struct cla_kernel statistics, d_sinks, begin, merge, finish, expand; /* those that the problem needs */
     int work_group_size;
-    int row_items; /* work-items that share a row */
-    int b_r;       /* rows of a work-group */
+    int row_items;   /* work-items that share a row */
+    int most_states; /* that are finished together */
+    int b_r;         /* rows of a work-group */
 };
 
 /* Makes those that the pass needs; of a forward pass, whether it splits keys. `rows` is all zero, and to be finished

@@ -36,6 +36,8 @@ static bool stores_words(const struct clattn_problem *problem, const struct cla_
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
+    if (config->matrix.streams)
+        return (uint64_t)(config->b_r / CLA_PIECE * config->unit->scratch_bytes) + 16;
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
@@ -78,14 +80,32 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
     *config = timed;
 }
 
-/* Few rows: no more of them than there are, shared by as many sub-groups. */
+/* What cl/common/matrix_stream.clh asserts: a sub-group has 16 rows, and as many keys at a time; of wider rows it would
+ * not have the registers. */
+static bool may_stream(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
+           !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
+           config->matrix.keys == CLA_PIECE;
+}
+
+/* Few rows: no more of them than there are, shared by as many sub-groups. Up to 16 are one sub-group's, which takes K
+ * and V straight from device memory. */
 static void suit_few_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->expected_n_q || problem->expected_n_q > 64)
         return;
-    config->b_r = 64;
+    config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
+    if (problem->expected_n_q <= CLA_PIECE) {
+        struct cla_config streamed = *config;
+        streamed.b_c = streamed.matrix.keys = CLA_PIECE;
+        streamed.matrix.stale_max = 0;
+        streamed.matrix.streams = may_stream(problem, &streamed) && !problem->b_c;
+        if (streamed.matrix.streams)
+            *config = streamed;
+    }
 }
 
 /* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
@@ -196,7 +216,10 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     take_timed(!config->unit->devices ? CLA_ANY_FAMILY : cla_machine_of(capabilities).family, problem, config);
     suit_few_rows(problem, config);
     suit_block_mask(capabilities, problem, config);
-    return take_forced_rows(problem, config) && take_forced_keys(problem, config) && fit(&limits, problem, config);
+    if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
+        return false;
+    config->matrix.streams = config->matrix.streams && may_stream(problem, config);
+    return fit(&limits, problem, config);
 }
 
 /* Of local memory it asks nothing: more of it must not make a choice look worse. 1 in the emulation. */
@@ -246,6 +269,12 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "scores are held for %d keys at a time",
                   config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
                   CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
+    if (config->matrix.streams) {
+        cla_plan_step(info, "streams", config->b_r, config->b_c,
+                      "few rows: K and V come straight from device memory into operands, the next keys while these are "
+                      "used, and no sub-group waits for another");
+        return;
+    }
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q %s, and K and V twice, so that a tile arrives while the one before is used: %llu of %llu bytes",
                   config->matrix.q_registers ? "passes through to registers" : "stays",
@@ -267,8 +296,9 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 #define KNOBS                                                                                                          \
     {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},                              \
         {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
+        {"stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2},                                 \
     {                                                                                                                  \
-        "stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2                                    \
+        "streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0                                           \
     }
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
@@ -304,6 +334,13 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
                         problem->knobs ? problem->knobs : "", name_of(config), config->b_c);
+    if (config->matrix.streams && !may_stream(problem, config))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
+            "is a multiple of 32 and d_v of 64, both up to 128, keys and b_c are 16, a sub-group has 16 "
+            "rows, and there is no dropout",
+            problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
@@ -354,13 +391,15 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                                          {"Q_REGISTERS", config->matrix.q_registers},
                                          {"ROW_TILES", config->matrix.row_tiles},
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
-                                         {"STALE_MAX", config->matrix.stale_max}};
+                                         {"STALE_MAX", config->matrix.stale_max},
+                                         {"STREAMS", config->matrix.streams}};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
 }
 
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,
     .files = cla_nvidia_mma_files[CLA_UNIT_FORWARD],
+    .packs = true,
     .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
@@ -379,6 +418,7 @@ const struct cla_skeleton cla_forward_matrix = {
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
     .files = cla_emulated_files[CLA_UNIT_FORWARD],
+    .packs = true,
     .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,

@@ -34,6 +34,7 @@ struct cla_matrix_unit {
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
     bool own_philox;                 /* UNIT_OWN_PHILOX */
+    bool streams;                    /* UNIT_STREAMS */
     bool one_sub_group;              /* a work-group has one sub-group, no more */
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);

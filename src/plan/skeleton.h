@@ -39,6 +39,7 @@ struct cla_config {
         struct {
             int row_tiles, keys, q_registers;
             int stale_max; /* tries bounds before it looks for them */
+            int streams;   /* K and V do not pass through local memory */
         } matrix;
         struct {
             int stages, q_stages, ping_pong, tma;

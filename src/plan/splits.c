@@ -2,6 +2,7 @@
 #include "plan/splits.h"
 #include "plan/checked.h"
 #include "plan/packing.h"
+#include "plan/planner.h"
 #include "plan/sizes.h"
 #include <math.h>
 
@@ -19,23 +20,33 @@ static const struct cla_split_weights *weights_of(const struct cla_split_rule *r
 enum { WAVES = 16 };
 
 /* GPUs hide latency by more than one work-group a compute unit; a skeleton with persistent work-groups does it by
- * itself. */
-enum { GPU_GROUPS_A_UNIT = 2 };
+ * itself. Small ones are as many as local memory has room for. */
+enum { GPU_GROUPS_A_UNIT = 2, MOST_GROUPS_A_UNIT = 8, SMALL_GROUP = 64 };
 
-static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
-                        const struct cla_config *config)
+static int64_t groups_a_unit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                             const struct cla_skeleton *skeleton, const struct cla_config *config)
+{
+    if (!config->work_group_size || config->work_group_size > SMALL_GROUP)
+        return GPU_GROUPS_A_UNIT;
+    const uint64_t each = skeleton->local_bytes(problem, config), all = cla_usable_local_bytes(capabilities);
+    const int64_t room = each ? (int64_t)(all / each) : MOST_GROUPS_A_UNIT;
+    return room < GPU_GROUPS_A_UNIT ? GPU_GROUPS_A_UNIT : room > MOST_GROUPS_A_UNIT ? MOST_GROUPS_A_UNIT : room;
+}
+
+static int64_t slots_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        const struct cla_skeleton *skeleton, const struct cla_config *config)
 {
     const int64_t units = cla_machine_of(capabilities).units;
     return capabilities->type == CLATTN_DEVICE_CPU || skeleton->persistent
                ? units * (config->pipelines ? config->pipelines : 1)
-               : units * GPU_GROUPS_A_UNIT;
+               : units * groups_a_unit(capabilities, problem, skeleton, config);
 }
 
 struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,
                                      const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
                                      const struct cla_config *config)
 {
-    struct cla_split_rule rule = {.slots = slots_of(capabilities, skeleton, config),
+    struct cla_split_rule rule = {.slots = slots_of(capabilities, problem, skeleton, config),
                                   .b_r = config->b_r,
                                   .b_c = config->b_c,
                                   .causal = problem->causal,

@@ -258,6 +258,21 @@ static int write_simt(const char *directory, size_t n, int d)
     return failed + write_problem(directory, n, problem);
 }
 
+/* One row against many keys, by groups of heads and without. */
+static int write_decode(const char *directory, size_t n, int d)
+{
+    struct clattn_problem problem = {.d = d,
+                                     .expected_n_q = 1,
+                                     .expected_n_kv = 8192,
+                                     .expected_heads = 32,
+                                     .expected_kv_heads = 8,
+                                     .skeleton = "forward_matrix"};
+    const int failed = write_problem(directory, n, problem);
+    problem.expected_kv_heads = 32;
+    problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+    return failed + write_problem(directory, n, problem);
+}
+
 int main(int argc, char **argv)
 {
     static const unsigned features[] = {CLATTN_SOFTCAP, CLATTN_ALIBI, CLATTN_BIAS, CLATTN_DROPOUT};
@@ -320,6 +335,9 @@ int main(int argc, char **argv)
             forward.dtype = CLATTN_BF16;
             failed += hopper ? write_problem(argv[1], n, forward) : 0;
         }
+    for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
+        for (int d = 64; d <= 128; d *= 2)
+            failed += write_decode(argv[1], n, d);
     for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
         failed += devices[n].compute_capability == 900 ? write_many(argv[1], n) : 0;
     return failed != 0;
