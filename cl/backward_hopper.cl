@@ -21,6 +21,9 @@
  * each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of adding (for
  * it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
  *
+ * Where blocks of keys are too few for the device, or too uneven, each is shared out between p.shares work-groups.
+ * These leave their parts of dK and dV in the workspace as floats: clattn_shares of backward_shares.cl adds them up.
+ *
  * With a mask whose blocks are shorter than a block of keys, a consumer skips tiles of which its 64 keys see
  * nothing. It leaves dS = 0, and only its part of dQ is still formed. With CLATTN_UNORDERED the producer has such tiles
  * of one consumer follow those of the other, so that both are at work.
@@ -42,6 +45,7 @@
  *                            16
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
  *                            consumers skip tiles: each is at its own while the next comes); for K and V, 1 or 2
+ *   CLATTN_SUM_PLACES        places of what is to be added to the sums, 1 or 2
  *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in
  *                            any order 1
  *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own
@@ -76,8 +80,13 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     const int lid = (int)get_local_id(0);
     const hopper_inputs in = {q, k, v, d_o, workspace};
     __global uint *const words = (__global uint *)workspace;
-    const hopper_outputs out = {
-        d_k, d_v, workspace + p.sums, words + p.counters, words + p.flags, words + p.tickets + 1};
+    const hopper_outputs out = {d_k,
+                                d_v,
+                                workspace + p.sums,
+                                words + p.counters,
+                                words + p.flags,
+                                workspace + p.share_sums,
+                                words + p.tickets + 1};
     if (lid == 0) {
         for (int stage = 0; stage < 2; ++stage) {
             hopper_barrier_create(memory + BLOCK_FULL(stage), 1);
@@ -100,9 +109,11 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
             hopper_barrier_create(memory + DS_FULL(n), SHARED_KEYS ? HOPPER_ITEMS : CONSUMERS * HOPPER_ITEMS);
             hopper_barrier_create(memory + DS_EMPTY(n), 4 * CONSUMERS);
         }
-        for (int which = 0; which < SUMMERS; ++which)
-            hopper_barrier_create(memory + SUMMANDS_FULL(which), CONSUMERS * HOPPER_ITEMS);
-        hopper_barrier_create(memory + SUMMANDS_EMPTY, 1);
+        for (int place = 0; place < CLATTN_SUM_PLACES; ++place) {
+            for (int which = 0; which < SUMMERS; ++which)
+                hopper_barrier_create(memory + SUMMANDS_FULL(which, place), CONSUMERS * HOPPER_ITEMS);
+            hopper_barrier_create(memory + SUMMANDS_EMPTY(place), 1);
+        }
         if (SHARED_KEYS) {
             hopper_barrier_create(memory + FACTORS_FULL, HOPPER_ITEMS);
             hopper_barrier_create(memory + FACTORS_EMPTY, 4);

@@ -81,6 +81,9 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *     backward              always four floats for each row (delta, and what weights follow from), and:
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
  *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
+ *       shares              where "backward_hopper" shares out blocks of keys, since they are too few or too uneven for
+ *                           the device, a float for each element of K and V and share, rows and columns rounded up to
+ *                           tiles; 32 shares at most, and the more the fewer blocks there are
  *     any pass              for a block mask given as CSR a byte for each block of each head, of the problem's block_q
  *                           and block_kv; counted here whenever the problem has CLATTN_BLOCK_MASK
  *

@@ -313,7 +313,8 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
     const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
     cla_sum_flags(&blocks, out);
     cla_sum_sums(run, &blocks, 1, true, out);
-    cla_sum_stages(run, 0, out);
+    cla_sum_begin(run, 1, 0, out);
+    cla_sum_end(run, out);
 }
 
 /* No kernel of the emulations' waits for others: but this one has a word for it, so that what is made of such a word is

@@ -2,14 +2,12 @@
  *
  * The planner's side of cl/backward_hopper.cl, and of those kernels of cl/backward_matrix.cl that end its work. The
  * figures are in tests/data/measured/h200-backward-hopper-notes.md. */
+#include "plan/backward_hopper.h"
 #include "plan/backward_sums.h"
-#include "plan/checked.h"
-#include "plan/heads_together.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/sizes.h"
-#include <limits.h>
 #include <stddef.h>
 
 enum {
@@ -59,9 +57,10 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t keys = config->backward_hopper.kv_stages * ((k + v) * key + 24);
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
-    const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS,
-                  notes = ((stages > 3 ? 16 : 8) + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + dropped + summands + notes + 24 + (problem->unordered ? 0 : 8) +
+    const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS + 24 +
+                             (problem->unordered ? 0 : 8),
+                  notes = ((stages + config->backward_hopper.sum_places > 4 ? 16 : 8) + 2) * 16 + 2 * 16;
+    return (uint64_t)(keys + rows + weights + dropped + config->backward_hopper.sum_places * summands + notes +
                       (shares_keys(config) ? 16 : 0));
 }
 
@@ -81,7 +80,7 @@ static bool passes_over(const struct clattn_problem *problem)
 
 /* Blocks of keys of which a mask leaves different numbers of tiles are taken in an order of their own. In order with
  * two sums, where consumers pass over tiles, it was no faster. */
-static bool orders_blocks(const struct clattn_problem *problem)
+bool cla_backward_hopper_orders(const struct clattn_problem *problem)
 {
     return problem->block_q && (problem->unordered || !passes_over(problem));
 }
@@ -110,16 +109,28 @@ static struct cla_config sizes(const struct clattn_problem *problem, int stages)
     config.level = 90;
     config.backward_hopper.stages = stages;
     config.backward_hopper.chains = chains_of(problem);
+    config.backward_hopper.sum_places = 1;
     return config;
 }
 
-/* Consumers that are each at a tile of their own hold two places: then a third, where there is room for it. */
+/* Beyond so many columns a tile's dQ comes in two passes. */
+static bool two_passes(const struct clattn_problem *problem)
+{
+    return problem->d > LARGEST_OWN_D;
+}
+
+/* Consumers that are each at a tile of their own hold two places: then a third, where there is room for it. So have two
+ * passes a place each, lest the second wait until the first has been read. */
 static struct cla_config first_choice(const struct clattn_capabilities *capabilities,
                                       const struct clattn_problem *problem)
 {
-    const struct cla_config three = sizes(problem, 3);
-    const bool fits = local_bytes(problem, &three) <= cla_matrix_limits_of(capabilities).local_bytes;
-    return passes_over(problem) && fits ? three : sizes(problem, 2);
+    const uint64_t most = cla_matrix_limits_of(capabilities).local_bytes;
+    const struct cla_config three = sizes(problem, 3), two = sizes(problem, 2);
+    struct cla_config apart = two;
+    apart.backward_hopper.sum_places = 2;
+    if (passes_over(problem) && local_bytes(problem, &three) <= most)
+        return three;
+    return two_passes(problem) && local_bytes(problem, &apart) <= most ? apart : two;
 }
 
 static bool suits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -151,7 +162,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
                   problem->unordered ? "in any order" : "always in the same order",
                   passes_over(problem) ? ", and pass over tiles that theirs do not see" : "");
-    if (orders_blocks(problem))
+    if (cla_backward_hopper_orders(problem))
         cla_plan_step(info, "order", config->b_r, config->b_c,
                       "of blocks of keys a mask leaves different numbers of tiles: the %s come first",
                       problem->unordered ? "longest" : "shortest");
@@ -159,6 +170,9 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         cla_plan_step(info, "sums", config->b_r, config->b_c,
                       "each has %d places that blocks of keys add to in turn, so that fewer wait for each other",
                       config->backward_hopper.chains);
+    if (config->backward_hopper.shares > 1)
+        cla_plan_step(info, "shares", config->b_r, config->b_c, "%d work-groups share out each block of keys",
+                      config->backward_hopper.shares);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
                   config->backward_hopper.kv_stages, config->backward_hopper.kv_stages == 1 ? "" : "s",
@@ -227,7 +241,9 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 static const struct cla_knob knobs[] = {
     {"chains", offsetof(struct cla_config, backward_hopper.chains), 1, 4, {1, 2}, 2},
     {"kv_stages", offsetof(struct cla_config, backward_hopper.kv_stages), 1, 2, {1, 2}, 2},
+    {"shares", offsetof(struct cla_config, backward_hopper.shares), 0, 32, {0}, 0},
     {"stages", offsetof(struct cla_config, backward_hopper.stages), 2, 4, {2, 3}, 2},
+    {"sum_places", offsetof(struct cla_config, backward_hopper.sum_places), 1, 2, {1, 2}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
@@ -238,11 +254,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"D_PIECES", cla_pieces(problem->d)},
         {"FILLERS", fillers(problem, config)},
         {"KV_STAGES", config->backward_hopper.kv_stages},
-        {"ORDERS_BLOCKS", orders_blocks(problem)},
+        {"ORDERS_BLOCKS", cla_backward_hopper_orders(problem)},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", config->backward_hopper.producer_registers},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_hopper.stages},
+        {"SUM_PLACES", config->backward_hopper.sum_places},
         {"UNORDERED", problem->unordered},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
@@ -254,6 +271,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 static const char *const files[] = {"backward_hopper.cl", NULL};
 
 static const char *const order_files[] = {"backward_order.cl", NULL};
+static const char *const share_files[] = {"backward_shares.cl", NULL};
 
 static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] = {
     [CLA_DQ] = {"clattn_dq", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], ENDING_ITEMS},
@@ -261,64 +279,8 @@ static const struct cla_kernel_form kernels[CLA_MOST_KERNELS + 1] = {
     [CLA_D_BIAS] = {"clattn_d_bias", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], ENDING_ITEMS},
     [CLA_DK_DV_AGAIN] = {"clattn_dk_dv_again", cla_nvidia_mma_files[CLA_UNIT_BACKWARD], AGAIN_ITEMS},
     [CLA_ORDER] = {"clattn_order", order_files, ORDER_ITEMS},
+    [CLA_SHARES] = {"clattn_shares", share_files, CLA_SHARE_ITEMS},
 };
-
-/* Heads whose blocks of keys are worked on together, by what they read and add to. */
-static int32_t heads_together(const struct cla_run *run, int64_t units)
-{
-    const struct clattn_shape *shape = &run->shape;
-    const struct clattn_problem *problem = run->problem;
-    const int64_t share = shape->kv_heads ? shape->heads / shape->kv_heads : 0, blocks = cla_run_key_blocks(run);
-    const int64_t row_bytes =
-        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_hopper.chains * problem->d;
-    const int64_t all = shape->batch * shape->kv_heads * blocks;
-    struct cla_together work = {
-        .heads = shape->batch * shape->kv_heads, .blocks = blocks, .groups = units && units < all ? units : all};
-    if (!cla_multiply(shape->n_q, share * row_bytes, &work.bytes))
-        work.bytes = INT64_MAX;
-    return cla_heads_together(&work);
-}
-
-enum {
-    DESCRIPTORS = 4,
-    ORDER = 2
-}; /* TMA descriptors of a work-group; words of a block of keys: its place, and its cost */
-
-static void regions(const struct cla_run *run, const struct cla_sum_blocks *blocks, int64_t units,
-                    struct cla_recipe *out)
-{
-    const int chains = run->config->backward_hopper.chains;
-    out->stuck_region = 0;
-    out->stuck_word = 1; /* behind the one that counts tickets */
-    cla_recipe_region(out, "tickets", 2, sizeof(uint32_t), true, offsetof(struct cla_backward_params, tickets));
-    cla_recipe_region(out, "counters", cla_recipe_times(out, blocks->rows, chains), sizeof(uint32_t), true,
-                      offsetof(struct cla_backward_params, counters));
-    cla_sum_flags(blocks, out);
-    cla_recipe_region(out, "TMA descriptors", DESCRIPTORS * units, CLA_DESCRIPTOR_WORDS * sizeof(uint32_t), false,
-                      offsetof(struct cla_backward_params, descriptors));
-    if (orders_blocks(run->problem))
-        cla_recipe_region(out, "order", blocks->keys, ORDER * sizeof(uint32_t), false,
-                          offsetof(struct cla_backward_params, order));
-    cla_sum_sums(run, blocks, chains, false, out);
-}
-
-static void recipe(const struct cla_run *run, struct cla_recipe *out)
-{
-    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
-    const int64_t units = run->capabilities->compute_units;
-    regions(run, &blocks, units, out);
-    if (out->too_large)
-        return;
-    cla_recipe_number(out, offsetof(struct cla_backward_params, heads_together), heads_together(run, units));
-    if (orders_blocks(run->problem) && cla_sum_wanted(run))
-        cla_recipe_stage(out, (struct cla_stage){.kernel = CLA_ORDER,
-                                                 .batch = run->shape.batch,
-                                                 .heads = run->shape.kv_heads,
-                                                 .blocks = blocks.keys > 0,
-                                                 .counted = "one",
-                                                 .arguments = cla_backward_inputs_list});
-    cla_sum_stages(run, units, out);
-}
 
 const struct cla_skeleton cla_backward_hopper = {
     .name = name,
@@ -336,6 +298,6 @@ const struct cla_skeleton cla_backward_hopper = {
     .adopt = adopt,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .recipe = recipe,
+    .recipe = cla_backward_hopper_recipe,
     .define = define,
 };

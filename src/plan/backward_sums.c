@@ -49,12 +49,16 @@ bool cla_sum_wanted(const struct cla_run *run)
     return cla_run_wants_keys(run) || cla_run_wants(run, CLA_D_Q);
 }
 
-void cla_sum_stages(const struct cla_run *run, int64_t groups, struct cla_recipe *recipe)
+void cla_sum_begin(const struct cla_run *run, int64_t shares, int64_t groups, struct cla_recipe *recipe)
 {
     if (cla_sum_wanted(run))
-        cla_recipe_over_keys(run, CLA_DK_DV, groups, recipe);
+        cla_recipe_over_keys(run, CLA_DK_DV, shares, groups, recipe);
+}
+
+void cla_sum_end(const struct cla_run *run, struct cla_recipe *recipe)
+{
     if (cla_run_wants_keys(run))
-        cla_recipe_over_keys(run, CLA_DK_DV_AGAIN, 0, recipe);
+        cla_recipe_over_keys(run, CLA_DK_DV_AGAIN, 1, 0, recipe);
     cla_recipe_dq(run, recipe);
     cla_recipe_d_bias(run, recipe);
 }

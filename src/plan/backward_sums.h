@@ -28,9 +28,9 @@ void cla_sum_flags(const struct cla_sum_blocks *blocks, struct cla_recipe *recip
 void cla_sum_sums(const struct cla_run *run, const struct cla_sum_blocks *blocks, int chains, bool zeroed,
                   struct cla_recipe *recipe);
 
-/* Stages: the kernel of K and V, with `groups` persistent work-groups or (0) one for each block; those that end its
- * work. */
+/* Stages: the kernel of K and V, as cla_recipe_over_keys() has it; and those that end its work. */
 bool cla_sum_wanted(const struct cla_run *run);
-void cla_sum_stages(const struct cla_run *run, int64_t groups, struct cla_recipe *recipe);
+void cla_sum_begin(const struct cla_run *run, int64_t shares, int64_t groups, struct cla_recipe *recipe);
+void cla_sum_end(const struct cla_run *run, struct cla_recipe *recipe);
 
 #endif

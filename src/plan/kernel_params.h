@@ -32,13 +32,13 @@ enum { CLA_STATISTICS = 4 };
 /* That of the backward kernels. */
 struct cla_backward_params {
     struct cla_layout q, k, v, d_o, d_q, d_k, d_v, statistics;
-    int64_t sums, counters, flags, tickets, descriptors, order;
+    int64_t sums, counters, flags, tickets, descriptors, order, share_sums;
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
-    int32_t heads_together;
+    int32_t heads_together, shares, group;
 };
 
-_Static_assert(sizeof(struct cla_backward_params) == 8 * 40 + 6 * 8 + 32, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_backward_params) == 8 * 40 + 7 * 8 + 40, "the kernels expect this size");
 
 /* Words of 8 bytes for the places and numbers of later features. */
 enum { CLA_SCORE_MORE = 64 };

@@ -58,8 +58,8 @@ const int cla_forward_workspace_list[] = {FORWARD, CLA_WORKSPACE, CLA_ARGUMENT_B
 
 #define BACKWARD CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_WORKSPACE
 const int cla_backward_inputs_list[] = {BACKWARD, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END};
+const int cla_backward_keys_list[] = {BACKWARD, CLA_D_K, CLA_D_V, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END};
 static const int dq_arguments[] = {BACKWARD, CLA_D_Q, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END};
-static const int dk_dv_arguments[] = {BACKWARD, CLA_D_K, CLA_D_V, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END};
 static const int d_bias_arguments[] = {BACKWARD, CLA_BIAS_GRAD, CLA_ARGUMENT_BLOCK, CLA_LAYOUT_OF + CLA_BIAS_GRAD,
                                        CLA_ARGUMENTS_END};
 
@@ -107,15 +107,16 @@ void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe)
     over_rows(run, cla_run_wants(run, CLA_D_Q), recipe);
 }
 
-void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t groups, struct cla_recipe *recipe)
+void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t shares, int64_t groups,
+                          struct cla_recipe *recipe)
 {
     cla_recipe_stage(recipe, (struct cla_stage){.kernel = kernel,
                                                 .batch = run->shape.batch,
                                                 .heads = run->shape.kv_heads,
-                                                .blocks = cla_run_key_blocks(run),
+                                                .blocks = cla_recipe_times(recipe, cla_run_key_blocks(run), shares),
                                                 .counted = "n_kv / B_c",
                                                 .most_groups = groups,
-                                                .arguments = dk_dv_arguments});
+                                                .arguments = cla_backward_keys_list});
 }
 
 void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe)
@@ -134,7 +135,7 @@ void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe)
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe)
 {
     if (cla_run_wants_keys(run))
-        cla_recipe_over_keys(run, CLA_DK_DV, 0, recipe);
+        cla_recipe_over_keys(run, CLA_DK_DV, 1, 0, recipe);
     cla_recipe_dq(run, recipe);
     cla_recipe_d_bias(run, recipe);
 }
@@ -146,7 +147,7 @@ void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *re
         cla_run_wants(run, CLA_D_K) || cla_run_wants(run, CLA_BIAS_GRAD) || cla_run_wants(run, CLA_SINKS_GRAD);
     over_rows(run, cla_run_wants(run, CLA_D_Q) || (mends && by_delta), recipe);
     if (cla_run_wants_keys(run))
-        cla_recipe_over_keys(run, CLA_DK_DV, 0, recipe);
+        cla_recipe_over_keys(run, CLA_DK_DV, 1, 0, recipe);
     cla_recipe_d_bias(run, recipe);
 }
 

@@ -89,10 +89,11 @@ void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int p
 /* The forward kernel, whole or of splits, with a region for their states. */
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe);
 
-/* Launches of a backward pass: over blocks of rows where dQ is wanted, over blocks of keys in any case (with `groups`
- * persistent work-groups, or 0), and over both where d_bias is wanted. */
+/* Launches of a backward pass: over blocks of rows where dQ is wanted, over blocks of keys in any case (each shared out
+ * between so many work-groups; `groups` persistent ones, or 0), and over both where d_bias is wanted. */
 void cla_recipe_dq(const struct cla_run *run, struct cla_recipe *recipe);
-void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t groups, struct cla_recipe *recipe);
+void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t shares, int64_t groups,
+                          struct cla_recipe *recipe);
 void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* The three of them, of kernels that give each other nothing; and where that of dQ mends the rows' deltas for the
@@ -100,8 +101,9 @@ void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *recipe);
 
-/* Arguments of the forward kernels, and with the workspace among them; of a backward kernel without outputs. */
-extern const int cla_forward_list[], cla_forward_workspace_list[], cla_backward_inputs_list[];
+/* Arguments of the forward kernels, and with the workspace among them; of a backward kernel without outputs, and with
+ * dK and dV. */
+extern const int cla_forward_list[], cla_forward_workspace_list[], cla_backward_inputs_list[], cla_backward_keys_list[];
 
 /* For those who carry it out. */
 struct cla_recipe cla_recipe_of(const struct cla_skeleton *skeleton, const struct cla_run *run);

@@ -67,6 +67,17 @@ struct cla_together_sizes {
 };
 extern const struct cla_together_sizes cla_together_sizes;
 
+/* Between how many work-groups a block of keys of a backward pass is shared out (plan/shares.h). */
+struct cla_share_sizes {
+    double start;            /* what a share takes beside its tiles of rows, in tiles */
+    double launch;           /* the kernel that adds shares up, in tiles, */
+    double products_of_byte; /* and multiply-adds that the device does in the time of a byte of them */
+    double worth;            /* blocks are shared out where that takes less than so much of the time */
+    double crowd, crowding;  /* more work-groups than that add to the same sums at once: a tile takes so much longer */
+    int most;
+};
+extern const struct cla_share_sizes cla_share_sizes;
+
 /* The model of forward_simt's and backward_simt's time (plan/simt.h), in issue slots of a compute unit. */
 struct cla_simt_weights {
     double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */

@@ -51,7 +51,9 @@ struct cla_config {
         struct {
             struct cla_backward_units ending; /* the kernels that end its work */
             int stages, kv_stages;
-            int chains;                                 /* sums of each tile that it adds to */
+            int sum_places; /* of what is to be added to sums of dQ */
+            int chains;     /* sums of each tile that it adds to */
+            int shares;     /* work-groups that a block of keys is shared out between; 0: as many as the shape wants */
             int producer_registers, consumer_registers; /* of an item */
         } backward_hopper;
         struct {
@@ -73,9 +75,10 @@ struct cla_knob {
 };
 
 /* The kernels of a backward skeleton: gradients of Q, of K and V, and of the bias; those of keys and values again for
- * which the second has left a flag; and the order of blocks of keys, which runs first. Each is a program of its own,
- * CLATTN_KERNEL its number. CLATTN_STATE makes them accumulate. */
-enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_ORDER, CLA_MOST_KERNELS };
+ * which the second has left a flag; the order of blocks of keys, which runs first; and what adds up the gradients of
+ * keys that several work-groups have had a share of. Each is a program of its own, CLATTN_KERNEL its number.
+ * CLATTN_STATE makes them accumulate. */
+enum { CLA_DQ, CLA_DK_DV, CLA_D_BIAS, CLA_DK_DV_AGAIN, CLA_ORDER, CLA_SHARES, CLA_MOST_KERNELS };
 
 /* The kernels of a forward skeleton: one text, whose constant CLATTN_SPLIT is the number. */
 enum { CLA_WHOLE, CLA_SPLIT };

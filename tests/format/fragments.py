@@ -14,7 +14,7 @@ import sys
 NUMBER = re.compile(r'(?<![\w.])(?:16|32)[uU]?\b(?!\.)')
 
 # Written for one unit, whose fragment they know.
-OWN_UNIT = re.compile(r'unit/|(common|source)/hopper_|(forward|backward|probe)_hopper|score/fast/alibi_linear_hopper')
+OWN_UNIT = re.compile(r'unit/|(common|source)/hopper_|(forward|backward|probe)_hopper|backward_shares|score/fast/alibi_linear_hopper')
 
 # Files, a form that has the number, and what it is.
 ALLOWED = [

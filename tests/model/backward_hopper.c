@@ -2,10 +2,10 @@
  *
  * Who waits for whom in backward_hopper.cl: the kernel's own text, as C, on a machine that runs its items in random
  * orders (machine.h), over random problems: masks, windows, lengths, packed sequences, heads that share keys, orders of
- * blocks of keys, of few work-groups at a time. Of each schedule it is asserted that all items end; that a tile's sums
- * of dQ get what each block of keys has for it, once, all of it of the same tile, the first stored and the others
- * added, in order where there is one; that every visible pair is in a tile that was computed; and that no note is read
- * after it has been written over.
+ * blocks of keys, shares, of few work-groups at a time. Of each schedule it is asserted that all items end; that a
+ * tile's sums of dQ get what each block of keys has for it, once, all of it of the same tile, the first stored and the
+ * others added, in order where there is one; that every visible pair is in a tile that was computed; that each share of
+ * a block of keys leaves its part of dK and dV; and that no note is read after it has been written over.
  *
  *     model_backward_hopper_NAME [SCHEDULES [FIRST_SEED]]
  *
@@ -55,13 +55,16 @@ enum {
     MOST_TILES = MOST_LENGTH / ROWS + 1,
     MOST_SUMS = MOST_BATCH * MOST_HEADS * MOST_TILES * CLATTN_CHAINS,
     MOST_NOTES = MOST_BATCH * MOST_HEADS * MOST_TILES * MOST_BLOCKS,
+    MOST_SHARES = 6,
     SUMS_AT = 1 << 16, /* words of the workspace; sums are not there, only counted */
-    SUM = CONSUMERS * PART_FLOATS
+    SUM = CONSUMERS * PART_FLOATS,
+    SHARE = SHARE_FLOATS,
+    SHARE_SUMS = MOST_BATCH * 2 * MOST_BLOCKS * MOST_SHARES
 };
 
 typedef clattn_backward_params model_params;
 #include "model/hopper_problem.h"
-static uint words[SUMS_AT]; /* the workspace */
+static uint words[SUMS_AT + SHARE_SUMS * SHARE]; /* the workspace; what shares leave is there */
 
 /* A tile that the producer has noted; and what came of it. */
 struct note {
@@ -155,11 +158,11 @@ static uint model_mark(void)
     return (uint)groups[machine_slot()].current[machine_warp()];
 }
 
-/* All parts of dQ of one tile: which; 0: of several. */
-static uint32_t model_take(const unsigned char *from)
+/* All parts of a pass of dQ of one tile: which; 0: of several. */
+static uint32_t model_take(const unsigned char *from, int bytes)
 {
     uint32_t all = 0;
-    for (int consumer = 0; consumer < CONSUMERS; consumer++)
+    for (int consumer = 0; consumer * PART_FLOATS * 4 < bytes; consumer++)
         for (int warp = 0; warp < HOPPER_ITEMS / UNIT_LANES; warp++) {
             float x;
             memcpy(&x, from + consumer * PART_FLOATS * 4 + warp * UNIT_LANES * 16, sizeof x);
@@ -207,20 +210,52 @@ static void make_order(void)
     }
 }
 
+/* Where one consumer's first item leaves its part of a share's dK, or dV. Where keys are shared, so do consumers dK and
+ * dV. */
+static float *share_word(int number, int consumer, bool of_v)
+{
+    return (float *)words + problem.p.share_sums + (long)number * SHARE + (of_v ? SHARE_D_V * 4 : 0) +
+           (SHARED_KEYS ? 0 : consumer * HOPPER_ITEMS * 4);
+}
+
+static int share_count(void)
+{
+    const clattn_backward_params *p = &problem.p;
+    return p->shares > 1 ? p->batch * p->kv_heads * ((p->n_kv + KEYS - 1) / KEYS) * p->shares : 0;
+}
+
+static void empty_shares(void)
+{
+    for (int n = 0; n < share_count(); n++)
+        for (int consumer = 0; consumer < CONSUMERS; consumer++)
+            *share_word(n, consumer, false) = *share_word(n, consumer, true) = NAN;
+}
+
+static void check_shares(void)
+{
+    for (int n = 0; n < share_count(); n++)
+        for (int consumer = 0; consumer < CONSUMERS; consumer++)
+            if (isnan(*share_word(n, consumer, false)) || isnan(*share_word(n, consumer, true)))
+                WRONG("of block and share %d consumer %d has left nothing", n, consumer);
+}
+
 static void make_problem(uint64_t seed)
 {
     clattn_backward_params *p = &problem.p;
     make_scores(seed * 0x9e3779b97f4a7c15u + 12345);
     p->heads_together = 1 + any_below(p->batch * p->kv_heads);
+    p->shares = any_below(2) ? 1 : 1 + any_below(MOST_SHARES);
+    p->group = p->heads / p->kv_heads;
     p->q = p->k = p->v = p->d_o = (clattn_layout){0, 64, 64, 64, 1};
     p->tickets = 0;
     p->counters = 64;
     p->flags = p->counters + MOST_SUMS;
     p->order = p->flags + MOST_BATCH * MOST_HEADS * MOST_BLOCKS;
     p->descriptors = p->order + MOST_BATCH * MOST_HEADS * 2 * MOST_BLOCKS;
-    p->sums = SUMS_AT;
+    p->sums = p->share_sums = SUMS_AT;
     memset(words, 0, (size_t)p->order * sizeof *words);
     make_order();
+    empty_shares();
     memset(groups, 0, sizeof groups);
     memset(last_added, 0, sizeof last_added);
     note_count = 0;
@@ -229,7 +264,10 @@ static void make_problem(uint64_t seed)
 static void run_kernel(void)
 {
     static const float tensor[64];
-    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)words, NULL, NULL, problem.p CLATTN_SCORE_ARGUMENTS);
+    /* Tensors of gradients are not there, and not written to where shares are left. */
+    float *const gradients = problem.p.shares > 1 ? (float *)words : NULL;
+    clattn_dk_dv(tensor, tensor, tensor, tensor, (float *)words, gradients, gradients,
+                 problem.p CLATTN_SCORE_ARGUMENTS);
 }
 
 /* What was computed, beside what has come to the sums. */
@@ -286,8 +324,10 @@ static enum machine_end run_schedule(uint64_t seed, bool gives_up)
     const enum machine_end end = machine_run(&run);
     if (gives_up) /* sums are wrong, and nothing else */
         return end;
-    if (end == MACHINE_ENDED)
+    if (end == MACHINE_ENDED) {
         check_tiles(seed % 4 == 0);
+        check_shares();
+    }
     return wrong[0] ? MACHINE_FAULT : end;
 }
 

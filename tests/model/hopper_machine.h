@@ -47,7 +47,7 @@ typedef struct {
 static void model_put(unit_address to, int4 x);
 static void model_get(unit_address from, int4 x);
 static uint model_mark(void);
-static uint32_t model_take(const unsigned char *from);
+static uint32_t model_take(const unsigned char *from, int bytes);
 static void model_give(void *to, uint32_t taken, bool adds);
 
 CLATTN_INLINE unit_address unit_address_of(const void *array)
@@ -207,8 +207,8 @@ CLATTN_INLINE void hopper_put_float4(unit_address to, float a, float b, float c,
     memcpy(machine_local(to), &x, sizeof x);
 }
 
-#define hopper_bulk_store(to, from, bytes) machine_send(from, to, model_take, model_give, false)
-#define hopper_bulk_add(to, from, bytes)   machine_send(from, to, model_take, model_give, true)
+#define hopper_bulk_store(to, from, bytes) machine_send(from, to, bytes, model_take, model_give, false)
+#define hopper_bulk_add(to, from, bytes)   machine_send(from, to, bytes, model_take, model_give, true)
 #define hopper_bulk_wait_read()            (MODEL_MUTANT == 4 ? (void)0 : machine_copies_wait(true))
 #define hopper_bulk_wait()                 (MODEL_MUTANT == 4 ? (void)0 : machine_copies_wait(false))
 

@@ -75,7 +75,7 @@ static void make_lengths(void)
     model_params *p = &problem.p;
     p->batch = 1 + any_below(MOST_BATCH);
     p->kv_heads = 1 + any_below(2);
-    p->heads = p->kv_heads * (1 + any_below(2));
+    p->heads = p->kv_heads * (1 + any_below(MOST_HEADS / p->kv_heads));
     problem.cu_q[0] = problem.cu_kv[0] = 0;
     const int most = any_below(4) ? 300 : MOST_LENGTH;
     p->n_q = some_length(most);

@@ -240,13 +240,14 @@ void machine_copy(uint32_t at, int bytes, void (*done)(unsigned char *, uint32_t
     copy->word = word;
 }
 
-void machine_send(uint32_t from, void *to, uint32_t (*take)(const unsigned char *),
+void machine_send(uint32_t from, void *to, int bytes, uint32_t (*take)(const unsigned char *, int),
                   void (*give)(void *, uint32_t, bool), bool adds)
 {
     struct copy *const copy = new_copy();
     copy->to = from;
     copy->outside = to;
     copy->take = take;
+    copy->bytes = bytes;
     copy->give = give;
     copy->adds = adds;
     machine.now->copies++;
@@ -273,7 +274,7 @@ void machine_step_copy(void)
     if (copy->take && !copy->taken) {
         if (!copy->group->runs || copy->group->id != copy->id)
             fault_outside("group %d has ended before what it sends is read", copy->id);
-        copy->word = copy->take(copy->group->local + copy->to);
+        copy->word = copy->take(copy->group->local + copy->to, copy->bytes);
         copy->taken = true;
         copy->lane->unread--;
         return;

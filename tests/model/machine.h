@@ -61,10 +61,10 @@ void machine_await(uint32_t at, uint32_t parity);
 /* A copy to the barrier's bytes; `done`, with its two words, is called when it comes. */
 void machine_copy(uint32_t at, int bytes, void (*done)(unsigned char *to, uint32_t word), uint32_t to, uint32_t word);
 
-/* A copy from local memory to a place outside: `take` is called when local memory is read, with what lies there; `give`
- * when the result is there for others. machine_copies_wait waits for the item's own copies: until they are read, or
- * there. */
-void machine_send(uint32_t from, void *to, uint32_t (*take)(const unsigned char *from),
+/* A copy of so many bytes from local memory to a place outside: `take` is called when local memory is read, with what
+ * lies there; `give` when the result is there for others. machine_copies_wait waits for the item's own copies: until
+ * they are read, or there. */
+void machine_send(uint32_t from, void *to, int bytes, uint32_t (*take)(const unsigned char *from, int bytes),
                   void (*give)(void *to, uint32_t taken, bool adds), bool adds);
 void machine_copies_wait(bool read_alone);
 

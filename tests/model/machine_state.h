@@ -83,7 +83,7 @@ struct copy {
     int bytes;
     void (*done)(unsigned char *, uint32_t);
     void *outside;
-    uint32_t (*take)(const unsigned char *);
+    uint32_t (*take)(const unsigned char *, int);
     void (*give)(void *, uint32_t, bool);
     bool adds, taken;
 };

@@ -30,10 +30,12 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 #define MATRIX_SEEKER(lane)                  (lane)
 #define MATRIX_FIRST_SEEKER(lane, condition) unit_first_of(unit_ballot(lane, condition))
 #define min(a, b)                            ((a) < (b) ? (a) : (b))
+#define max(a, b)                            ((a) > (b) ? (a) : (b))
+#define INT_MAX                              __INT_MAX__
 typedef unsigned uint;
 
 typedef struct {
-    int batch, heads, kv_heads, n_q, n_kv, heads_together;
+    int batch, heads, kv_heads, n_q, n_kv, heads_together, shares, group;
 } clattn_backward_params;
 
 typedef struct {
@@ -190,9 +192,9 @@ static struct tile tile_of(int row, int keys, const clattn_view *view)
 }
 
 /* The tile of the window that is next: `owing` (bits as in passed) has passed over one more than the other. */
-static int choose(const struct tile *tiles, int count, int owing)
+static int choose(const struct tile *tiles, int count, int owing, int shares)
 {
-    for (int n = 0; owing && n < count && tiles[0].row - tiles[n].row < REACH * 64; n++)
+    for (int n = 0; owing && n < count && tiles[0].row - tiles[n].row < REACH * 64 * shares; n++)
         if (tiles[n].passed && tiles[n].passed != owing)
             return n;
     return 0;
@@ -215,49 +217,61 @@ static int block_before(int row, int head, int place, const clattn_view *view)
     return 0;
 }
 
-static void expect_head(struct step block, int place, int *owing)
+/* A window of a head's tiles, every so many from `row` down. */
+static void expect_window(struct step block, int row, int place, int *owing)
 {
     const clattn_backward_params *p = &problem.p;
     const clattn_view view = clattn_open(block.b, block.h, p->heads, p->n_q, p->n_kv);
     const int all = (1 << HALVES) - 1;
     struct tile tiles[WINDOW];
-    int row = (p->n_q - 1) / 64 * 64;
-    while (row >= 0) {
-        int count = 0;
-        for (int n = 0; n < WINDOW && row >= 0; n++, row -= 64) {
-            tiles[count] = tile_of(row, block.keys, &view);
-            count += tiles[count].passed != all;
-        }
-        while (count > 0) {
-            const int n = choose(tiles, count, *owing);
-            const struct tile tile = tiles[n];
-            memmove(tiles + n, tiles + n + 1, (size_t)(count - n - 1) * sizeof *tiles);
-            count--;
-            if (tile.passed)
-                *owing = *owing && *owing != tile.passed ? 0 : tile.passed;
-            block.row = tile.row;
-            block.flags = (tile.hides ? HOPPER_TILE_HIDES : 0) + tile.passed * HOPPER_TILE_PASSED;
-            block.before =
-                CLATTN_UNORDERED ? 0 : block_before(tile.row, block.b * p->kv_heads + block.kv_head, place, &view);
-            expected[expected_count++] = block;
-        }
+    int count = 0;
+    for (int n = 0; n < WINDOW; n++, row -= 64 * p->shares) {
+        if (row >= p->n_q)
+            continue;
+        tiles[count] = tile_of(row, block.keys, &view);
+        count += tiles[count].passed != all;
     }
+    while (count > 0) {
+        const int n = choose(tiles, count, *owing, p->shares);
+        const struct tile tile = tiles[n];
+        memmove(tiles + n, tiles + n + 1, (size_t)(count - n - 1) * sizeof *tiles);
+        count--;
+        if (tile.passed)
+            *owing = *owing && *owing != tile.passed ? 0 : tile.passed;
+        block.row = tile.row;
+        block.flags = (tile.hides ? HOPPER_TILE_HIDES : 0) + tile.passed * HOPPER_TILE_PASSED;
+        block.before =
+            CLATTN_UNORDERED ? 0 : block_before(tile.row, block.b * p->kv_heads + block.kv_head, place, &view);
+        expected[expected_count++] = block;
+    }
+}
+
+/* What a share of a block of keys has: windows of all the heads that share it, from the last rows on. A head's tiles
+ * are as far from the first of the round as the head's number and the share's say. */
+static void expect_share(struct step block, int place, int share)
+{
+    const clattn_backward_params *p = &problem.p;
+    const int round = WINDOW * p->shares, group = p->heads / p->kv_heads;
+    int owing = 0;
+    for (int first = (p->n_q + 63) / 64 / round * round; first >= 0; first -= round)
+        for (int n = 0; n < group; n++) {
+            block.h = block.kv_head * group + n;
+            expect_window(block, 64 * (first + (share + n) % p->shares + (WINDOW - 1) * p->shares), place, &owing);
+        }
 }
 
 /* Heads that are worked on together take turns; each block of keys has the tiles of all heads that share it. */
 static void expect(void)
 {
     const clattn_backward_params *p = &problem.p;
-    const int share = p->heads / p->kv_heads, heads = p->batch * p->kv_heads;
+    const int heads = p->batch * p->kv_heads;
     expected_count = 0;
     for (int first = 0; first < heads; first += p->heads_together)
         for (int place = 0; place < (p->n_kv + 127) / 128; place++)
-            for (int head = first; head < heads && head < first + p->heads_together; head++) {
-                const int keys = block_in_order(head, place) * 128;
-                struct step block = {head / p->kv_heads, head % p->kv_heads, keys, 0, 0, 0, 0};
-                int owing = 0;
-                for (block.h = block.kv_head * share; block.h < (block.kv_head + 1) * share; block.h++)
-                    expect_head(block, place, &owing);
+            for (int n = 0; n < p->heads_together * p->shares && first + n / p->shares < heads; n++) {
+                const int head = first + n / p->shares, keys = block_in_order(head, place) * 128;
+                const struct step block = {head / p->kv_heads, head % p->kv_heads, keys, 0, 0, 0, 0};
+                expect_share(block, place, n % p->shares);
                 expected[expected_count++] = (struct step){block.b, block.kv_head, keys, -1, -1, 0, 0};
             }
 }
@@ -288,10 +302,15 @@ static void lanes_walk_as_lists_do(void **state)
     static const struct {
         clattn_backward_params p;
         int shift;
-    } rows[] = {{{1, 1, 1, 2500, 700, 1}, NOT_CAUSAL},                                       /* windows of many tiles */
-                {{1, 1, 1, 2500, 1200, 1}, 37},        {{1, 4, 2, 700, 333, 2}, NOT_CAUSAL}, /* heads that share keys */
-                {{2, 3, 1, 130, 1100, 1}, NOT_CAUSAL}, {{2, 2, 2, 64, 64, 3}, 0},
-                {{1, 1, 1, 1, 1, 1}, NOT_CAUSAL}};
+    } rows[] = {{{1, 1, 1, 2500, 700, 1, 1, 1}, NOT_CAUSAL}, /* windows of many tiles */
+                {{1, 1, 1, 2500, 1200, 1, 1, 1}, 37},
+                {{1, 4, 2, 700, 333, 2, 1, 2}, NOT_CAUSAL}, /* heads that share keys */
+                {{2, 3, 1, 130, 1100, 1, 1, 3}, NOT_CAUSAL},
+                {{2, 2, 2, 64, 64, 3, 1, 1}, 0},
+                {{1, 1, 1, 1, 1, 1, 1, 1}, NOT_CAUSAL},
+                {{1, 1, 1, 2500, 700, 1, 3, 1}, 37}, /* blocks that are shared out */
+                {{1, 6, 2, 700, 333, 2, 2, 3}, NOT_CAUSAL},
+                {{2, 3, 1, 130, 700, 1, 5, 3}, 0}};
     static const unsigned percents[] = {50, 97, 10, 0, 100};
     EACH (i, rows)
         EACH (k, percents) {

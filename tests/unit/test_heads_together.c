@@ -22,7 +22,13 @@ static void heads_go_together_in_equal_numbers(void **state)
         {{64, 1024, 132, 512}, 8},
         {{1, 1, 1, 1}, 1},
         {{0, 32, 132, 4096 * 512}, 0},
-        {{5, 0, 0, 0}, 5}};
+        /* Uneven blocks: */
+        {{64, 32, 132, 4096 * 1024, true}, 8},     /* as many as the cache keeps */
+        {{8, 64, 132, 4 * 8192 * 1024, true}, 4},  /* it keeps one: 4 keep the device busy twice over */
+        {{8, 64, 132, 4 * 8192 * 1024, false}, 3}, /* 3 do once */
+        {{7, 48, 132, 5 * 3000 * 1024, true}, 7},  /* 6 do twice over, and one were left */
+        {{5, 0, 0, 0}, 5},
+        {{5, 0, 0, 0, true}, 5}};
     EACH (i, rows)
         assert_int_equal(cla_heads_together(&rows[i].work), rows[i].expected);
 }

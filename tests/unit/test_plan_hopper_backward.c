@@ -15,16 +15,18 @@ static void it_has_one_tile(void **state)
         int d, d_v;
         int keys; /* 128; 64, which the consumers share */
         int panels, v_panels;
-        int parts, part; /* of dQ's tile, and floats of one */
-    } rows[] = {{64, 64, 128, 1, 1, 2, 64 * 32}, {128, 128, 128, 2, 2, 2, 64 * 64}, {40, 128, 128, 1, 2, 2, 64 * 32},
-                {96, 16, 128, 2, 1, 2, 64 * 64}, {256, 256, 64, 4, 4, 4, 64 * 64},  {136, 40, 64, 3, 1, 4, 64 * 64},
-                {64, 160, 64, 1, 3, 2, 64 * 32}};
+        int parts, part; /* of dQ's tile, and floats of one; */
+        int sums;        /* places of them: two, where there are two passes and room */
+    } rows[] = {
+        {64, 64, 128, 1, 1, 2, 64 * 32, 1}, {128, 128, 128, 2, 2, 2, 64 * 64, 1}, {40, 128, 128, 1, 2, 2, 64 * 32, 1},
+        {96, 16, 128, 2, 1, 2, 64 * 64, 1}, {256, 256, 64, 4, 4, 4, 64 * 64, 1},  {136, 40, 64, 3, 1, 4, 64 * 64, 2},
+        {64, 160, 64, 1, 3, 2, 64 * 32, 1}, {192, 192, 64, 3, 3, 4, 64 * 64, 2},  {224, 64, 64, 4, 1, 4, 64 * 64, 2}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows)
         for (int unordered = 0; unordered <= 1; unordered++) {
             struct cla_choice choice;
             struct clattn_plan_info info;
-            char define[64];
+            char define[64], knobs[96];
             const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
                                                    .dtype = CLATTN_BF16,
                                                    .d = rows[i].d,
@@ -36,15 +38,16 @@ static void it_has_one_tile(void **state)
             assert_int_equal(info.b_c, rows[i].keys);
             const bool shared = rows[i].keys == 64;
             const int across = rows[i].panels + rows[i].v_panels, places = across == 2 ? 2 : 1; /* of K and V */
-            assert_string_equal(info.knobs,
-                                places == 2 ? "chains=1 kv_stages=2 stages=2" : "chains=1 kv_stages=1 stages=2");
+            snprintf(knobs, sizeof knobs, "chains=1 kv_stages=%d shares=0 stages=2 sum_places=%d", places,
+                     rows[i].sums);
+            assert_string_equal(info.knobs, knobs);
             const int passing = 2 * rows[i].panels * 64 + (shared ? 1 : 2) * rows[i].v_panels * 64;
             const int tiles = (places * across * rows[i].keys + passing + 2 * rows[i].keys) * 128 +
-                              2 * 4 * rows[i].part + (shared ? 4 * 64 * 64 : 0);
+                              rows[i].sums * 2 * 4 * rows[i].part + (shared ? 4 * 64 * 64 : 0);
             const int notes = (8 + 2) * 16, statistics = 2 * 64 * 8;
-            const int barriers =
-                2 * 16 + places * 3 * 8 + 2 * 16 + (shared ? 1 : 2) * 16 + 2 * 16 + 3 * 8 + (shared ? 16 : 0);
-            const int block = unordered ? 0 : 8; /* that summands are of */
+            const int barriers = 2 * 16 + places * 3 * 8 + 2 * 16 + (shared ? 1 : 2) * 16 + 2 * 16 +
+                                 rows[i].sums * 3 * 8 + (shared ? 16 : 0);
+            const int block = unordered ? 0 : 8 * rows[i].sums; /* that summands are of */
             assert_int_equal(info.local_bytes, tiles + notes + block + barriers + statistics);
             assert_int_equal(test_sum_bytes(&choice, problem, false), 4 * rows[i].parts * rows[i].part);
             snprintf(define, sizeof define, "CLATTN_UNORDERED=%d ", unordered);
@@ -64,18 +67,18 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         unsigned features;
         const char *knobs;
         bool passes, orders;
-    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 stages=3", true, true},
-                {128, 64, 1, 0, "chains=1 kv_stages=1 stages=3", true, true},
-                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 stages=2", true, true},
-                {128, 96, 1, 0, "chains=1 kv_stages=1 stages=3", true, true},
-                {64, 128, 1, 0, "chains=1 kv_stages=2 stages=2", false, true},
-                {64, 256, 1, 0, "chains=1 kv_stages=2 stages=2", false, true},
-                {64, 128, 0, 0, "chains=2 kv_stages=2 stages=2", false, true},
-                {128, 128, 0, 0, "chains=2 kv_stages=1 stages=2", false, true},
-                {128, 64, 0, 0, "chains=1 kv_stages=1 stages=3", true, false},
-                {64, 64, 0, 0, "chains=2 kv_stages=2 stages=3", true, false},
-                {256, 64, 0, 0, "chains=1 kv_stages=1 stages=2", false, true},
-                {256, 64, 1, 0, "chains=1 kv_stages=1 stages=2", false, true}};
+    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 shares=0 stages=3 sum_places=1", true, true},
+                {128, 64, 1, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, true},
+                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", true, true},
+                {128, 96, 1, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, true},
+                {64, 128, 1, 0, "chains=1 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
+                {64, 256, 1, 0, "chains=1 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
+                {64, 128, 0, 0, "chains=2 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
+                {128, 128, 0, 0, "chains=2 kv_stages=1 shares=0 stages=2 sum_places=1", false, true},
+                {128, 64, 0, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, false},
+                {64, 64, 0, 0, "chains=2 kv_stages=2 shares=0 stages=3 sum_places=1", true, false},
+                {256, 64, 0, 0, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", false, true},
+                {256, 64, 1, 0, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", false, true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;

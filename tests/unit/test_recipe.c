@@ -54,6 +54,13 @@ static wide blocks(int64_t length, int size)
 
 #define TOO_MANY (~(wide)0)
 
+/* dK and dV of each share, in fp32, whose d and d_v are 256 where there are any. */
+static wide shares_bytes(const struct cla_choice *choice, wide keys)
+{
+    const int shares = choice->config.backward_hopper.shares;
+    return shares > 1 ? up(keys * (wide)(shares * choice->config.b_c * 2 * 256 * 4)) : 0;
+}
+
 /* The bytes up to the end of the sums of dQ, or TOO_MANY. `orders`: words for each block of keys beside its flag. */
 static wide expected_end(const struct cla_choice *choice, const struct clattn_shape *shape, size_t first, int orders,
                          wide floats)
@@ -74,7 +81,7 @@ static wide expected_end(const struct cla_choice *choice, const struct clattn_sh
         end += LINE + up(4 * all);
     end += up(4 * keys);
     if (hopper)
-        end += UNITS * 4 * LINE + (orders ? up(4 * orders * keys) : 0);
+        end += UNITS * 4 * LINE + (orders ? up(4 * orders * keys) : 0) + shares_bytes(choice, keys);
     end += all * floats * 4;
     return end < limit ? end : TOO_MANY;
 }
@@ -139,14 +146,15 @@ static void sums_are_counted_without_overflow(void **state)
         int orders;
         int floats;
     } rows[] = {
-        {{.d = 64, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper"}, 0, 64 * 64},
-        {{.d = 256, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper"}, 0, 64 * 256},
+        {{.d = 64, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=1"}, 0, 64 * 64},
+        {{.d = 256, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=3"}, 0, 64 * 256},
         {{.d = 64,
           .pass = CLATTN_BACKWARD,
           .features = CLATTN_BLOCK_MASK,
           .block_q = 128,
           .block_kv = 128,
-          .skeleton = "backward_hopper"},
+          .skeleton = "backward_hopper",
+          .knobs = "shares=1"},
          2,
          64 * 64},
         {{.d = 96, .pass = CLATTN_BACKWARD, .unordered = 1, .skeleton = "backward_fused"}, 0, 64 * 128},
@@ -224,7 +232,7 @@ static void kernels_that_write_nothing_are_left_out(void **state)
         {"backward_fused", UINT64_C(1) << CLA_D_Q, "10"},
         {"backward_fused", UINT64_C(1) << CLA_D_K, "13"},
         {"backward_fused", UINT64_C(1) << CLA_BIAS_GRAD, "2"},
-        {"backward_hopper", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_D_V, "4130"},
+        {"backward_hopper", UINT64_C(1) << CLA_D_Q | UINT64_C(1) << CLA_D_K | UINT64_C(1) << CLA_D_V, "41530"},
         {"backward_hopper", UINT64_C(1) << CLA_D_Q, "410"},
         {"backward_hopper", UINT64_C(1) << CLA_BIAS_GRAD, "2"},
     };
@@ -256,6 +264,35 @@ static void kernels_that_write_nothing_are_left_out(void **state)
     }
 }
 
+/* Blocks of keys that are too few for the device, or too uneven. */
+static void few_blocks_of_keys_are_shared_out(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, heads, kv_heads, n;
+        int causal, least, most;
+    } rows[] = {{1, 32, 8, 8192, 1, 1, 1}, {1, 64, 8, 4096, 0, 1, 1}, {4, 16, 16, 4096, 1, 1, 1},
+                {1, 32, 1, 8192, 1, 4, 8}, {1, 32, 1, 8192, 0, 2, 8}, {2, 14, 2, 1000, 0, 2, 8},
+                {1, 1, 1, 1, 0, 1, 1},     {0, 1, 1, 9, 0, 1, 1},     {1, 0, 0, 9, 0, 1, 1}};
+    EACH (i, rows) {
+        struct clattn_problem problem = {
+            .d = 128, .pass = CLATTN_BACKWARD, .causal = rows[i].causal, .skeleton = "backward_hopper"};
+        const struct cla_choice choice = planned(&problem);
+        const struct clattn_shape shape = {rows[i].batch, rows[i].heads, rows[i].kv_heads, rows[i].n, rows[i].n};
+        const struct cla_recipe recipe = recipe_of(&problem, &choice, &shape, 0);
+        struct cla_backward_params params;
+        cla_recipe_tell(&recipe, &params);
+        assert_in_range(params.shares, rows[i].least, rows[i].most);
+        assert_int_equal(params.group, rows[i].kv_heads ? rows[i].heads / rows[i].kv_heads : 0);
+        int64_t bytes = 0;
+        for (int j = 0; j < recipe.region_count; j++)
+            if (recipe.regions[j].told_at == offsetof(struct cla_backward_params, share_sums))
+                bytes = recipe.regions[j].bytes;
+        const int64_t blocks = rows[i].batch * rows[i].kv_heads * ((rows[i].n + 127) / 128);
+        assert_int_equal(bytes, params.shares > 1 ? blocks * params.shares * 128 * 256 * 4 : 0);
+    }
+}
+
 /* Only backward_hopper's work-groups wait for each other (an emulation pretends to); the word for that is zeroed. */
 static void who_waits_says_where(void **state)
 {
@@ -284,6 +321,7 @@ int main(void)
         cmocka_unit_test(sums_are_counted_without_overflow),
         cmocka_unit_test(descriptors_lie_behind_states),
         cmocka_unit_test(kernels_that_write_nothing_are_left_out),
+        cmocka_unit_test(few_blocks_of_keys_are_shared_out),
         cmocka_unit_test(who_waits_says_where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
