@@ -200,7 +200,7 @@ class Tune(unittest.TestCase):
             out, _ = self.run_it("tune", "--clinfo", dump, *wanted, environment=environment)
             self.assertIn("1:0 NVIDIA H20X (NVIDIA CUDA): not here, so planned only", out)
             self.assertRegex(out, r"\n   1  forward_hopper +B_r 128  B_c 128 +384 items  cost 1.000  stages=3 q_stages=1 ping_pong=1 tma=1")
-            self.assertRegex(out, r"\n      local memory: Q in 1 place, .*: \d+ of \d+ bytes")
+            self.assertRegex(out, r"\n      local memory: Q in 1 stage, .*: \d+ of \d+ bytes")
         rows = json.loads(self.run_it("tune", "--clinfo", dump, *wanted, "--json")[0])
         listed = [row for row in rows if "H20X" in str(row["device"])][0]["candidates"]
         self.assertGreater(len(listed), 20)
