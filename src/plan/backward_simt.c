@@ -70,13 +70,18 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 }
 
 /* 4-column blocks of the next slice that an item carries in registers. */
-static int carried(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
+static int carried_by(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
     const struct part part = part_of(problem, config, kernel);
     const int width = cla_simt_width_of(part.columns), items = config->work_group_size;
     const int columns = cla_simt_ceil_div(part.stream / width * (config->simt.d_slice / 4), items) * width;
     const int rows = cla_simt_ceil_div(config->simt.row_slice * part.widest * config->simt.tx, items);
     return config->simt.prefetch ? (int)largest(columns, rows) : 1;
+}
+
+static int carried(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return (int)largest(carried_by(problem, config, CLA_DQ), carried_by(problem, config, CLA_DK_DV));
 }
 
 /* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
@@ -91,7 +96,7 @@ static int64_t private_words_of(const struct clattn_problem *problem, const stru
     const int64_t dropped = problem->features & CLATTN_DROPOUT ? cla_ceil_div(pairs, 32) : 0;
     return (slopes ? 3 : 2) * pairs + 4 * (int64_t)part.rows * part.vectors +
            2 * (kernel == CLA_DK_DV ? part.columns : part.rows) + dropped +
-           cla_simt_carried_words(problem) * carried(problem, config, kernel) + operands + 40;
+           cla_simt_carried_words(problem) * carried_by(problem, config, kernel) + operands + 40;
 }
 
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -116,7 +121,7 @@ static double passing_bytes(const struct clattn_problem *problem, int kernel)
 
 /* Slots for one pair of row and key in one kernel. */
 static double cost_of(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
-                      const struct cla_config *config, int kernel)
+                      const struct cla_config *config, int kernel, cla_simt_slots_function slots)
 {
     const struct part part = part_of(problem, config, kernel);
     const double d = cla_simt_round_up(problem->d, 4) + cla_simt_round_up(problem->d_v, 4), stream = part.stream;
@@ -145,54 +150,41 @@ static double cost_of(const struct cla_simt_limits *limits, const struct clattn_
         .local_bytes = local_bytes_of(problem, config, kernel),
     };
     const double present = useful(kernel == CLA_DK_DV ? problem->expected_n_kv : problem->expected_n_q, part.block);
-    return cla_simt_slots(limits, config, &work) / (present * stream);
+    return slots(limits, config, &work) / (present * stream);
 }
 
 static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
-                   const struct cla_config *config)
+                   const struct cla_config *config, cla_simt_slots_function slots)
 {
-    return (cost_of(limits, problem, config, CLA_DQ) + cost_of(limits, problem, config, CLA_DK_DV)) *
+    return (cost_of(limits, problem, config, CLA_DQ, slots) + cost_of(limits, problem, config, CLA_DK_DV, slots)) *
            cla_simt_mask_factor(problem, config);
 }
 
-/* Tries every passage: the cheapest of all that fit, so that more local memory can only lower the estimate. */
+/* The largest number that divides both. */
+static int common_divisor(int a, int b)
+{
+    while (b) {
+        const int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 static void consider(struct cla_simt_search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
     if (b_r % ty || b_r % tx || b_c % ty || b_c % tx || (int64_t)b_r * b_c > MOST_OWNED * (int64_t)tx * ty)
         return;
-    const int d = (int)largest(problem->d, problem->d_v);
-    cla_simt_number_items(&config);
-    for (int i = 0; i < CLA_SIMT_PASSAGES; i++) {
-        int rows = b_r; /* a slice divides both sides */
-        for (int rest = b_c; rest;) {
-            const int next = rows % rest;
-            rows = rest;
-            rest = next;
-        }
-        cla_simt_take_passage(i, d, rows, &config);
-        config.simt.prefetch = 1;
-        config.simt.prefetch = largest(carried(problem, &config, CLA_DQ), carried(problem, &config, CLA_DK_DV)) <= 8;
-        if (local_bytes(problem, &config) > search->limits->local_bytes)
-            continue;
-        cla_simt_offer(search, &config, cost(search->limits, problem, &config));
-    }
-}
-
-/* The least number that both divide. */
-static int common_multiple(int a, int b)
-{
-    int multiple = a;
-    while (multiple % b)
-        multiple += a;
-    return multiple;
+    /* A slice divides both sides. */
+    cla_simt_try(search, (int)largest(problem->d, problem->d_v), common_divisor(b_r, b_c), &config);
 }
 
 static void consider_grid(struct cla_simt_search *search, int tx, int ty)
 {
     const struct clattn_problem *problem = search->problem;
-    const int unit = common_multiple(tx, ty);
+    const int unit = tx / common_divisor(tx, ty) * ty;
     const int first_r = problem->b_r ? problem->b_r : unit, last_r = problem->b_r ? problem->b_r : MOST_SIDE;
     const int first_c = problem->b_c ? problem->b_c : unit, last_c = problem->b_c ? problem->b_c : MOST_SIDE;
     if ((int64_t)tx * ty > search->limits->items)
@@ -201,6 +193,8 @@ static void consider_grid(struct cla_simt_search *search, int tx, int ty)
         for (int b_c = first_c; b_c <= last_c; b_c *= 2)
             consider(search, tx, ty, b_r, b_c);
 }
+
+static const struct cla_simt_model model = {consider_grid, cost, carried, local_bytes};
 
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                                   struct cla_error *error)
@@ -222,7 +216,7 @@ static clattn_status nothing_fits(const struct cla_simt_limits *limits, const st
 static void explain(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
-    info->estimate = cost(limits, problem, config);
+    info->estimate = cost(limits, problem, config, cla_simt_slots);
     const struct part dq = part_of(problem, config, CLA_DQ), dk_dv = part_of(problem, config, CLA_DK_DV);
     cla_plan_step(
         info, "registers", config->b_r, config->b_c,
@@ -243,7 +237,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider_grid);
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, &model);
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
@@ -275,7 +269,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    return cla_simt_step_down(capabilities, problem, local_bytes(problem, config), consider_grid, config);
+    return cla_simt_step_down(capabilities, problem, &model, config);
 }
 
 /* K, Q and dO are operands of two products, and pass through local memory for each. */

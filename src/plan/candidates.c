@@ -16,10 +16,21 @@ static const int sides[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0}, groups[] =
 enum { GROUPS = sizeof groups / sizeof *groups };
 
 struct found {
+    const struct cla_skeleton *skeleton;
     struct cla_config config;
     double estimate;
-    char knobs[sizeof((struct clattn_plan_info *)0)->knobs];
 };
+
+struct knobs {
+    char text[sizeof((struct clattn_plan_info *)0)->knobs];
+};
+
+static struct knobs knobs_of(const struct found *found)
+{
+    struct knobs knobs;
+    cla_knobs_write(found->skeleton, &found->config, knobs.text, sizeof knobs.text);
+    return knobs;
+}
 
 /* All that one skeleton takes. */
 struct collection {
@@ -42,9 +53,7 @@ static void add(struct collection *all, const struct cla_config *config, double 
         all->items = items;
         all->capacity = capacity;
     }
-    struct found *found = &all->items[all->count++];
-    *found = (struct found){.config = *config, .estimate = estimate};
-    cla_knobs_write(all->skeleton, config, found->knobs, sizeof found->knobs);
+    all->items[all->count++] = (struct found){all->skeleton, *config, estimate};
 }
 
 /* Every combination of the values that are tried for the knobs from `knob` on. */
@@ -53,9 +62,8 @@ static void vary(struct collection *all, const struct clattn_problem *problem, c
 {
     if (!knob->name) {
         struct cla_config adopted = *config;
-        struct clattn_plan_info info = {0};
-        struct cla_error error;
-        if (!all->skeleton->adopt(all->capabilities, problem, &adopted, &info, &error))
+        struct clattn_plan_info info = {.step_count = CLA_NO_STEPS};
+        if (!all->skeleton->adopt(all->capabilities, problem, &adopted, &info, NULL))
             add(all, &adopted, info.estimate);
         return;
     }
@@ -72,9 +80,8 @@ static void vary(struct collection *all, const struct clattn_problem *problem, c
 static void collect(struct collection *all, const struct clattn_problem *problem)
 {
     struct cla_config config = {0};
-    struct clattn_plan_info info = {0};
-    struct cla_error error;
-    if (all->skeleton->choose(all->capabilities, problem, &config, &info, &error))
+    struct clattn_plan_info info = {.step_count = CLA_NO_STEPS};
+    if (all->skeleton->choose(all->capabilities, problem, &config, &info, NULL))
         return;
     if (all->skeleton->knobs)
         vary(all, problem, all->skeleton->knobs, &config);
@@ -115,7 +122,7 @@ static int by_estimate(const void *left, const void *right)
     const struct found *a = left, *b = right;
     if (a->estimate != b->estimate)
         return a->estimate < b->estimate ? -1 : 1;
-    return strcmp(a->knobs, b->knobs);
+    return strcmp(knobs_of(a).text, knobs_of(b).text);
 }
 
 static bool same_sizes(const struct clattn_plan_info *info, const struct cla_config *config)
@@ -142,10 +149,11 @@ static clattn_status take_best(const struct collection *all, const struct clattn
     clattn_status status = CLATTN_SUCCESS;
     for (size_t i = 0; i < all->count && *count < capacity && !status; i++) {
         const struct found *found = &all->items[i];
+        const struct knobs knobs = knobs_of(found);
         int alike = 0;
         for (int j = 0; j < *count; j++)
             if (same_sizes(&infos[j], &found->config))
-                alike += strcmp(infos[j].knobs, found->knobs) == 0 ? MOST_ALIKE : 1;
+                alike += strcmp(infos[j].knobs, knobs.text) == 0 ? MOST_ALIKE : 1;
         if (alike >= MOST_ALIKE)
             continue;
         struct clattn_problem forced = *problem;
@@ -153,7 +161,7 @@ static clattn_status take_best(const struct collection *all, const struct clattn
         forced.b_r = found->config.b_r;
         forced.b_c = found->config.b_c;
         forced.work_group_size = found->config.work_group_size;
-        forced.knobs = found->knobs[0] ? found->knobs : NULL;
+        forced.knobs = knobs.text[0] ? knobs.text : NULL;
         status = append(all->capabilities, &forced, infos, count, error);
     }
     return status;

@@ -6,6 +6,8 @@
 clattn_status cla_fail(struct cla_error *error, clattn_status status, const char *format, ...)
 {
     va_list arguments;
+    if (!error)
+        return status;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);

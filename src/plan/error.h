@@ -11,7 +11,8 @@ struct cla_error {
     char text[4096];
 };
 
-/* Fills *error and returns status, so that `return cla_fail(error, ...)` reads as one thought. Longer text is cut. */
+/* Fills *error and returns status, so that `return cla_fail(error, ...)` reads as one thought. Longer text is cut.
+ * NULL: the text is not wanted. */
 __attribute__((format(printf, 3, 4))) clattn_status cla_fail(struct cla_error *error, clattn_status status,
                                                              const char *format, ...);
 

@@ -88,7 +88,7 @@ static double useful_rows(const struct clattn_problem *problem, const struct cla
 
 /* Slots for one pair of row and key; smaller is better. */
 static double cost(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
-                   const struct cla_config *config)
+                   const struct cla_config *config, cla_simt_slots_function slots)
 {
     const struct share share = share_of(problem, config);
     const int rows = share.rows, columns = share.columns, values = share.values;
@@ -114,33 +114,17 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
         .private_words = private_words(problem, config),
         .local_bytes = local_bytes(problem, config),
     };
-    return cla_simt_slots(limits, config, &work) / (useful_rows(problem, config) * b_c) *
-           cla_simt_mask_factor(problem, config);
+    return slots(limits, config, &work) / (useful_rows(problem, config) * b_c) * cla_simt_mask_factor(problem, config);
 }
 
-/* Tries every passage: the cheapest of all that fit, so that more local memory can only lower the estimate. */
 static void consider(struct cla_simt_search *search, int tx, int ty, int b_r, int b_c)
 {
     const struct clattn_problem *problem = search->problem;
     struct cla_config config = {.b_r = b_r, .b_c = b_c, .work_group_size = tx * ty, .simt = {.tx = tx}};
     if ((int64_t)tx * ty > search->limits->items || b_r % ty || b_c % tx || (int64_t)(b_r / ty) * (b_c / tx) > 256)
         return;
-    if (problem->work_group_size && problem->work_group_size != tx * ty)
-        return;
-    /* Arithmetic alone is a lower bound. */
-    const double least = arithmetic(problem, &config) * cla_simt_ceil_div(tx * ty, search->limits->machine.lanes) /
-                         (useful_rows(problem, &config) * b_c);
-    if (search->cost >= 0 && least >= search->cost)
-        return;
-    cla_simt_number_items(&config);
-    for (int i = 0; i < CLA_SIMT_PASSAGES; i++) {
-        cla_simt_take_passage(i, problem->d, config.b_c, &config);
-        config.simt.prefetch = 1;
-        config.simt.prefetch = carried(problem, &config) <= 8;
-        if (local_bytes(problem, &config) > search->limits->local_bytes)
-            continue;
-        cla_simt_offer(search, &config, cost(search->limits, problem, &config));
-    }
+    if (!problem->work_group_size || problem->work_group_size == tx * ty)
+        cla_simt_try(search, problem->d, b_c, &config);
 }
 
 static void consider_keys(struct cla_simt_search *search, int tx, int ty, int b_r)
@@ -165,6 +149,8 @@ static void consider_rows(struct cla_simt_search *search, int tx, int ty)
             consider_keys(search, tx, ty, ty * rows);
 }
 
+static const struct cla_simt_model model = {consider_rows, cost, carried, local_bytes};
+
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
@@ -184,7 +170,7 @@ static clattn_status nothing_fits(const struct cla_simt_limits *limits, const st
 static void explain(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
-    info->estimate = cost(limits, problem, config);
+    info->estimate = cost(limits, problem, config, cla_simt_slots);
     const struct share share = share_of(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
                   "%d x %d items each own %d x %d scores and %d x %d outputs: %lld of %d registers, so that each value "
@@ -203,7 +189,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider_rows);
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, &model);
     if (search.cost < 0)
         return nothing_fits(&limits, problem, error);
     *config = search.best;
@@ -234,7 +220,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
 static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    return cla_simt_step_down(capabilities, problem, local_bytes(problem, config), consider_rows, config);
+    return cla_simt_step_down(capabilities, problem, &model, config);
 }
 
 static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])

@@ -15,6 +15,8 @@
 
 void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r, int b_c, const char *format, ...)
 {
+    if (info->step_count == CLA_NO_STEPS)
+        return;
     if (info->step_count < CLATTN_MAX_PLAN_STEPS)
         info->step_count++;
     struct clattn_plan_step *step = &info->steps[info->step_count - 1];

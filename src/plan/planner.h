@@ -39,6 +39,10 @@ clattn_status cla_plan_next(const struct clattn_capabilities *capabilities, cons
 /* The #define lines of a choice, which stand above the program text. Integers only. */
 void cla_plan_defines(const struct clattn_problem *problem, const struct cla_choice *choice, struct cla_text *text);
 
+/* A search through thousands of configurations wants estimates alone: with this for info's step_count no step is
+ * written. */
+enum { CLA_NO_STEPS = -1 };
+
 /* Adds a step to info; where all CLATTN_MAX_PLAN_STEPS are taken, replaces the last. */
 __attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r,
                                                          int b_c, const char *format, ...);

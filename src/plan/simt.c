@@ -55,11 +55,37 @@ static int64_t residents(const struct cla_simt_limits *limits, const struct cla_
 static double unevenness(int schedulers, int sub_groups, int groups)
 {
     double least = schedulers;
-    for (int count = 1; count <= groups; count++) {
+    for (int count = 1; count <= groups && least > 1; count++) {
         const double uneven = (double)cla_simt_round_up(count * sub_groups, schedulers) / (count * sub_groups);
         least = uneven < least ? uneven : least;
     }
     return least;
+}
+
+static int sub_groups_of(const struct cla_simt_limits *limits, const struct cla_config *config)
+{
+    return cla_simt_ceil_div(config->work_group_size, limits->machine.lanes);
+}
+
+/* Slots of an item's instructions, and of what it reads and writes of local memory. */
+static double issue_of(const struct cla_simt_work *work)
+{
+    const struct cla_simt_weights *weight = &cla_simt_weights;
+    return work->arithmetic * (1 + weight->loop) + work->loads + work->other * work->pairs +
+           weight->copy * work->copies + weight->slice * work->slices;
+}
+
+static double local_of(const struct cla_simt_work *work)
+{
+    return cla_simt_weights.word * (work->words + 8 * work->copies + work->written);
+}
+
+/* What does not stay in registers goes through device memory: never worth it while anything else fits. */
+static double with_excess(const struct cla_simt_limits *limits, const struct cla_config *config,
+                          const struct cla_simt_work *work, double slots)
+{
+    const int64_t excess = work->private_words - cla_simt_words_of(limits, config->work_group_size);
+    return excess > 0 ? slots * (10 + (double)excess) : slots;
 }
 
 double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
@@ -67,10 +93,8 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
 {
     const struct cla_machine *machine = &limits->machine;
     const struct cla_simt_weights *weight = &cla_simt_weights;
-    const int items = config->work_group_size, sub_groups = (items + machine->lanes - 1) / machine->lanes;
-    const double issue = work->arithmetic * (1 + weight->loop) + work->loads + work->other * work->pairs +
-                         weight->copy * work->copies + weight->slice * work->slices;
-    const double local = weight->word * (work->words + 8 * work->copies + work->written);
+    const int items = config->work_group_size, sub_groups = sub_groups_of(limits, config);
+    const double issue = issue_of(work), local = local_of(work);
 
     /* Its sub-groups go to the schedulers, and other groups hide what it waits for. */
     const double groups = (double)residents(limits, config, work);
@@ -79,45 +103,114 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
     slots += (work->slices + work->exchanges) * (config->simt.buffers == 1 ? 2 : 1) * weight->barrier / groups;
     slots += ((config->simt.prefetch ? 0 : work->slices) + work->block_slices) * weight->exposed_load / groups;
     slots *= 1 + weight->latency * (machine->lanes * machine->schedulers / 128.0) / (groups * items);
-    slots += work->bytes * 4 / weight->traffic;
+    return with_excess(limits, config, work, slots + work->bytes * 4 / weight->traffic);
+}
 
-    /* What does not stay in registers goes through device memory: never worth it while anything else fits. */
-    const int64_t excess = work->private_words - cla_simt_words_of(limits, items);
-    return excess > 0 ? slots * (10 + (double)excess) : slots;
+/* A tile's work but for what depends on how slices pass. */
+static struct cla_simt_work without_slices(const struct cla_simt_work *work)
+{
+    struct cla_simt_work rest = *work;
+    rest.slices = rest.exchanges = rest.block_slices = 0;
+    rest.local_bytes = 0;
+    return rest;
+}
+
+/* At most what cla_simt_slots() says of any passage, */
+static double least_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                          const struct cla_simt_work *work)
+{
+    const struct cla_simt_work rest = without_slices(work);
+    return cla_simt_slots(limits, config, &rest);
+}
+
+/* and at most what that says, in a fraction of the time. */
+static double bare_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                         const struct cla_simt_work *work)
+{
+    const struct cla_simt_work rest = without_slices(work);
+    const double slots = fmax(issue_of(&rest), local_of(&rest)) * sub_groups_of(limits, config);
+    return with_excess(limits, config, work, slots + work->bytes * 4 / cla_simt_weights.traffic);
 }
 
 struct cla_simt_search cla_simt_find(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
-                                     cla_simt_consider consider)
+                                     const struct cla_simt_model *model)
 {
-    struct cla_simt_search search = {.limits = limits, .problem = problem, .cost = -1};
+    struct cla_simt_search search = {.model = model, .limits = limits, .problem = problem, .cost = -1};
     const int forced = problem->work_group_size;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         const int tx = widths[i];
         if (forced && forced % tx == 0)
-            consider(&search, tx, forced / tx);
+            model->consider(&search, tx, forced / tx);
         for (int ty = 32; ty >= 1 && !forced; ty /= 2)
             if (tx * ty <= MOST_ITEMS)
-                consider(&search, tx, ty);
+                model->consider(&search, tx, ty);
     }
     return search;
 }
 
-void cla_simt_offer(struct cla_simt_search *search, const struct cla_config *config, double cost)
+/* How slices pass through local memory. */
+static const struct passage {
+    int resident, buffers, d_slice, row_slice;
+} passages[] = {{1, 2, 32, 32}, {1, 2, 32, 16}, {1, 2, 16, 16}, {1, 1, 32, 32}, {1, 1, 16, 16},
+                {0, 2, 32, 16}, {0, 2, 16, 16}, {0, 1, 32, 16}, {0, 1, 16, 16}, {0, 1, 8, 8},
+                {0, 1, 8, 4},   {0, 1, 4, 2},   {0, 1, 4, 1}};
+
+static void take_passage(const struct passage *passage, int d, int rows, struct cla_config *config)
 {
+    config->simt.resident = passage->resident;
+    config->simt.buffers = passage->buffers;
+    config->simt.d_slice = passage->d_slice < cla_simt_round_up(d, 4) ? passage->d_slice : cla_simt_round_up(d, 4);
+    config->simt.row_slice = passage->row_slice;
+    while (rows % config->simt.row_slice)
+        config->simt.row_slice--;
+}
+
+static void offer(struct cla_simt_search *search, const struct cla_config *config)
+{
+    const double cost = search->model->cost(search->limits, search->problem, config, cla_simt_slots);
     if (search->cost >= 0 && cost >= search->cost)
         return;
     search->best = *config;
     search->cost = cost;
 }
 
+/* Whether no passage of a tile can be cheaper than the best so far: of many tiles few can. (Rounding may take one bound
+ * above the cost that it stands for.) */
+static bool cannot_win(const struct cla_simt_search *search, const struct cla_config *config, int rows)
+{
+    static const cla_simt_slots_function bounds[] = {bare_slots, least_slots};
+    const struct passage narrow = {.resident = 1, .buffers = 2, .d_slice = 4, .row_slice = rows};
+    struct cla_config least = *config;
+    take_passage(&narrow, 4, rows, &least);
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds && search->cost >= 0; i++)
+        if (search->model->cost(search->limits, search->problem, &least, bounds[i]) * (1 - 1e-9) >= search->cost)
+            return true;
+    return false;
+}
+
+void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_config *config)
+{
+    const struct cla_simt_model *model = search->model;
+    if (cannot_win(search, config, rows))
+        return;
+    cla_simt_number_items(config);
+    for (size_t i = 0; i < sizeof passages / sizeof *passages; i++) {
+        take_passage(&passages[i], d, rows, config);
+        config->simt.prefetch = 1;
+        config->simt.prefetch = model->carried(search->problem, config) <= 8;
+        if (model->local_bytes(search->problem, config) <= search->limits->local_bytes)
+            offer(search, config);
+    }
+}
+
 bool cla_simt_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                        uint64_t local_bytes, cla_simt_consider consider, struct cla_config *config)
+                        const struct cla_simt_model *model, struct cla_config *config)
 {
     struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
     if (config->work_group_size > 1)
         limits.items = config->work_group_size / 2;
-    limits.local_bytes = local_bytes - 1;
-    const struct cla_simt_search search = cla_simt_find(&limits, problem, consider);
+    limits.local_bytes = model->local_bytes(problem, config) - 1;
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, model);
     if (search.cost < 0)
         return false;
     *config = search.best;
@@ -134,23 +227,6 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
 bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities)
 {
     return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
-}
-
-static const struct {
-    int resident, buffers, d_slice, row_slice;
-} passages[CLA_SIMT_PASSAGES] = {{1, 2, 32, 32}, {1, 2, 32, 16}, {1, 2, 16, 16}, {1, 1, 32, 32}, {1, 1, 16, 16},
-                                 {0, 2, 32, 16}, {0, 2, 16, 16}, {0, 1, 32, 16}, {0, 1, 16, 16}, {0, 1, 8, 8},
-                                 {0, 1, 8, 4},   {0, 1, 4, 2},   {0, 1, 4, 1}};
-
-void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config)
-{
-    config->simt.resident = passages[index].resident;
-    config->simt.buffers = passages[index].buffers;
-    config->simt.d_slice =
-        passages[index].d_slice < cla_simt_round_up(d, 4) ? passages[index].d_slice : cla_simt_round_up(d, 4);
-    config->simt.row_slice = passages[index].row_slice;
-    while (rows % config->simt.row_slice)
-        config->simt.row_slice--;
 }
 
 const struct cla_knob cla_simt_knobs[] = {

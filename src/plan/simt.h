@@ -40,6 +40,8 @@ struct cla_simt_work {
 };
 
 /* Slots for a tile of pairs; smaller is better. */
+typedef double (*cla_simt_slots_function)(const struct cla_simt_limits *limits, const struct cla_config *config,
+                                          const struct cla_simt_work *work);
 double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
                       const struct cla_simt_work *work);
 
@@ -63,24 +65,40 @@ static inline int cla_simt_width_of(int n)
     return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
 }
 
-/* The search for the cheapest configuration: each grid of tx by ty items that the device, and what the problem forces,
- * allow is considered by the skeleton. */
+struct cla_simt_search;
+
+/* What a skeleton brings to the search for the cheapest configuration. */
+struct cla_simt_model {
+    /* Tries what the problem allows of a grid of tx by ty items: cla_simt_try(). */
+    void (*consider)(struct cla_simt_search *search, int tx, int ty);
+
+    /* Of a pair of row and key, where a tile takes so many slots. */
+    double (*cost)(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                   const struct cla_config *config, cla_simt_slots_function slots);
+
+    /* 4-column blocks of the next slice that an item carries in registers. */
+    int (*carried)(const struct clattn_problem *problem, const struct cla_config *config);
+
+    uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
+};
+
 struct cla_simt_search {
+    const struct cla_simt_model *model;
     const struct cla_simt_limits *limits;
     const struct clattn_problem *problem;
     struct cla_config best;
     double cost; /* negative: none */
 };
-typedef void (*cla_simt_consider)(struct cla_simt_search *search, int tx, int ty);
 struct cla_simt_search cla_simt_find(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
-                                     cla_simt_consider consider);
+                                     const struct cla_simt_model *model);
 
-/* Keeps the configuration where it is cheaper than the best so far. */
-void cla_simt_offer(struct cla_simt_search *search, const struct cla_config *config, double cost);
+/* Tries every passage of a tile whose sizes and grid stand, with products over at most d columns and slices of rows
+ * that divide `rows`: the cheapest of all that fit, so that more local memory can only lower the estimate. */
+void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_config *config);
 
 /* The device refused a configuration with so much local memory: plans for half the items and less of it. */
 bool cla_simt_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                        uint64_t local_bytes, cla_simt_consider consider, struct cla_config *config);
+                        const struct cla_simt_model *model, struct cla_config *config);
 
 /* They run on every device. */
 bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem);
@@ -89,11 +107,6 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
  * minute over these kernels, to run them no faster than a tenth of those for CPUs. There they are run to be checked, so
  * they are compiled quickly. */
 bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities);
-
-/* How slices pass through local memory: way `index` of CLA_SIMT_PASSAGES, for products over columns of at most d and
- * rows of any divisor of `rows`. Sets all but prefetch. */
-enum { CLA_SIMT_PASSAGES = 13 };
-void cla_simt_take_passage(int index, int d, int rows, struct cla_config *config);
 
 /* The knobs that both have; none is tried, since choose() finds the best of them for given block sizes by itself. */
 extern const struct cla_knob cla_simt_knobs[];

@@ -34,18 +34,25 @@ static void check_choice(const struct clattn_capabilities *capabilities, const s
                          const struct cla_choice *choice, const struct clattn_plan_info *info, struct fuzz_bytes bytes)
 {
     struct cla_text text = {0};
-    struct clattn_traffic traffic;
     const struct cla_split_rule rule = cla_split_rule(capabilities, problem, choice->skeleton, &choice->config);
     const int64_t heads = size_of(&bytes), n_q = size_of(&bytes), n_kv = size_of(&bytes);
     const int splits = cla_splits_of(&rule, heads, n_q, n_kv);
-    const struct clattn_traffic_params params = {
-        .shape = {.batch = 1, .heads = heads ? heads : 1, .n_q = n_q, .n_kv = n_kv}};
     check_info(capabilities, info);
     FUZZ_REQUIRE(splits >= 1 && splits <= CLATTN_MAX_SPLITS);
-    clattn_plan_traffic(problem, info, &params, &traffic);
     cla_plan_defines(problem, choice, &text);
     FUZZ_REQUIRE(!text.failed);
     cla_text_free(&text);
+}
+
+/* It goes through up to 32,768 blocks: once for an input. */
+static void check_traffic(const struct clattn_problem *problem, const struct clattn_plan_info *info,
+                          struct fuzz_bytes bytes)
+{
+    struct clattn_traffic traffic;
+    const int64_t heads = size_of(&bytes), n_q = size_of(&bytes), n_kv = size_of(&bytes);
+    const struct clattn_traffic_params params = {
+        .shape = {.batch = 1, .heads = heads ? heads : 1, .n_q = n_q, .n_kv = n_kv}};
+    clattn_plan_traffic(problem, info, &params, &traffic);
 }
 
 static void plan(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem, bool tuned,
@@ -57,6 +64,8 @@ static void plan(const struct clattn_capabilities *capabilities, const struct cl
     memset(&info, 0, sizeof info);
     clattn_status status = tuned ? cla_plan_tuned(capabilities, problem, NULL, any_kernels, &choice, &info, &error)
                                  : cla_plan(capabilities, problem, &choice, &info, &error);
+    if (!status)
+        check_traffic(problem, &info, bytes);
     for (int steps = 0; !status && steps < MOST_STEPS; steps++) {
         check_choice(capabilities, problem, &choice, &info, bytes);
         status = cla_plan_step_down(capabilities, problem, "fuzz", &choice, &info, &error);

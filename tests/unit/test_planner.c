@@ -165,6 +165,60 @@ static void check_growth(struct clattn_capabilities capabilities, const struct c
     }
 }
 
+/* Sizes and items that are powers of two, as all are here: an item's part is at most 8 x 8, a column of items 32. */
+static bool is_searched(const struct cla_config *config)
+{
+    const int tx = config->simt.tx, ty = config->work_group_size / tx;
+    return ty <= 32 && config->b_r <= 8 * ty && config->b_c <= 8 * tx;
+}
+
+/* The search passes over tiles that it takes for worse than its best so far. */
+static void check_nothing_is_cheaper(const struct clattn_capabilities *capabilities, struct clattn_problem problem)
+{
+    static const int sides[] = {16, 32, 64, 128}, groups[] = {32, 128, 512};
+    struct cla_choice choice;
+    struct clattn_plan_info planned, forced;
+    if (test_plan(capabilities, problem, &choice, &planned))
+        return;
+    EACH (r, sides)
+        EACH (c, sides)
+            EACH (g, groups) {
+                problem.b_r = sides[r];
+                problem.b_c = sides[c];
+                problem.work_group_size = groups[g];
+                if (!test_plan(capabilities, problem, &choice, &forced) && is_searched(&choice.config) &&
+                    forced.estimate < planned.estimate)
+                    fail_msg("%s, d %d, %llu bytes: %d x %d with %d items is estimated at %g, the plan %d x %d with %d "
+                             "at %g",
+                             planned.skeleton, problem.d, (unsigned long long)capabilities->local_memory_bytes,
+                             forced.b_r, forced.b_c, forced.work_group_size, forced.estimate, planned.b_r, planned.b_c,
+                             planned.work_group_size, planned.estimate);
+            }
+}
+
+static void nothing_forced_is_cheaper_than_the_plan(void **state)
+{
+    (void)state;
+    static const int heads[] = {7, 128};
+    static const unsigned features[] = {0, CLATTN_BLOCK_MASK, CLATTN_SOFTCAP | CLATTN_DROPOUT};
+    static const uint64_t sizes[] = {16 << 10, 48 << 10, 227 << 10};
+    EACH (h, heads)
+        EACH (f, features)
+            EACH (s, sizes)
+                for (int backward = 0; backward < 2; backward++) {
+                    const struct clattn_capabilities capabilities = device(CLATTN_DEVICE_GPU, sizes[s], 512);
+                    const struct clattn_problem problem = {.d = heads[h],
+                                                           .features = features[f],
+                                                           .block_q = f == 1 ? 64 : 0,
+                                                           .block_kv = f == 1 ? 48 : 0,
+                                                           .dropout_p = f == 2 ? 0.5F : 0,
+                                                           .expected_n_q = f == 0 ? 200 : 0,
+                                                           .pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
+                                                           .skeleton = backward ? "backward_simt" : "forward_simt"};
+                    check_nothing_is_cheaper(&capabilities, problem);
+                }
+}
+
 static void more_local_memory_never_plans_worse(void **state)
 {
     (void)state;
@@ -298,6 +352,7 @@ int main(void)
         cmocka_unit_test(limits_hold_on_nvidia),
         cmocka_unit_test(four_kilobytes_are_enough),
         cmocka_unit_test(more_local_memory_never_plans_worse),
+        cmocka_unit_test(nothing_forced_is_cheaper_than_the_plan),
         cmocka_unit_test(nor_does_it_on_matrix_units),
         cmocka_unit_test(the_papers_bound_is_the_papers),
         cmocka_unit_test(the_skeleton_follows_the_device),
