@@ -45,7 +45,7 @@
  *                            16
  *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
  *                            consumers skip tiles: each is at its own while the next comes); for K and V, 1 or 2
- *   CLATTN_SUM_PLACES        places of what is to be added to the sums, 1 or 2
+ *   CLATTN_SUM_PLACES        places of what is to be added to the sums: 1; or 2, where a tile's dQ comes in two passes
  *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in
  *                            any order 1
  *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own

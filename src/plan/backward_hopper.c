@@ -213,6 +213,11 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "problem.knobs: chains is %d: where problem.unordered is 1 no block of keys waits for another, "
                         "and there is one sum of each tile: take chains=1",
                         config->backward_hopper.chains);
+    if (config->backward_hopper.sum_places > 1 && !two_passes(problem))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs: sum_places is %d: up to d = %d a tile's part of dQ takes one place: take "
+                        "sum_places=1",
+                        config->backward_hopper.sum_places, LARGEST_OWN_D);
     if (!suits(capabilities, problem, config))
         return nothing_fits(problem, config, error);
     explain(capabilities, problem, config, info);
