@@ -33,10 +33,13 @@
 #define CV SIMT_VECTORS(CLATTN_D)     /* of dQ or dK */
 #define CV_V SIMT_VECTORS(CLATTN_D_V) /* of dV */
 #define SIMT_SLOPES (CLATTN_SOFTCAP || CLATTN_PLAIN_SLOPES)
+/* Weights wait in the tile while dP is computed, which leaves registers for twice as many pairs. Not with dropout,
+ * whose tile has other weights, nor where many columns of dP are summed in parts, which wait there, too. */
+#define SIMT_PARKS (CLATTN_KERNEL != 2 && !CLATTN_DROPOUT && CLATTN_D_V <= 128)
+#define SIMT_SUM_CHANGE (SIMT_PARKS ? 128 : SIMT_SUM_COLUMNS)
 #define SIMT_SUMS_PAIRS (CLATTN_KERNEL == 0 && CLATTN_MENDS_DELTA)
 
-/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [3 flags, 1
- * unused]. */
+/* Local memory, in floats: [block of d columns] [block of d_v columns] [slice buffers] [tile of P or dS] [4 flags]. */
 #if CLATTN_KERNEL == 0
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D))
 #elif CLATTN_KERNEL == 1
@@ -118,8 +121,8 @@ CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, const clatt
 #endif
 }
 
-/* Modified scores become weights. */
-CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, const simt_statistics *s,
+/* Modified scores become weights. `absent`: the tile has rows that do not exist, whose scores may be anything. */
+CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, bool absent, const simt_statistics *s,
                               const clattn_view *view, simt_rows pairs[RG][CS])
 {
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
@@ -132,8 +135,12 @@ CLATTN_INLINE void simt_weigh(int first, int start, int tx, int ty, bool some, c
         }
         /* None is above the largest, but for the rounding of a sum in another order. (fmin would make a NaN 0.) */
         const simt_rows above = pairs[g][c] - top, below = select(above, (simt_rows)(0.0f), above > (simt_rows)(0.0f));
-        const simt_rows weight = native_exp2(below * CLATTN_LOG2E) * SIMT_STATISTIC(s->share, g, c);
-        pairs[g][c] = select(weight, (simt_rows)(0.0f), top == (simt_rows)(INFINITY));
+        pairs[g][c] = simt_exp2(below * CLATTN_LOG2E) * SIMT_STATISTIC(s->share, g, c);
+    }
+    if (absent) {
+        UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c)
+            pairs[g][c] =
+                select(pairs[g][c], (simt_rows)(0.0f), SIMT_STATISTIC(s->top, g, c) == (simt_rows)(INFINITY));
     }
 }
 
@@ -151,28 +158,30 @@ CLATTN_INLINE void simt_begin_sums(simt_sums *sums)
     UNROLL for (int g = 0; g < RG; ++g) sums->weight[g] = sums->change[g] = sums->size[g] = (simt_rows)(0.0f);
 }
 
-/* dP becomes dS, by the weights. A pair of weight 0 has none, whatever K, V, Q and dO hold. */
-CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_view *view, const uint *dropped,
-                                      simt_rows weights[RG][CS], simt_rows slopes[RG][CS], simt_rows pairs[RG][CS],
-                                      simt_sums *sums)
+/* dP becomes dS, by the weights, which are in registers or in the tile, where dS goes. A pair of weight 0 has none,
+ * whatever K, V, Q and dO hold. */
+CLATTN_INLINE void simt_differentiate(const simt_statistics *s, const clattn_view *view, const uint *dropped, int tx,
+                                      int ty, __local const float *tile, simt_rows weights[RG][CS],
+                                      simt_rows slopes[RG][CS], simt_rows pairs[RG][CS], simt_sums *sums)
 {
     UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
         simt_rows x = pairs[g][c];
+        const simt_rows weight = SIMT_PARKS ? simt_get_weight(tile, c, g, tx, ty) : weights[g][c];
 #if CLATTN_DROPOUT
 #define SIMT_PASSED(e) (SIMT_TAKEN(g, e, c) ? 0.0f : ROW_LANE(x, e) * view->dropout_scale)
         x = SIMT_ROWS(SIMT_PASSED);
 #endif
-        x = CLATTN_UNLESS_ALL(simt_rows, weights[g][c]) * (x - SIMT_STATISTIC(s->delta, g, c));
+        x = CLATTN_UNLESS_ALL(simt_rows, weight) * (x - SIMT_STATISTIC(s->delta, g, c));
 #if SIMT_SUMS_PAIRS
-        const simt_rows change = select(x, (simt_rows)(0.0f), weights[g][c] == (simt_rows)(0.0f));
-        sums->weight[g] += weights[g][c];
+        const simt_rows change = select(x, (simt_rows)(0.0f), weight == (simt_rows)(0.0f));
+        sums->weight[g] += weight;
         sums->change[g] += change;
         sums->size[g] += fabs(change);
 #endif
 #if SIMT_SLOPES
         x *= slopes[g][c];
 #endif
-        pairs[g][c] = select(x, (simt_rows)(0.0f), weights[g][c] == (simt_rows)(0.0f));
+        pairs[g][c] = select(x, (simt_rows)(0.0f), weight == (simt_rows)(0.0f));
     }
 }
 
@@ -275,10 +284,10 @@ CLATTN_INLINE void simt_sum_rows(__local float *weights, const simt_rows from[RG
 }
 
 /* The deltas of the block's rows, here and in the workspace, become the better ones. Whether the group's dQ has to be
- * computed again by them: *again then becomes 1. All items of the group call it. */
+ * computed again by them. largest[0], [1]: 0. All items of the group call it. */
 CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sums, __global float *workspace,
                                     clattn_layout at, int first, int lid, int tx, int ty, const clattn_view *view,
-                                    simt_statistics *s, volatile __local int *again)
+                                    simt_statistics *s, volatile __local int *largest)
 {
 #if SIMT_SUMS_PAIRS
     float weight[SIMT_MENDED], change[SIMT_MENDED], size[SIMT_MENDED];
@@ -291,8 +300,10 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
         if (at_row < CLATTN_B_R) {
             const clattn_row row = simt_read_row(workspace, at, i, view);
             float delta = row.delta;
-            if (clattn_mend_delta(&row, (clattn_pair_sums){weight[n], change[n], size[n]}, view, &delta))
-                *again = 1;
+            const clattn_mending mending =
+                clattn_mend_delta(&row, (clattn_pair_sums){weight[n], change[n], size[n]}, view, &delta);
+            atomic_max(largest, as_int(mending.off)); /* floats that are not negative are in order as such */
+            atomic_max(largest + 1, as_int(mending.size));
             weights[at_row] = delta;
             if (i < view->n_q)
                 workspace[clattn_at(at, view->b, view->h, view->row_base + i)] = delta;
@@ -300,7 +311,7 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (int g = 0; g < RG; ++g) s->delta[g] = SIMT_GET(simt_rows, weights + (ty + TY * g) * RW);
-    return *again;
+    return clattn_matters((clattn_mending){as_float(largest[0]), as_float(largest[1])});
 #else
     return false;
 #endif
@@ -328,7 +339,7 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_para
     simt_rows out[RG * 4 * CV], part[RG * 4 * CV]; /* part: the present tiles' share */
     simt_sums sums;
     if (lid == 0)
-        flags[0] = flags[1] = flags[2] = 0;
+        flags[0] = flags[1] = flags[2] = flags[3] = 0;
     if (SIMT_RESIDENT && begin < key_end) {
         simt_load_block(q_rows, row0, 0, SIMT_ROUNDED(CLATTN_D), lid, p.scale, tile);
         simt_load_block(do_rows, row0, 0, SIMT_ROUNDED(CLATTN_D_V), lid, 1.0f, tile_v);
@@ -348,18 +359,20 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_para
             const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME, guarded = some || CLATTN_ZEROES;
             const int tile_end = min(j0 + CLATTN_B_C, key_end);
             const int next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
-            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D, SIMT_SUM_COLUMNS,
                                   simt_fetch_columns(v_rows, j0, 0, lid, carried));
             SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
             simt_modify(row0, j0, tx, ty, &view, weight, slopes);
-            simt_weigh(row0, j0, tx, ty, some, &statistics, &view, weight);
+            simt_weigh(row0, j0, tx, ty, some, row0 + CLATTN_B_R > view.n_q, &statistics, &view, weight);
+            if (SIMT_PARKS)
+                simt_put_weights(weights, tx, ty, weight);
 
-            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V,
+            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, SIMT_SUM_CHANGE,
                                   simt_fetch_rows(k_rows, j0, CV, lid, carried));
 #if CLATTN_DROPOUT
             simt_drop(row0, j0, tx, ty, &view, dropped);
 #endif
-            simt_differentiate(&statistics, &view, dropped, weight, slopes, change, &sums);
+            simt_differentiate(&statistics, &view, dropped, tx, ty, weights, weight, slopes, change, &sums);
             simt_put_weights(weights, tx, ty, change);
             SIMT_TURN(SIMT_COMMIT_ROWS(k_rows, j0, CV));
             SIMT_MULTIPLY_ROWS(part, CV, weights, k_rows, j0, tile_end,
@@ -427,15 +440,15 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
             const int tile_end = min(i0 + CLATTN_B_R, row_end), next = simt_next(key0, i0 + CLATTN_B_R, row_end, &view);
             const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, key0, i0, tx, ty, &view);
 #define SIMT_FETCH_NEXT if (next < row_end) simt_fetch_columns(q_rows, next, 0, lid, carried)
-            SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D,
+            SIMT_MULTIPLY_COLUMNS(weight, k_rows, key0, p.scale, tile, q_rows, i0, CLATTN_D, SIMT_SUM_COLUMNS,
                                   if (d_v) simt_fetch_rows(do_rows, i0, CV_V, lid, carried);
                                   else simt_fetch_columns(do_rows, i0, 0, lid, carried));
             simt_modify(key0, i0, tx, ty, &view, weight, slopes);
-            simt_weigh(key0, i0, tx, ty, some, &statistics, &view, weight);
+            simt_weigh(key0, i0, tx, ty, some, i0 + CLATTN_B_R > view.n_q, &statistics, &view, weight);
 #if CLATTN_DROPOUT
             simt_drop(key0, i0, tx, ty, &view, dropped);
 #endif
-            if (d_v) {
+            if (SIMT_PARKS || d_v) {
                 UNROLL for (int g = 0; g < RG; ++g) UNROLL for (int c = 0; c < CS; ++c) {
 #if CLATTN_DROPOUT
                     simt_put_weight(weights, c, g, tx, ty, simt_kept(weight[g][c], g, c, dropped));
@@ -443,6 +456,8 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
                     simt_put_weight(weights, c, g, tx, ty, weight[g][c]);
 #endif
                 }
+            }
+            if (d_v) {
                 SIMT_TURN(SIMT_COMMIT_ROWS(do_rows, i0, CV_V));
                 SIMT_MULTIPLY_ROWS(part_v, CV_V, weights, do_rows, i0, tile_end,
                                    if (d_k) simt_fetch_columns(do_rows, i0, 0, lid, carried);
@@ -452,9 +467,9 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
             }
             if (d_k) {
                 SIMT_TURN(SIMT_COMMIT_COLUMNS(v_rows, key0, 1.0f, do_rows, i0, 0));
-                SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V,
+                SIMT_MULTIPLY_COLUMNS(change, v_rows, key0, 1.0f, tile_v, do_rows, i0, CLATTN_D_V, SIMT_SUM_CHANGE,
                                       simt_fetch_rows(q_rows, i0, CV, lid, carried));
-                simt_differentiate(&statistics, &view, dropped, weight, slopes, change, 0);
+                simt_differentiate(&statistics, &view, dropped, tx, ty, weights, weight, slopes, change, 0);
                 simt_put_weights(weights, tx, ty, change);
                 SIMT_TURN(SIMT_COMMIT_ROWS(q_rows, i0, CV));
                 SIMT_MULTIPLY_ROWS(part, CV, weights, q_rows, i0, tile_end, SIMT_FETCH_NEXT);
@@ -522,16 +537,18 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
             const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
             simt_fetch_columns(k_rows, j0, 0, lid, carried);
             SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
-            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D, SIMT_SUM_COLUMNS,
                                   simt_fetch_columns(v_rows, j0, 0, lid, carried));
             SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
             simt_modify(row0, j0, tx, ty, &view, weight, slopes);
-            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, &statistics, &view, weight);
-            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, (void)0);
+            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, row0 + CLATTN_B_R > view.n_q, &statistics, &view,
+                       weight);
+            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, SIMT_SUM_CHANGE,
+                                  (void)0);
 #if CLATTN_DROPOUT
             simt_drop(row0, j0, tx, ty, &view, dropped);
 #endif
-            simt_differentiate(&statistics, &view, dropped, weight, slopes, change, 0);
+            simt_differentiate(&statistics, &view, dropped, tx, ty, weights, weight, slopes, change, 0);
             UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c)
                 *SIMT_PLACE(r, c) += ROW_LANE(change[r / RW][c], r % RW);
         }

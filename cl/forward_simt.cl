@@ -195,7 +195,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         const bool some = simt_tile(row0, j0, &view) == CLATTN_TILE_SOME;
         guarded = some || CLATTN_ZEROES;
         simt_rows scores[RG][CS];
-        SIMT_MULTIPLY_COLUMNS(scores, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D,
+        SIMT_MULTIPLY_COLUMNS(scores, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D, SIMT_SUM_COLUMNS,
                               simt_fetch_rows(v_rows, j0, CV, lid, carried));
         simt_modify(row0, j0, tx, ty, some, &view, scores);
 
@@ -213,7 +213,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
             SIMT_EXCHANGE(joint, top, fmax, -INFINITY);
             barrier(CLK_LOCAL_MEM_FENCE);
             UNROLL for (int g = 0; g < RG; ++g) {
-                const simt_rows shrink = native_exp2((bound[g] - SIMT_REAL(joint[g])) * CLATTN_LOG2E);
+                const simt_rows shrink = simt_exp2((bound[g] - SIMT_REAL(joint[g])) * CLATTN_LOG2E);
                 bound[g] = joint[g];
                 sum[g] *= shrink;
                 UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
@@ -233,7 +233,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         UNROLL for (int g = 0; g < RG; ++g) {
             const simt_rows base = SIMT_REAL(bound[g]);
             UNROLL for (int c = 0; c < CS; ++c) {
-                simt_rows weight = native_exp2((scores[g][c] - base) * CLATTN_LOG2E);
+                simt_rows weight = simt_exp2((scores[g][c] - base) * CLATTN_LOG2E);
                 recent[g] += weight;
 #if CLATTN_DROPOUT
                 weight = simt_kept(weight, g, c, dropped);

@@ -174,14 +174,16 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
  * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With
  * problem.o_type CLATTN_AS_FP32, in the forward pass and in this one, that error is gone. The skeletons on matrix units
- * round weights to 16 bits before they multiply V, whatever O is stored as: their O, and delta, keep that error.
+ * round weights to 16 bits before they multiply V, whatever O is stored as, so that part of it may stay; a weight of 1,
+ * which the largest of a row mostly is there, is exact. They round dP and delta apart from each other, too: a dS below
+ * some 2^-22 of |dO| |v| is lost on them.
  *
  * backward_simt and backward_cpu, whose arithmetic is fp32 for all types, mend delta: their kernel of dQ adds up
  * P (dP - delta) over each row. The sum should be 0, and what it is instead goes to delta, for all gradients of the
- * row. They are then as exact as if delta had been the sum of P dP. Rows where that matters to dQ have it computed
- * twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in chunks of keys
- * (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of these
- * where the other keys have more than 2^-19 of its weight.
+ * row. They are then as exact as if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it
+ * computed twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in
+ * chunks of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as
+ * one of these where the other keys have more than 2^-19 of its weight.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

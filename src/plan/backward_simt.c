@@ -11,7 +11,7 @@
 
 enum {
     MOST_SIDE = 128, /* rows or keys of a tile */
-    MOST_OWNED = 64  /* pairs an item owns: their P and dP are both in registers */
+    MOST_OWNED = 64  /* pairs an item owns: in registers */
 };
 
 static int64_t largest(int64_t a, int64_t b)
@@ -54,10 +54,12 @@ static uint64_t local_bytes_of(const struct clattn_problem *problem, const struc
     const struct part part = part_of(problem, config, kernel);
     const int64_t d = cla_simt_round_up(problem->d, 4) + cla_simt_round_up(problem->d_v, 4), block = part.block,
                   stream = part.stream;
-    const int64_t columns = config->simt.d_slice * (stream + (part.resident ? 0 : block));
+    const int64_t columns = cla_simt_transposed(config->simt.d_slice, stream) +
+                            (part.resident ? 0 : cla_simt_transposed(config->simt.d_slice, block));
     const int64_t rows = (int64_t)config->simt.row_slice * part.widest * config->simt.tx * 4;
-    const int64_t tile = (block * stream + 3) / 4 * 4;
-    return (uint64_t)((part.resident ? d * block : 0) + config->simt.buffers * largest(columns, rows) + tile + 4) *
+    const int64_t tile = (cla_simt_transposed(stream, block) + 3) / 4 * 4;
+    return (uint64_t)((part.resident ? cla_simt_transposed(d, block) : 0) +
+                      config->simt.buffers * largest(columns, rows) + tile + 4) *
            sizeof(float);
 }
 
@@ -84,8 +86,15 @@ static int carried(const struct clattn_problem *problem, const struct cla_config
     return (int)largest(carried_by(problem, config, CLA_DQ), carried_by(problem, config, CLA_DK_DV));
 }
 
-/* 32-bit words that an item keeps: P and dP, outputs, LSE and delta, what it carries, operands, addresses; slopes of
- * modified scores and what dropout took. What a tile adds to an output is summed in the place of P and dP; where there
+/* Whether weights wait in local memory while dP is computed (SIMT_PARKS). */
+static bool parks(const struct clattn_problem *problem)
+{
+    enum { MOST_D_V = 128 };
+    return !(problem->features & CLATTN_DROPOUT) && problem->d_v <= MOST_D_V;
+}
+
+/* 32-bit words that an item keeps: pairs, outputs, LSE and delta, what it carries, operands, addresses; slopes of
+ * modified scores and what dropout took. What a tile adds to an output is summed in the place of pairs; where there
  * is more of it, outputs go to memory meanwhile, once for a tile, which costs less than smaller tiles. */
 static int64_t private_words_of(const struct clattn_problem *problem, const struct cla_config *config, int kernel)
 {
@@ -94,7 +103,7 @@ static int64_t private_words_of(const struct clattn_problem *problem, const stru
     const int64_t operands = 2 * (part.rows + largest(part.columns, 4 * part.widest));
     const bool slopes = (problem->features & CLATTN_SOFTCAP) || problem->score_mod;
     const int64_t dropped = problem->features & CLATTN_DROPOUT ? cla_ceil_div(pairs, 32) : 0;
-    return (slopes ? 3 : 2) * pairs + 4 * (int64_t)part.rows * part.vectors +
+    return pairs * (1 + slopes + !parks(problem)) + 4 * (int64_t)part.rows * part.vectors +
            2 * (kernel == CLA_DK_DV ? part.columns : part.rows) + dropped +
            cla_simt_carried_words(problem) * carried_by(problem, config, kernel) + operands + 40;
 }

@@ -37,10 +37,11 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
 {
     const struct share share = share_of(problem, config);
     const int64_t d = cla_simt_round_up(problem->d, 4), b_r = config->b_r, b_c = config->b_c;
-    const int64_t k_floats = config->simt.d_slice * (b_c + (config->simt.resident ? 0 : b_r));
+    const int64_t k_floats = cla_simt_transposed(config->simt.d_slice, b_c) +
+                             (config->simt.resident ? 0 : cla_simt_transposed(config->simt.d_slice, b_r));
     const int64_t v_floats = (int64_t)config->simt.row_slice * share.values * config->simt.tx * 4;
-    const int64_t q_floats = config->simt.resident ? d * b_r : 0;
-    const int64_t p_floats = (b_r * b_c + 3) / 4 * 4;
+    const int64_t q_floats = config->simt.resident ? cla_simt_transposed(d, b_r) : 0;
+    const int64_t p_floats = (cla_simt_transposed(b_c, b_r) + 3) / 4 * 4;
     const int64_t slice = k_floats > v_floats ? k_floats : v_floats;
     return (uint64_t)(q_floats + config->simt.buffers * slice + p_floats + 4) * sizeof(float);
 }

@@ -59,6 +59,12 @@ static inline int cla_simt_ceil_div(int value, int divisor)
 /* Words of four elements that an item carries: as they lie in memory, or, of operands of several types, as floats. */
 int cla_simt_carried_words(const struct clattn_problem *problem);
 
+/* Floats of so many transposed rows of n floats each (SIMT_ROW_AT). */
+static inline int64_t cla_simt_transposed(int64_t rows, int64_t n)
+{
+    return rows * n + rows / 4 * 4;
+}
+
 /* The widest vector that n elements divide into. */
 static inline int cla_simt_width_of(int n)
 {

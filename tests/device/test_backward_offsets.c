@@ -315,6 +315,54 @@ static void roundings_of_delta_cancel(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* Terms of dP, half of them 4096 or so and half of them as much below 0, whose sum is some 1500. */
+static void make_long_sums(const struct forward_case *forward, struct backward_arrays *arrays)
+{
+    const struct reference_problem problem = forward_reference_of(forward, &arrays->forward);
+    struct random random = {.state = 29};
+    float *const v = arrays->forward.v, *const d_o = arrays->d_o;
+    const size_t d_v = (size_t)forward->problem.d_v, values = reference_v_count(&problem),
+                 outputs = reference_o_count(&problem);
+    random_normal(&random, 1.0, v, values);
+    random_normal(&random, 1.0, d_o, outputs);
+    for (size_t i = 0; i < values; i++)
+        v[i] += i % d_v < d_v / 2 ? 64.0f : -64.0f;
+    for (size_t i = 0; i < outputs; i++)
+        d_o[i] += 64.0f;
+}
+
+/* In fp32, where dP and delta are 0 beside the terms that they are sums of, and one key has nearly all the weight: what
+ * either is rounded by has to fall out of their difference. It does not where delta is made of O. */
+static void long_sums_cancel(void **state)
+{
+    (void)state;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
+        struct forward_case forward = case_of(*skeleton, CLATTN_FP32, CLATTN_BIAS);
+        struct backward_arrays arrays;
+        forward.problem.d_v = 256;
+        forward.problem.scale = 0.01f;
+        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+            continue;
+        assert_true(make(&forward, &arrays));
+        make_long_sums(&forward, &arrays);
+        favour_one_key(&forward, &arrays, 1e-4);
+        assert_true(run(&forward, &arrays));
+        const struct reference_problem problem = forward_reference_of(&forward, &arrays.forward);
+        const size_t q = reference_q_count(&problem), k = reference_k_count(&problem), v = reference_v_count(&problem),
+                     count = reference_d_bias_count(&problem);
+        double *const all = calloc(q + k + v + count, sizeof *all), *const exact = all + q + k + v;
+        const struct reference_gradients gradients = {all, all + q, all + q + k, exact, NULL};
+        assert_true(all && reference_backward(&problem, arrays.forward.q, arrays.forward.k, arrays.forward.v,
+                                              arrays.d_o, &gradients, NULL));
+        const struct reference_verdict verdict = reference_judge_gradient(arrays.d_bias, exact, NULL, count, 1e-3);
+        if (!verdict.pass)
+            fail_msg("%s: d_bias[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g", (*skeleton)->name, verdict.at,
+                     (double)arrays.d_bias[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
+        free(all);
+        backward_arrays_free(&arrays);
+    }
+}
+
 /* The gradients by the keys from `first` on, of as many as `part` has: they join those of all. */
 static bool run_part(struct forward_case part, size_t first, struct backward_arrays *all)
 {
@@ -428,7 +476,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lse_alone_has_a_limit), cmocka_unit_test(offsets_fall_out),
         cmocka_unit_test(scales_do_not_matter),  cmocka_unit_test(roundings_of_delta_cancel),
-        cmocka_unit_test(parts_sum_up),          cmocka_unit_test(other_ways_hold),
+        cmocka_unit_test(long_sums_cancel),      cmocka_unit_test(parts_sum_up),
+        cmocka_unit_test(other_ways_hold),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

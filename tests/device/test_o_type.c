@@ -112,6 +112,14 @@ static void fill(uint16_t *values, unsigned seed)
     }
 }
 
+static void fill_all(void)
+{
+    fill(q, 1);
+    fill(k, 2);
+    fill(v, 3);
+    fill(d_o, 4);
+}
+
 /* dK's largest error, where each row sees its own key and a sink alone. With P the key's weight, dP = dO . v:
  *     dS = P (dP - P dP),  dK = scale dS q */
 static double error_of_d_k(double *largest)
@@ -177,10 +185,7 @@ static void gradients_have_no_rounding_of_o(void **state)
 {
     (void)state;
     double largest, rounded;
-    fill(q, 1);
-    fill(k, 2);
-    fill(v, 3);
-    fill(d_o, 4);
+    fill_all();
     const double exact = gradient_error(CLATTN_AS_FP32, "forward_simt", "backward_simt", &largest);
     if (!(exact <= 0x1p-8 * largest))
         fail_msg("O in fp32: dK is off by %g, and its largest value is %g", exact, largest);
@@ -189,6 +194,29 @@ static void gradients_have_no_rounding_of_o(void **state)
         fail_msg("O in bf16: dK is off by %g, and its largest value is %g", rounded, largest);
     if (test_is_for(&cla_forward_cpu) && test_is_for(&cla_backward_cpu))
         assert_true(gradient_error(CLATTN_AS_FP32, "forward_cpu", "backward_cpu", &largest) <= 0x1p-8 * largest);
+}
+
+/* The kernels on matrix units take delta from O as it is. */
+static void gradients_want_an_exact_o(void **state)
+{
+    (void)state;
+    static const char *const families[][2] = {{"forward_matrix_emulated", "backward_matrix_emulated"},
+                                              {"forward_matrix", "backward_matrix"},
+                                              {"forward_hopper", "backward_hopper"}};
+    fill_all();
+    sinks[0] = -6; /* a row's own key has nearly all its weight, so that dP - delta is little beside them */
+    EACH (f, families) {
+        const struct clattn_problem problem = {
+            .dtype = CLATTN_BF16, .d = D, .pass = CLATTN_BACKWARD, .skeleton = families[f][1]};
+        double largest;
+        if (!test_serves(&device, &problem))
+            continue;
+        const double exact = gradient_error(CLATTN_AS_FP32, families[f][0], families[f][1], &largest),
+                     rounded = gradient_error(CLATTN_AS_DTYPE, families[f][0], families[f][1], &largest);
+        if (!(exact <= 0x1p-7 * largest) || !(rounded > 4 * exact))
+            fail_msg("%s: dK, whose largest value is %g, is off by %g with O in fp32, by %g with O in bf16",
+                     families[f][1], largest, exact, rounded);
+    }
 }
 
 static void what_is_no_type(void **state)
@@ -203,9 +231,9 @@ static void what_is_no_type(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_forward_skeleton),  cmocka_unit_test(standard_attention),
-        cmocka_unit_test(every_backward_skeleton), cmocka_unit_test(gradients_have_no_rounding_of_o),
-        cmocka_unit_test(what_is_no_type),
+        cmocka_unit_test(every_forward_skeleton),    cmocka_unit_test(standard_attention),
+        cmocka_unit_test(every_backward_skeleton),   cmocka_unit_test(gradients_have_no_rounding_of_o),
+        cmocka_unit_test(gradients_want_an_exact_o), cmocka_unit_test(what_is_no_type),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests_name("o_type", tests, NULL, NULL);

@@ -6,7 +6,8 @@ Each problem is computed three times: by `clattn run`, by PyTorch's own operatio
 math path, and the features that this lacks written out), and by the same operations in float64. An error is the largest
 difference from float64; a ratio is clattn's error over PyTorch's, which counts as at least one rounding of the tensor's largest
 value. Printed are the median, the 95th and 99th percentile and the largest ratio of each tensor, for clattn and, with
---baseline, for another build of it on the same problems.
+--baseline, for another build of it on the same problems. --itself prints them for PyTorch beside itself, too, with head dimensions
+summed the other way round: what chance alone makes of the ratio, which is much where a tensor has few numbers.
 
     exactness.py --clattn build/tools/clattn --baseline old/tools/clattn --problems 500
 
@@ -183,9 +184,11 @@ def visible(kind, size, arrays, b, rows, keys):
     return seen, shift
 
 
-def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library):
+def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, reverse):
     """One batch element (sequence): O and LSE by plain operations in the tensors' type."""
     q, k, v = tensors["q"][..., of_rows, :], tensors["k"][..., of_keys, :], tensors["v"][..., of_keys, :]
+    if reverse:
+        q, k, v = (x.flip(-1) for x in (q, k, v))
     if "cu_q" not in size:
         q, k, v = q[b], k[b], v[b]
         if "key-lengths" in arrays:
@@ -212,10 +215,11 @@ def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library):
     weights = torch.softmax(scores.masked_fill(none, 0.0), 2).masked_fill(none, 0.0)[..., :keys]
     if "dropout" in size:
         weights = weights * kept_by_dropout(library, size, b, rows, keys).to(weights.dtype)
-    return weights @ v.repeat_interleave(shared, 0), torch.logsumexp(scores, 2)
+    o = weights @ v.repeat_interleave(shared, 0)
+    return o.flip(-1) if reverse else o, torch.logsumexp(scores, 2)
 
 
-def run_torch(kind, size, arrays, dtype, library):
+def run_torch(kind, size, arrays, dtype, library, reverse=False):
     names = {"q": "dq", "k": "dk", "v": "dv", "bias": "dbias", "sink": "dsink"}
     tensors = {name: torch.from_numpy(arrays[name]).to(dtype).requires_grad_(name in names)
                for name in (*names, "alibi") if name in arrays}
@@ -224,7 +228,7 @@ def run_torch(kind, size, arrays, dtype, library):
         of_rows, of_keys = slice(None), slice(None)
         if "cu_q" in size:
             of_rows, of_keys = (slice(int(size[at][b]), int(size[at][b + 1])) for at in ("cu_q", "cu_kv"))
-        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library)
+        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, reverse)
         parts.append(o)
         lses.append(lse)
     join = (lambda all_: torch.cat(all_, 1)) if "cu_q" in size else torch.stack
@@ -283,6 +287,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clattn", metavar="PATH", default="clattn", help="the command (default: the one in PATH)")
     parser.add_argument("--baseline", metavar="PATH", help="another build's command")
+    parser.add_argument("--itself", action="store_true", help="PyTorch beside itself, too")
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
     parser.add_argument("--problems", metavar="N", type=int, default=500)
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the number of the first")
@@ -303,11 +308,15 @@ def judge(arguments, commands, folder, n):
     for name in set(OF_DTYPE) & set(arrays):
         arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
     truth, peer = (run_torch(kind, size, arrays, dtype, arguments.library) for dtype in (torch.float64, torch.float32))
-    for name in peer:
-        peer[name] = rounded(peer[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
+    itself = run_torch(kind, size, arrays, torch.float32, arguments.library, True) if arguments.itself else {}
+    for of_peer in (peer, itself):
+        for name in of_peer:
+            of_peer[name] = rounded(of_peer[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
     row = {"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"}}
     for name, command in commands.items():
         row[name] = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peer, truth, LEAST[arguments.dtype])
+    if arguments.itself:
+        row["itself"] = ratios(itself, peer, truth, LEAST[arguments.dtype])
     return row
 
 
@@ -328,9 +337,11 @@ def main():
     commands = {"clattn": arguments.clattn, **({"baseline": arguments.baseline} if arguments.baseline else {})}
     arguments.library = library_of(arguments.clattn)
     rows = judge_all(arguments, commands)
-    found = {name: {tensor: [row[name][tensor] for row in rows if tensor in row[name]] for tensor in OUTPUTS} for name in commands}
-    for name in commands:
-        print_table("%s: %s, error over that of PyTorch %s" % (commands[name], arguments.dtype, torch.__version__), found[name])
+    names = [*commands, "itself"] if arguments.itself else list(commands)
+    found = {name: {tensor: [row[name][tensor] for row in rows if tensor in row[name]] for tensor in OUTPUTS} for name in names}
+    for name in names:
+        print_table("%s: %s, error over that of PyTorch %s" % (commands.get(name, "PyTorch"), arguments.dtype, torch.__version__),
+                    found[name])
     for row in sorted(rows, key=lambda row: -max(row["clattn"].values(), default=0.0))[:arguments.worst]:
         print(json.dumps(row))
     if arguments.json:

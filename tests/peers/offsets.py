@@ -111,12 +111,14 @@ def parse_arguments():
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
     parser.add_argument("--skeleton", metavar="FORWARD,BACKWARD", help="those of the two passes")
     parser.add_argument("--seed", metavar="N", type=int, default=1)
+    parser.add_argument("--case", metavar="WORDS", default="", help="those alone in whose names this is")
+    parser.add_argument("--extra", metavar="WORD", action="append", default=[], help="further words for `clattn run`")
     parser.add_argument("--limit", metavar="RATIO", type=float, default=5.0, help="FlashAttention's 3, and 2 roundings (default: 5)")
     arguments = parser.parse_args()
     forward, _, backward = (arguments.skeleton or "").partition(",")
     if arguments.skeleton and not (forward and backward):
         parser.error("--skeleton: '%s' is not two names with a comma between them" % arguments.skeleton)
-    arguments.words = ["--skeleton=" + forward, "--backward-skeleton=" + backward] if forward else []
+    arguments.words = (["--skeleton=" + forward, "--backward-skeleton=" + backward] if forward else []) + arguments.extra
     return arguments
 
 
@@ -125,6 +127,8 @@ def main():
     dtype, all_, failures = TYPES[arguments.dtype], 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for name, scale, tensors in draw_cases(dtype, arguments.seed):
+            if arguments.case not in name:
+                continue
             truth, peer = run_torch(tensors, scale, torch.float64), run_torch(tensors, scale, dtype)
             ours = run_clattn(arguments, tensors, scale, folder)
             ratios = {tensor: ratio_of(ours[tensor], peer[tensor], truth[tensor], LEAST[arguments.dtype]) for tensor in ours}
