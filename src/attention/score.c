@@ -172,7 +172,7 @@ static bool is_left_out(const struct cla_call *call, int which)
 }
 
 /* The numbers of a sequence's pages lie one after the other. */
-static clattn_status check_pages(const struct cla_call *call, struct cla_error *error)
+static clattn_status check_page_rows(const struct cla_call *call, struct cla_error *error)
 {
     const struct cla_operand *operand = &call->operands[CLA_PAGES];
     if (operand->end && operand->sizes.rows > 1 && operand->layout.row != 1)
@@ -196,7 +196,7 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
     if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
         status = check_list(call, which, error);
     if (!status && tensor->extent == CLA_OF_PAGES)
-        status = check_pages(call, error);
+        status = check_page_rows(call, error);
     if (!status)
         tell_place(call, number, tensor);
     return status;
