@@ -243,7 +243,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int begin = clattn_key_begin(first_row, &view), end = clattn_key_end(last_row, &view);
     const clattn_source keys = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 1, kv_head, &view);
     const clattn_source values = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 1, kv_head, &view);
-    for (int j0 = begin / CLATTN_B_C * CLATTN_B_C; j0 < end; j0 += CLATTN_B_C) {
+    /* Where no key is there, begin may be behind end, and the tile that it is in before it. */
+    for (int j0 = begin < end ? begin / CLATTN_B_C * CLATTN_B_C : end; j0 < end; j0 += CLATTN_B_C) {
         const int from = max(begin - j0, 0), to = min(end - j0, CLATTN_B_C);
         const int kind = kind_of_tile(rows, count, j0);
         if (kind == CLATTN_TILE_SKIP)
