@@ -149,7 +149,8 @@ KERNEL clattn_state_finish(__global const float *state, __global clattn_output *
     const int b = bh / p.heads;
     const int h = bh - b * p.heads;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, 0 CLATTN_SCORE_ARGUMENTS);
-    const int share = state_share(p), part = ROW_NUMBER % share, item = part * CLATTN_ROW_ITEMS + LANE;
+    /* A mask, for a power of two: beside / the remainder would become a freeze. */
+    const int share = state_share(p), part = ROW_NUMBER & (share - 1), item = part * CLATTN_ROW_ITEMS + LANE;
     const int items = share * CLATTN_ROW_ITEMS, end = min(first + CLATTN_B_R, view.n_q);
     __local float *const weights = all_weights + ROW_NUMBER / share * CLATTN_MAX_SPLITS;
     __local float *const row_parts = parts + ROW_NUMBER / share * items * (share > 1 ? COLUMNS : 1);

@@ -22,9 +22,11 @@ CLATTN_BEGIN_DECLS
  * A plan serves any shape. Few rows against many keys, as in decoding, want another kernel on some devices (on CPUs
  * decode_cpu, up to 8 rows to a head of K and V). A plan of CLATTN_FORWARD whose expected_n_q is 0 keeps a second
  * kernel for such calls. The first call that has so few rows, or asks for their workspace, compiles it, and may fail as
- * clattn_plan_create does; where this first call must not wait, make a plan with expected_n_q = 1. A plan has one
- * kernel alone where expected_n_q says how many rows there will be, where the choice is forced, or with texts of the
- * caller's (score_mod, mask_mod). clattn_plan_info tells of the first kernel. */
+ * clattn_plan_create does; where this first call must not wait, make a plan with expected_n_q = 1. A call that asks for
+ * m or l stays with the first kernel: gradients are most exact from the one that adds up scores as they do. So a plan
+ * for training says nothing of few rows by expected_n_q. A plan has one kernel alone where expected_n_q says how many
+ * rows there will be, where the choice is forced, or with texts of the caller's (score_mod, mask_mod). clattn_plan_info
+ * tells of the first kernel. */
 
 #define CLATTN_MAX_PLAN_STEPS 8
 

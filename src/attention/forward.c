@@ -130,7 +130,8 @@ clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_que
                                   const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
                                   cl_event *event, struct cla_error *error)
 {
-    const clattn_status status = cla_plan_for(plan, args ? &args->shape : NULL, &plan, error);
+    const bool statistics = args && (args->m.buffer || args->l.buffer);
+    const clattn_status status = cla_plan_for(plan, args ? &args->shape : NULL, statistics, &plan, error);
     return status ? status : enqueue(plan, queue, args, wait_count, wait_list, event, error);
 }
 

@@ -185,7 +185,8 @@ static clattn_status add_plan_bytes(struct cla_host_job *job, struct cla_error *
     struct cla_recipe recipe;
     if (job->streamed || job->call.empty)
         return CLATTN_SUCCESS;
-    clattn_status status = cla_plan_for(job->plan, &job->call.shape, &job->plan, error);
+    const bool statistics = cla_host_array_of(job, CLA_M) || cla_host_array_of(job, CLA_L);
+    clattn_status status = cla_plan_for(job->plan, &job->call.shape, statistics, &job->plan, error);
     if (!status)
         status = cla_recipe_make(job->plan, &job->call.shape, NULL, 0, &recipe, error);
     if (status)

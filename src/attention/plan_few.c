@@ -41,13 +41,13 @@ static clattn_status make(const struct clattn_plan *plan, struct clattn_plan **o
     return cla_plan_make(other, plan->context, &problem, error);
 }
 
-clattn_status cla_plan_for(const struct clattn_plan *plan, const struct clattn_shape *shape,
+clattn_status cla_plan_for(const struct clattn_plan *plan, const struct clattn_shape *shape, bool statistics,
                            const struct clattn_plan **chosen, struct cla_error *error)
 {
     struct cla_plan_few *few = &plan->kernels->few;
     clattn_status status = CLATTN_SUCCESS;
     *chosen = plan;
-    if (!wants_other(plan, shape))
+    if (statistics || !wants_other(plan, shape))
         return CLATTN_SUCCESS;
     pthread_mutex_lock(&few->lock);
     if (!few->plan)

@@ -55,8 +55,16 @@ static clattn_status count(const struct clattn_plan *plan, const struct clattn_s
 clattn_status cla_workspace_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
                                   struct cla_error *error)
 {
-    const clattn_status status = cla_plan_for(plan, shape, &plan, error);
-    return status ? status : count(plan, shape, bytes, error);
+    const struct clattn_plan *few = plan; /* a call runs either, as it asks for m and l or not */
+    size_t of_plan = 0, of_few = 0;
+    clattn_status status = cla_plan_for(plan, shape, false, &few, error);
+    if (!status)
+        status = count(plan, shape, &of_plan, error);
+    if (!status)
+        status = count(few, shape, &of_few, error);
+    if (!status)
+        *bytes = of_plan > of_few ? of_plan : of_few;
+    return status;
 }
 
 clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes)

@@ -16,6 +16,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
     const struct values *values = run->values;
     const struct arrays *arrays = &run->arrays;
     const struct score_options *score = &values->score;
+    const bool for_gradients = pass == CLATTN_FORWARD && run_wants_gradients(values);
     struct clattn_problem problem = {.pass = pass,
                                      .dtype = arrays->dtype,
                                      .k_type = as_type(arrays->k_type),
@@ -30,7 +31,8 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .score_mod = run->score.score_mod,
                                      .score_mod_grad = run->score.score_mod_grad,
                                      .mask_mod = run->score.mask_mod,
-                                     .expected_n_q = arrays->shape.n_q,
+                                     /* Left out before gradients: no kernel for few rows (clattn/plan.h). */
+                                     .expected_n_q = for_gradients ? 0 : arrays->shape.n_q,
                                      .expected_n_kv = arrays->shape.n_kv,
                                      .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
                                      .skeleton =
