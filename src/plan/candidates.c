@@ -63,7 +63,7 @@ static void vary(struct collection *all, const struct clattn_problem *problem, c
     if (!knob->name) {
         struct cla_config adopted = *config;
         struct clattn_plan_info info = {.step_count = CLA_NO_STEPS};
-        if (!all->skeleton->adopt(all->capabilities, problem, &adopted, &info, NULL))
+        if (!cla_adopt(all->capabilities, all->skeleton, problem, &adopted, &info, NULL))
             add(all, &adopted, info.estimate);
         return;
     }

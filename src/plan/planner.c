@@ -160,6 +160,21 @@ bool cla_plan_is_forced(const struct clattn_problem *problem)
     return problem->skeleton || problem->b_r || problem->b_c || problem->work_group_size || problem->knobs;
 }
 
+clattn_status cla_adopt(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
+                        const struct clattn_problem *problem, struct cla_config *config, struct clattn_plan_info *info,
+                        struct cla_error *error)
+{
+    const clattn_status status = skeleton->adopt(capabilities, problem, config, info, error);
+    const uint64_t local = skeleton->local_bytes(problem, config), most = cla_usable_local_bytes(capabilities);
+    if (status || local <= most)
+        return status;
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "problem.knobs \"%.80s\" do not fit %s with b_r = %d, b_c = %d: they take %llu bytes of local "
+                    "memory, of which there are %llu",
+                    problem->knobs ? problem->knobs : "", skeleton->name, config->b_r, config->b_c,
+                    (unsigned long long)local, (unsigned long long)most);
+}
+
 /* The skeleton's own choice, with the knobs that the problem names in place of some of it. */
 static clattn_status configure(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                const struct cla_skeleton *skeleton, struct cla_config *config,
@@ -178,7 +193,7 @@ static clattn_status configure(const struct clattn_capabilities *capabilities, c
     if (status || !skeleton->adopt)
         return status;
     info->step_count = steps;
-    return skeleton->adopt(capabilities, &packed, config, info, error);
+    return cla_adopt(capabilities, skeleton, &packed, config, info, error);
 }
 
 /* Says which skeleton the device would have run, were Q, K and V contiguous and of one type. */

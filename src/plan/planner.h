@@ -43,6 +43,11 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
  * written. */
 enum { CLA_NO_STEPS = -1 };
 
+/* skeleton->adopt, of which not every one looks at what knobs make of local memory: this does. */
+clattn_status cla_adopt(const struct clattn_capabilities *capabilities, const struct cla_skeleton *skeleton,
+                        const struct clattn_problem *problem, struct cla_config *config, struct clattn_plan_info *info,
+                        struct cla_error *error);
+
 /* Adds a step to info; where all CLATTN_MAX_PLAN_STEPS are taken, replaces the last. */
 __attribute__((format(printf, 5, 6))) void cla_plan_step(struct clattn_plan_info *info, const char *name, int b_r,
                                                          int b_c, const char *format, ...);

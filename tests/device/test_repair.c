@@ -21,11 +21,13 @@ static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
     "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STALE_MAX 0\n"
+    "#define CLATTN_STREAMS 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 0\n#define CLATTN_SET_BYTES 33554432\n";
 static const char split_defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 16\n#define CLATTN_D_V 24\n#define CLATTN_CAUSAL 1\n"
     "#define CLATTN_FEATURES 0\n#define CLATTN_STATE 0\n#define CLATTN_B_R 16\n"
     "#define CLATTN_B_C 16\n#define CLATTN_KEYS 16\n#define CLATTN_ROW_TILES 1\n#define CLATTN_STALE_MAX 0\n"
+    "#define CLATTN_STREAMS 0\n"
     "#define CLATTN_WORK_GROUP_SIZE 1\n#define CLATTN_SPLIT 1\n#define CLATTN_SET_BYTES 33554432\n";
 static const char *const files[] = {"unit/emulated.clh", "common/matrix_repair.clh", NULL};
 
@@ -36,7 +38,8 @@ static const char kernel_text[] =
     "{\n"
     "    const clattn_view view = clattn_open(0, 0, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);\n"
     "    const clattn_matrix_results to = clattn_matrix_locate(o, 0, 0, 0, p, 0, 0, 0);\n"
-    "    clattn_matrix_operands in = {q, k, v, p.q.row, p.q.column, p.k.row, p.k.column, p.v.row, p.v.column};\n"
+    "    const clattn_matrix_place whole = {0, 0, 0, 0, 0};\n"
+    "    const clattn_matrix_operands in = clattn_matrix_operands_of(q, k, v, whole, p, &view);\n"
     "    for (int row = 0; row < p.n_q; row += 16) {\n"
     "        const int end = clattn_key_end(min(row + 16, p.n_q) - 1, &view);\n"
     "        clattn_matrix_repair(in, to, row, 0, end, 0, p, &view);\n"
@@ -48,10 +51,10 @@ static const char split_text[] =
     "__kernel void repair(__global const clattn_storage *q, __global const clattn_storage *k,\n"
     "                     __global const clattn_storage *v, __global float *state, clattn_forward_params p)\n"
     "{\n"
-    "    clattn_matrix_operands in = {q, k, v, p.q.row, p.q.column, p.k.row, p.k.column, p.v.row, p.v.column};\n"
     "    for (int row = 0; row < p.n_q; row += 16) {\n"
     "        clattn_view view = clattn_open(0, 0, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);\n"
     "        clattn_matrix_place place = {row, 0, 0, 0, 1};\n"
+    "        const clattn_matrix_operands in = clattn_matrix_operands_of(q, k, v, place, p, &view);\n"
     "        clattn_matrix_take_split(place, p, &view);\n"
     "        const clattn_matrix_results to =\n"
     "            clattn_matrix_results_of(state + 4 * p.n_q, 0, state, state + 2 * p.n_q, p, place, &view);\n"
