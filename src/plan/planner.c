@@ -165,7 +165,8 @@ clattn_status cla_adopt(const struct clattn_capabilities *capabilities, const st
                         struct cla_error *error)
 {
     const clattn_status status = skeleton->adopt(capabilities, problem, config, info, error);
-    const uint64_t local = skeleton->local_bytes(problem, config), most = cla_usable_local_bytes(capabilities);
+    const uint64_t most = cla_usable_local_bytes(capabilities);
+    const uint64_t local = status ? 0 : skeleton->local_bytes(problem, config);
     if (status || local <= most)
         return status;
     return cla_fail(error, CLATTN_NOTHING_FITS,
