@@ -64,28 +64,29 @@ static bool is_timeless(cl_event event)
 
 typedef cl_int(CL_API_CALL *wait_function)(cl_command_queue, cl_uint, const cl_event *, cl_event *);
 
+static cl_int enqueue_timeless(const char *name, wait_function *real, cl_command_queue on, cl_uint wait_count,
+                               const cl_event *wait_list, cl_event *event)
+{
+    if (!*real)
+        *(void **)real = dlsym(RTLD_NEXT, name);
+    const cl_int code = (*real)(on, wait_count, wait_list, event);
+    if (!code)
+        note_timeless(wait_count, event);
+    return code;
+}
+
 cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue on, cl_uint wait_count, const cl_event *wait_list,
                                                cl_event *event)
 {
     static wait_function real;
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueMarkerWithWaitList");
-    const cl_int code = real(on, wait_count, wait_list, event);
-    if (!code)
-        note_timeless(wait_count, event);
-    return code;
+    return enqueue_timeless("clEnqueueMarkerWithWaitList", &real, on, wait_count, wait_list, event);
 }
 
 cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue on, cl_uint wait_count, const cl_event *wait_list,
                                                 cl_event *event)
 {
     static wait_function real;
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueBarrierWithWaitList");
-    const cl_int code = real(on, wait_count, wait_list, event);
-    if (!code)
-        note_timeless(wait_count, event);
-    return code;
+    return enqueue_timeless("clEnqueueBarrierWithWaitList", &real, on, wait_count, wait_list, event);
 }
 
 cl_int CL_API_CALL clGetEventProfilingInfo(cl_event event, cl_profiling_info name, size_t size, void *value,
