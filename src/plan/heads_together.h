@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a backward pass with persistent work-groups that add up dQ (backward_hopper): `heads` of K and V of `blocks` blocks of
- * keys each, `groups` work-groups at once, and the bytes of what all blocks of a head read and add to (Q and dO, and
- * sums of dQ). `uneven`: a head's blocks come the longest first, and the last are short. */
+/* Of a backward pass with persistent work-groups that add up dQ (backward_hopper): `heads` of K and V of `blocks`
+ * blocks of keys each, `groups` work-groups at once, and the bytes of what all blocks of a head read and add to (Q and
+ * dO, and sums of dQ). `uneven`: a head's blocks come the longest first, and the last are short. */
 struct cla_together {
     int64_t heads, blocks, groups, bytes;
     bool uneven;
