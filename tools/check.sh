@@ -6,7 +6,8 @@
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
 #
 #     tools/check.sh           the above
-#     tools/check.sh --full    and then what a change of compiler or C library would show: builds with every warning an error
+#     tools/check.sh --full    and then NVIDIA's kernels by clang 19 and NVIDIA's assembler, where that is (suite assembler),
+#                              and what a change of compiler or C library would show: builds with every warning an error
 #                              by clang, with LTO, with -Dunity=on, for 32 bits (-m32) and for musl. Of the last two, for
 #                              which Debian has no OpenCL loader beside the usual one, every file is compiled and nothing
 #                              is linked. Each build counts as a test.
@@ -38,7 +39,10 @@ install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils pyt
     abigail-tools clang-format clang
 install_available oclgrind
 
-[ $full = no ] || install_missing gcc-multilib musl-tools
+if [ $full = yes ]; then
+    install_missing gcc-multilib musl-tools
+    install_available clang-19
+fi
 
 plain=build-check
 asan=build-check-asan
@@ -95,7 +99,7 @@ export MESON_TESTTHREADS
 
 say 'all suites but those that sanitizers watch'
 configure $plain --buildtype=release
-run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched
+run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite assembler
 
 say 'address and undefined-behaviour sanitizers'
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -148,6 +152,8 @@ library_headers() {
 }
 
 if [ $full = yes ]; then
+    say "NVIDIA's assembler"
+    run_tests $plain --suite assembler
     build clang clang
     build unity gcc -Dunity=on
     build lto gcc -Db_lto=true -Dtests=false

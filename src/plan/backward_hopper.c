@@ -156,7 +156,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     info->estimate = estimate(problem, config);
     info->sums = 1;
     cla_plan_step(info, "warp groups", config->b_r, config->b_c,
-                  "a producer brings %d rows of Q and dO at a time for %d consumers %s, who hold dK and dV and add "
+                  "a producer brings %d rows of Q and dO to %d consumers %s, who hold dK and dV and add "
                   "to sums of dQ, %s%s; work-groups are persistent, one to a compute unit",
                   config->b_r, CONSUMERS,
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",

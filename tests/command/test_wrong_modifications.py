@@ -52,7 +52,7 @@ class WrongModifications(ModificationsTest):
         self.refused_run(FILE, "--bias", file("<f4", 5, 8), says=["wrong.npy", "--bias", "(5, 8)", "(5, 9)"])
         self.refused_run(FILE, "--bias", file("<f4", 9), says=["--bias", "(9,)", "(4, 5, 9)"])
         self.refused_run(FILE, "--bias", file("<f4", 3, 1, 5, 9), says=["(3, 1, 5, 9)", "(2, 4, 5, 9)"])
-        self.refused_run(FILE, "--bias", file("<f2", 5, 9), says=["--bias", "'<f2'", "'<f4'"])
+        self.refused_run(FILE, "--bias", file("<i4", 5, 9), says=["--bias", "'<i4'", "'<f4'"])
         self.refused_run(FILE, "--mask", file("<f4", 5, 9), says=["--mask", "'<f4'", "bool"])
         self.refused_run(FILE, "--mask", file("|b1", 9, 5), says=["--mask", "(9, 5)"])
         self.refused_run(FILE, "--alibi", file("<f4", 3), says=["--alibi", "(3,)", "(4,)"])
