@@ -7,8 +7,8 @@
  * Start with <clattn/host.h> for plain arrays, or with <clattn/attention.h> for your own buffers and queues.
  *
  * Rules that hold everywhere
- *   Handles     Types that live are opaque (clattn_context, clattn_plan, clattn_host, clattn_tuning). A destroy
- *               function takes the address of the handle, sets it to NULL, and accepts NULL.
+ *   Handles     Types that live are opaque (clattn_context, clattn_plan, clattn_appender, clattn_host,
+ *               clattn_tuning). A destroy function takes the address of the handle, sets it to NULL, and accepts NULL.
  *   Structs     What is said comes in plain structs, what is answered goes into _info structs. A field that is zero
  *               means its default, so `= {.d = 64}` is a complete problem. Structs need only live until the call
  *               returns. They may grow: <clattn/version.h> says how, and what that asks of a program.
@@ -27,6 +27,7 @@
  *   Numbers     Arithmetic is fp32. The error obeys FlashAttention's rule: at most twice that of the plain formula
  *               computed in the input's type, against a float64 reference. */
 
+#include <clattn/append.h>
 #include <clattn/attention.h>
 #include <clattn/cache.h>
 #include <clattn/device.h>

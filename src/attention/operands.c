@@ -2,6 +2,7 @@
 #include "attention/operands.h"
 #include "device/clcall.h"
 #include "plan/checked.h"
+#include <string.h>
 
 const char *cla_operand_name(int which)
 {
@@ -22,6 +23,12 @@ const char *cla_operand_name(int which)
         [CLA_STATE] = "state",
         [CLA_FROM] = "from",
         [CLA_WORKSPACE] = "workspace",
+        [CLA_NEW_K] = "k_new",
+        [CLA_NEW_V] = "v_new",
+        [CLA_ROTATED_Q] = "q_rotated",
+        [CLA_POSITIONS] = "positions",
+        [CLA_ROPE_COS] = "rope_cos",
+        [CLA_ROPE_SIN] = "rope_sin",
     };
     const struct cla_feature *of;
     if (which < CLA_SCORE || which >= CLA_SCORE_END)
@@ -38,7 +45,7 @@ bool cla_operand_is_bare(int which)
 {
     const struct cla_feature *of;
     if (which < CLA_SCORE || which >= CLA_SCORE_END)
-        return which >= CLA_STATE;
+        return which >= CLA_STATE && which <= CLA_WORKSPACE;
     return cla_feature_tensor(which - CLA_SCORE, &of)->extent == CLA_LOOSE;
 }
 
@@ -53,6 +60,13 @@ static clattn_status check_present(const struct cla_call *call, int which, struc
     return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is NULL: it must be a cl_mem of at least %lld bytes",
                     cla_operand_name(which), cla_operand_is_bare(which) ? "" : ".buffer",
                     (long long)(operand->end * operand->element_bytes));
+}
+
+/* Whether its elements are those of packed sequences, where the call's are. */
+static bool is_packed(const struct cla_call *call, int which)
+{
+    const bool in_pages = (call->features & CLATTN_PAGES) && (which == CLA_K || which == CLA_V);
+    return (which < CLA_BIAS_GRAD && !in_pages) || which > CLA_WORKSPACE;
 }
 
 /* Whether an array can reach so far; how far it does, its caller alone knows. 64-bit processors have memory of 2^57
@@ -80,8 +94,7 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
                         "%s.layout reaches to element %lld of the array at %p: no array is that large",
                         cla_operand_name(which), (long long)operand->end, (void *)operand->buffer);
     /* Packed tensors have no batch, but the kernels multiply one by its stride. */
-    const bool in_pages = (call->features & CLATTN_PAGES) && (which == CLA_K || which == CLA_V);
-    if ((call->features & CLATTN_VARLEN) && which < CLA_BIAS_GRAD && !in_pages)
+    if ((call->features & CLATTN_VARLEN) && is_packed(call, which))
         operand->layout.batch = 0;
     return check_present(call, which, error);
 }
@@ -137,6 +150,16 @@ static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b
     return a->end && b->end && memory_of(a) == memory_of(b) && in_a.first < in_b.end && in_b.first < in_a.end;
 }
 
+/* K and V of a cache may lie among each other, and rows be rotated where they lie. */
+static bool may_share(const struct cla_call *call, int output, int other)
+{
+    const struct cla_operand *a = &call->operands[output], *b = &call->operands[other];
+    if (a->output && b->output)
+        return (output == CLA_K || output == CLA_V) && (other == CLA_K || other == CLA_V);
+    return output == CLA_ROTATED_Q && other == CLA_Q && a->buffer == b->buffer &&
+           a->element_bytes == b->element_bytes && memcmp(&a->layout, &b->layout, sizeof a->layout) == 0;
+}
+
 static clattn_status fail_overlap(const struct cla_call *call, int output, int other, struct cla_error *error)
 {
     const struct span a = span_of(&call->operands[output]), b = span_of(&call->operands[other]);
@@ -165,7 +188,7 @@ clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *e
     for (int i = 0; i < CLA_OPERANDS; i++) {
         for (int j = 0; j < i; j++) {
             const struct cla_operand *later = &call->operands[i], *earlier = &call->operands[j];
-            if ((later->output || earlier->output) && share_bytes(later, earlier))
+            if ((later->output || earlier->output) && share_bytes(later, earlier) && !may_share(call, i, j))
                 return later->output ? fail_overlap(call, i, j, error) : fail_overlap(call, j, i, error);
         }
     }

@@ -38,6 +38,12 @@ enum {
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */
     CLA_WORKSPACE,
+    CLA_NEW_K, /* what clattn_append_enqueue has beside Q, K and V */
+    CLA_NEW_V,
+    CLA_ROTATED_Q,
+    CLA_POSITIONS,
+    CLA_ROPE_COS,
+    CLA_ROPE_SIN,
     CLA_OPERANDS
 };
 

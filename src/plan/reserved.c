@@ -56,6 +56,7 @@ PLAIN(log);
 PLAIN(plan_step);
 PLAIN(plan_stream);
 PLAIN(tuning_record);
+PLAIN(append_params);
 PLAIN(host_params);
 
 static const struct member context_params_members[] = {ONE(context_params, log, log)};
@@ -108,6 +109,13 @@ static const struct member finish_args_members[] = {
     ONE(finish_args, shape, shape), ONE(finish_args, o, tensor), ONE(finish_args, lse, tensor),
     ONE(finish_args, m, tensor),    ONE(finish_args, l, tensor), ONE(finish_args, score, score_args)};
 HOLDER(finish_args);
+
+static const struct member append_args_members[] = {
+    ONE(append_args, shape, shape),      ONE(append_args, k_new, tensor),     ONE(append_args, v_new, tensor),
+    ONE(append_args, k, tensor),         ONE(append_args, v, tensor),         ONE(append_args, q, tensor),
+    ONE(append_args, q_rotated, tensor), ONE(append_args, positions, tensor), ONE(append_args, rope_cos, tensor),
+    ONE(append_args, rope_sin, tensor),  ONE(append_args, score, score_args)};
+HOLDER(append_args);
 
 static const struct member host_forward_args_members[] = {
     ONE(host_forward_args, shape, shape),     ONE(host_forward_args, q_layout, layout),

@@ -3,18 +3,15 @@
  * Whatever cu_seqlens, key_lengths, block_offsets and block_columns hold, nothing outside the tensors is touched: each
  * buffer begins or ends at a page that must not be read or written, in every skeleton and pass. And a call without
  * query heads, whose alibi and sinks have no elements, gives gradients of 0. */
-#define _DEFAULT_SOURCE /* mmap's MAP_ANONYMOUS */
 #include "random.h"
 #include "support/device.h"
+#include "support/fence.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
-    PAGE = 4096,
-    MOST_BUFFERS = 32,
     D = 20,
     D_V = 12,
     BATCH = 5,
@@ -29,49 +26,16 @@ enum {
 static struct test_device device;
 static struct random chance;
 
-/* Buffers whose host memory the device works on (PoCL does), between pages without access. */
-static struct fenced {
-    char *pages;
-    size_t page_bytes;
-    cl_mem buffer;
-} fenced[MOST_BUFFERS];
-static int fenced_count;
-
 /* From a multiple of `align` on: a device aligns its own buffers, and kernels take vectors of floats from a
  * workspace. */
 static cl_mem make_aligned(size_t bytes, size_t align, int fill, char **memory)
 {
-    const size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
-    assert_true(fenced_count < MOST_BUFFERS);
-    if (!bytes)
-        return NULL;
-    char *pages = mmap(NULL, body + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
-    assert_int_equal(mprotect(pages, PAGE, PROT_NONE), 0);
-    assert_int_equal(mprotect(pages + PAGE + body, PAGE, PROT_NONE), 0);
-    char *at = pages + PAGE + (random_below(&chance, 3) ? (body - bytes) & ~(align - 1) : 0);
-    memset(at, fill, bytes);
-    cl_int code = CL_SUCCESS;
-    cl_mem buffer = clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, at, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    fenced[fenced_count++] = (struct fenced){pages, body + 2 * PAGE, buffer};
-    if (memory)
-        *memory = at;
-    return buffer;
+    return fence_make(&device, &chance, bytes, align, fill, memory);
 }
 
 static cl_mem make(size_t bytes, int fill, char **memory)
 {
     return make_aligned(bytes, 4, fill, memory);
-}
-
-static void drop_all(void)
-{
-    for (int i = 0; i < fenced_count; i++) {
-        clReleaseMemObject(fenced[i].buffer);
-        munmap(fenced[i].pages, fenced[i].page_bytes);
-    }
-    fenced_count = 0;
 }
 
 /* Small values, which are numbers in every type. */
@@ -274,7 +238,7 @@ static void calls_stay_inside(const struct clattn_problem *problem)
                                            .n_kv = 1 + random_below(&chance, N_KV)};
         assert_true(test_succeeded(call(plan, problem, shape), "the call"));
         assert_int_equal(clFinish(device.queue), CL_SUCCESS);
-        drop_all();
+        fence_drop_all();
     }
     clattn_plan_destroy(&plan);
 }
@@ -335,7 +299,7 @@ static void nothing_of_q_gives_zeros(const clattn_plan *plan, const struct clatt
     for (size_t i = 0; i < bytes; i++)
         assert_int_equal(left[i], 0);
     free(left);
-    drop_all();
+    fence_drop_all();
 }
 
 static void no_heads_give_gradients_of_zero(void **state)

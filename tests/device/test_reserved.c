@@ -18,10 +18,13 @@ static struct clattn_forward_args given_forward;
 static struct clattn_backward_args given_backward;
 static struct clattn_accumulate_args given_accumulate;
 static struct clattn_finish_args given_finish;
+static struct clattn_append_params given_append_params;
+static struct clattn_append_args given_append;
 static struct clattn_host_forward_args given_host_forward;
 static struct clattn_host_backward_args given_host_backward;
 
 static clattn_plan *backward_plan, *accumulate_plan;
+static clattn_appender *appender;
 static clattn_tuning *tuning;
 static struct clattn_plan_info info;
 
@@ -125,6 +128,19 @@ static clattn_status backward(void)
     return clattn_backward_enqueue(backward_plan, device.queue, &given_backward, 0, NULL, NULL);
 }
 
+static clattn_status create_appender(void)
+{
+    clattn_appender *made = NULL;
+    const clattn_status status = clattn_appender_create(&made, device.clattn, &given_append_params);
+    clattn_appender_destroy(&made);
+    return status;
+}
+
+static clattn_status append(void)
+{
+    return clattn_append_enqueue(appender, device.queue, &given_append, 0, NULL, NULL);
+}
+
 static clattn_status standard(void)
 {
     return clattn_standard_enqueue(device.clattn, &given_problem, device.queue, &given_forward, 0, NULL, NULL);
@@ -183,6 +199,8 @@ static const struct {
     GIVEN(finish, "args", finish_args, given_finish),
     GIVEN(forward, "args", forward_args, given_forward),
     GIVEN(backward, "args", backward_args, given_backward),
+    GIVEN(create_appender, "params", append_params, given_append_params),
+    GIVEN(append, "args", append_args, given_append),
     GIVEN(standard, "problem", problem, given_problem),
     GIVEN(standard, "args", forward_args, given_forward),
     GIVEN(standard_bytes, "problem", problem, given_problem),
@@ -218,6 +236,9 @@ static int set_up_given(void **state)
                                                        .k = {buffers[K], {0}},
                                                        .v = {buffers[V], {0}},
                                                        .state = buffers[L]};
+    given_append_params = (struct clattn_append_params){.problem = &given_problem};
+    assert_int_equal(clattn_appender_create(&appender, device.clattn, &given_append_params), CLATTN_SUCCESS);
+    given_append = (struct clattn_append_args){.shape = shape, .k_new = {buffers[Q], {0}}, .k = {buffers[M], {0}}};
     given_finish = (struct clattn_finish_args){.shape = shape, .state = buffers[L], .o = {buffers[O], {0}}};
     given_backward = (struct clattn_backward_args){.shape = shape,
                                                    .q = {buffers[Q], {0}},
@@ -242,6 +263,7 @@ static int set_up_given(void **state)
 
 static int tear_down_given(void **state)
 {
+    clattn_appender_destroy(&appender);
     clattn_tuning_destroy(&tuning);
     clattn_plan_destroy(&accumulate_plan);
     clattn_plan_destroy(&backward_plan);
