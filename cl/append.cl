@@ -2,8 +2,8 @@
  *
  * New rows go into a cache of keys: converted, rotated, each to its position.
  *
- * Baked constants, besides those of types.clh and view.clh (all required; of CLATTN_FEATURES only pages, key lengths and
- * variable lengths matter here)
+ * Baked constants, besides those of types.clh and view.clh (all required; of CLATTN_FEATURES only pages, key lengths
+ * and variable lengths matter here)
  *   CLATTN_DTYPE            of the new rows, and of Q.
  *   CLATTN_Q_TYPE, _K_TYPE, _V_TYPE   of the rotated Q and of the cache.
  *   CLATTN_D, CLATTN_D_V    columns of K and Q, and of V.

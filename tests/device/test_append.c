@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What clattn_append_enqueue leaves in a cache, to the bit against plain C: types, rotations, pages, positions, with index
- * arrays that hold anything. Each buffer begins or ends at a page that must not be touched. */
+ * What clattn_append_enqueue leaves in a cache, to the bit against plain C: types, rotations, pages, positions, with
+ * index arrays that hold anything. Each buffer begins or ends at a page that must not be touched. */
 #include "plan/half.h"
 #include "support/fence.h"
 #include "support/unit.h"

@@ -8,7 +8,7 @@
 /* Buffers whose host memory the device works on (PoCL does). Each begins or ends at a page that must not be touched, as
  * `chance` has it. */
 
-/* From a multiple of `align` on, filled with a byte. *memory, where not NULL, gets where they are. NULL for no bytes. */
+/* From a multiple of `align` on, filled with a byte. *memory, where not NULL, gets where they are. No bytes: NULL. */
 cl_mem fence_make(const struct test_device *device, struct random *chance, size_t bytes, size_t align, int fill,
                   char **memory);
 
