@@ -54,8 +54,8 @@ static void become(const struct child_spec *spec, int in, int out, pid_t parent)
     signal(SIGPIPE, SIG_DFL);
     setrlimit(RLIMIT_CORE, &no_core);
     const int nowhere = spec->quiet ? open("/dev/null", O_WRONLY) : -1;
-    if (nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO);
+    if (nowhere >= 0 || spec->errors)
+        dup2(spec->errors ? spec->errors : nowhere, STDERR_FILENO);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     execvp(spec->argv[0], spec->argv);
@@ -294,7 +294,16 @@ int child_hear(struct child *child)
     return lines;
 }
 
-enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size)
+/* Whether a child that ended so, as waitpid() has it, has said what it was asked for. */
+static bool ended_well(int status, int *exit_status)
+{
+    if (exit_status)
+        *exit_status = WEXITSTATUS(status);
+    return exit_status ? WIFEXITED(status) && WEXITSTATUS(status) != CANNOT_RUN : !status;
+}
+
+enum child_result child_read_all(struct child *child, double deadline_seconds, const volatile sig_atomic_t *stop,
+                                 char **text, size_t *size, int *exit_status)
 {
     const double until = child_clock() + deadline_seconds;
     enum child_result result = reserve(child) ? CHILD_OK : CHILD_DIED;
@@ -302,13 +311,13 @@ enum child_result child_read_all(struct child *child, double deadline_seconds, c
     if (result == CHILD_OK)
         child->text[0] = '\0';
     while (result == CHILD_OK)
-        result = receive(child, until, NULL);
+        result = receive(child, until, stop);
     *text = child->text;
     *size = child->length;
     const bool too_much = child->capacity >= MOST_BYTES;
     child->text = NULL;
     const int status = finish(child, result != CHILD_DIED || too_much);
-    if (result == CHILD_DIED && !status && !too_much)
+    if (result == CHILD_DIED && !too_much && ended_well(status, exit_status))
         return CHILD_OK;
     free(*text);
     *text = NULL;

@@ -13,7 +13,8 @@
 
 struct child_spec {
     char *const *argv; /* argv[0] is looked up in PATH unless it has a slash */
-    bool quiet;        /* its standard error goes nowhere */
+    bool quiet;        /* its standard error goes nowhere, */
+    int errors;        /* or, where this is not 0, to this descriptor */
 };
 
 struct child {
@@ -56,8 +57,11 @@ bool child_has_ended(const struct child *child);
 /* Drops the lines that a child has said by now, and counts them; -1: it has ended, and there is no child any more. */
 int child_hear(struct child *child);
 
-/* Everything that a child says until it ends. *text is malloc'ed and terminated; CHILD_OK where it exits with 0. */
-enum child_result child_read_all(struct child *child, double deadline_seconds, char **text, size_t *size);
+/* Everything that a child says until it ends. *text is malloc'ed and terminated; CHILD_OK where it exits with 0, or,
+ * where `exit_status` is not NULL, with any status, which *exit_status gets. `stop` may be NULL. There is no child any
+ * more. */
+enum child_result child_read_all(struct child *child, double deadline_seconds, const volatile sig_atomic_t *stop,
+                                 char **text, size_t *size, int *exit_status);
 
 /* Ends it at once; accepts one that is not there. */
 void child_end(struct child *child);

@@ -13,6 +13,7 @@ const struct command commands[] = {
     {&verify_command, verify_main},
     {&bench_command, bench_main},
     {&tune_command, tune_main},
+    {&report_command, report_main},
     {&completion_command, completion_main},
     {NULL, NULL},
 };

@@ -17,7 +17,7 @@ static int run_with(const char *program, const char *option, struct clinfo_devic
     *devices = (struct clinfo_devices){.items = NULL};
     if (!child_start(&(struct child_spec){.argv = argv, .quiet = true}, &child))
         return fail(failure, STATUS_FILE, "'%s %s' cannot be started: %s", program, option, strerror(errno));
-    const enum child_result result = child_read_all(&child, SECONDS, &text, &size);
+    const enum child_result result = child_read_all(&child, SECONDS, NULL, &text, &size, NULL);
     if (result == CHILD_TIMEOUT)
         return fail(failure, STATUS_FILE, "'%s %s' did not end within %.0f seconds", program, option, SECONDS);
     if (result != CHILD_OK)
