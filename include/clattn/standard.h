@@ -19,8 +19,13 @@ CLATTN_BEGIN_DECLS
  * (all of them, where the tensors are dense and heads are not grouped), up to what CLBlast can address, which counts in
  * 32 bits. CLBlast allocates copies of its own beside it while a call runs. */
 
+/* CLBlast is not linked: the first call of either function that gets as far loads it (on Linux libclblast.so.1, from
+ * where the system keeps libraries), and it stays. Where it is not there, or the library was built without it
+ * (-Dclblast=disabled), the call answers CLATTN_UNAVAILABLE, once its arguments are found right, and
+ * clattn_error_message says which it is. Everything else in clattn works without it. */
+
 /* The exact workspace in bytes. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_SHAPE, CLATTN_INVALID_TYPE,
- * CLATTN_TOO_LARGE. */
+ * CLATTN_TOO_LARGE, CLATTN_UNAVAILABLE. */
 CLATTN_API clattn_status clattn_standard_workspace_bytes(const clattn_context *context,
                                                          const struct clattn_problem *problem,
                                                          const struct clattn_forward_args *args, size_t *bytes);

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/buffers.h"
 #include "attention/chain.h"
+#include "attention/gemm.h"
 #include "attention/standard_kernels.h"
 #include "device/clcall.h"
 #include "device/context.h"
 #include "device/report.h"
 #include "plan/types.h"
 #include <clattn/standard.h>
-#include <clblast_c.h>
-
-/* CLBlast 1.5 keeps its programs in one table for the whole process, and fails where two threads put the same one
- * there. So calls take turns, whatever their context. */
-static pthread_mutex_t clblast_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A pass under way. */
 struct pass {
@@ -29,81 +25,34 @@ static clattn_status end_stage(const struct pass *pass, struct cla_error *error)
     return cla_cl_enqueue_barrier(pass->queue, 0, NULL, error);
 }
 
-/* A GEMM's operand for a run of heads. */
-struct batch {
-    cl_mem buffer;
-    size_t offset, stride, ld, rows, columns;
-};
-
-static struct batch batch_of(const struct pass *pass, int which, int64_t first, int64_t count)
+static struct cla_batch batch_of(const struct pass *pass, int which, int64_t first, int64_t count)
 {
     const struct cla_standard *standard = pass->standard;
     const struct cla_matrix *matrix = &standard->matrices[which];
     const int64_t offset = cla_matrix_offset(matrix, standard, first);
     const int64_t next = count > 1 ? cla_matrix_offset(matrix, standard, first + 1) : offset;
-    return (struct batch){.buffer = matrix->packed ? pass->workspace : standard->forward.operands[which].buffer,
-                          .offset = (size_t)offset,
-                          .stride = (size_t)(next - offset),
-                          .ld = (size_t)matrix->ld,
-                          .rows = (size_t)matrix->rows,
-                          .columns = (size_t)matrix->columns};
+    return (struct cla_batch){.buffer = matrix->packed ? pass->workspace : standard->forward.operands[which].buffer,
+                              .offset = (size_t)offset,
+                              .stride = (size_t)(next - offset),
+                              .ld = (size_t)matrix->ld,
+                              .rows = (size_t)matrix->rows,
+                              .columns = (size_t)matrix->columns};
 }
 
-static struct batch batch_of_scores(const struct pass *pass)
+static struct cla_batch batch_of_scores(const struct pass *pass)
 {
     const struct clattn_shape *shape = &pass->standard->forward.shape;
     const size_t n_q = (size_t)shape->n_q, n_kv = (size_t)shape->n_kv;
-    return (struct batch){pass->workspace, 0, n_q * n_kv, n_kv, n_q, n_kv};
-}
-
-/* CLBlast 1.5's batched GEMM takes a matrix whose rows touch from offset 0 and with stride rows * columns, whatever it
- * was told, if its sizes are multiples of a tile. */
-static bool batched_is_right(const struct batch *batch)
-{
-    return batch->ld != batch->columns || (batch->offset == 0 && batch->stride == batch->rows * batch->columns);
-}
-
-static clattn_status check_gemm(CLBlastStatusCode code, const struct batch *c, size_t inner, int64_t count,
-                                struct cla_error *error)
-{
-    if (code == CLBlastSuccess)
-        return CLATTN_SUCCESS;
-    return cla_fail(error, (clattn_status)code, "CLBlast's SGEMM of %lld times %zu x %zu x %zu failed: %s (%d)",
-                    (long long)count, c->rows, c->columns, inner, clattn_status_name((clattn_status)code), (int)code);
-}
-
-/* C = alpha * A * op(B) for `count` heads, all row-major. It is handed over as C^T = op(B)^T * A^T, column-major, since
- * CLBlast then needs no transposed copy of C. */
-static clattn_status gemm(struct pass *pass, float alpha, const struct batch *a, const struct batch *b, bool transposed,
-                          const struct batch *c, int64_t count, struct cla_error *error)
-{
-    const CLBlastTranspose op = transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
-    if (count > 1 && batched_is_right(a) && batched_is_right(b) && batched_is_right(c)) {
-        const CLBlastStatusCode code = CLBlastSgemmStridedBatched(
-            CLBlastLayoutColMajor, op, CLBlastTransposeNo, c->columns, c->rows, a->columns, alpha, b->buffer, b->offset,
-            b->ld, b->stride, a->buffer, a->offset, a->ld, a->stride, 0.0f, c->buffer, c->offset, c->ld, c->stride,
-            (size_t)count, &pass->queue, NULL);
-        return check_gemm(code, c, a->columns, count, error);
-    }
-    for (size_t i = 0; i < (size_t)count; i++) {
-        const CLBlastStatusCode code =
-            CLBlastSgemm(CLBlastLayoutColMajor, op, CLBlastTransposeNo, c->columns, c->rows, a->columns, alpha,
-                         b->buffer, b->offset + i * b->stride, b->ld, a->buffer, a->offset + i * a->stride, a->ld, 0.0f,
-                         c->buffer, c->offset + i * c->stride, c->ld, &pass->queue, NULL);
-        const clattn_status status = check_gemm(code, c, a->columns, 1, error);
-        if (status)
-            return status;
-    }
-    return CLATTN_SUCCESS;
+    return (struct cla_batch){pass->workspace, 0, n_q * n_kv, n_kv, n_q, n_kv};
 }
 
 /* S = scale * Q K^T, P = softmax(S), O = P V for a run of heads. */
 static clattn_status attend(struct pass *pass, int64_t first, int64_t count, struct cla_error *error)
 {
-    const struct batch q = batch_of(pass, CLA_Q, first, count), k = batch_of(pass, CLA_K, first, count);
-    const struct batch v = batch_of(pass, CLA_V, first, count), o = batch_of(pass, CLA_O, first, count);
-    const struct batch s = batch_of_scores(pass);
-    clattn_status status = gemm(pass, pass->problem->scale, &q, &k, true, &s, count, error);
+    const struct cla_batch q = batch_of(pass, CLA_Q, first, count), k = batch_of(pass, CLA_K, first, count);
+    const struct cla_batch v = batch_of(pass, CLA_V, first, count), o = batch_of(pass, CLA_O, first, count);
+    const struct cla_batch s = batch_of_scores(pass);
+    clattn_status status = cla_gemm(pass->queue, pass->problem->scale, &q, &k, true, &s, count, error);
     if (!status)
         status = end_stage(pass, error);
     if (!status)
@@ -112,7 +61,7 @@ static clattn_status attend(struct pass *pass, int64_t first, int64_t count, str
     if (!status)
         status = end_stage(pass, error);
     if (!status)
-        status = gemm(pass, 1.0f, &s, &v, false, &o, count, error);
+        status = cla_gemm(pass->queue, 1.0f, &s, &v, false, &o, count, error);
     return status ? status : end_stage(pass, error);
 }
 
@@ -200,9 +149,9 @@ static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_eve
     if (!status)
         status = wait_first(pass, wait_count, wait_list, first_event ? &first : NULL, error);
     if (!status) {
-        pthread_mutex_lock(&clblast_lock);
+        cla_gemm_lock();
         status = run_pass(pass, error);
-        pthread_mutex_unlock(&clblast_lock);
+        cla_gemm_unlock();
     }
     if (!status && event)
         status = cla_cl_enqueue_marker(pass->queue, 0, NULL, event, error);
@@ -271,6 +220,8 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
         status = cla_call_place_bytes(&forward, CLA_WORKSPACE, args->workspace, standard.workspace_bytes, true, error);
     if (!status)
         status = cla_check_buffers(&forward, context->context, error);
+    if (!status)
+        status = cla_gemm_load(error);
     if (status)
         return status;
     struct pass pass = {
@@ -302,6 +253,8 @@ static clattn_status workspace_bytes(const struct clattn_context *context, const
         status = cla_forward_arguments(&resolved, 0, CLA_LAYOUTS, args, 0, &forward, error);
     if (!status)
         status = cla_standard_plan(&forward, alignment(context), &standard, error);
+    if (!status)
+        status = cla_gemm_load(error);
     if (!status)
         *bytes = standard.workspace_bytes;
     return status;

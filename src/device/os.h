@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* What the library asks of the operating system: os.c alone reads the environment, and with os_write.c touches
- * files. */
+ * files; os_library.c loads libraries. */
 
 /* The default cache directory as <clattn/cache.h> says; "" for none; false where it does not fit into size bytes. */
 bool cla_os_cache_directory(char *path, size_t size);
@@ -60,5 +60,12 @@ void cla_os_remove_file(const char *path);
  * until the rest take at most max_bytes (0: all of them). Leftovers of writers that were killed go too.
  * Returns how many files were removed. */
 int64_t cla_os_trim_directory(const char *directory, const char *suffix, uint64_t max_bytes);
+
+/* Loads a shared library from where the system keeps them, for good; NULL and why not, in words that stay until the
+ * thread's next call. */
+void *cla_os_library(const char *file, const char **reason);
+
+/* A function of it, its address; NULL where it has none of that name. */
+void *cla_os_library_symbol(void *library, const char *name);
 
 #endif

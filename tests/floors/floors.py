@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether all arrows between the library's floors point down: attention -> device -> plan. What a file includes, and what
-each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall.c alone, CLBlast in
-attention/standard.c alone. Kernels include kernels. Tools use the public headers, but for what TOOLS_MAY names.
+each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall.c alone, CLBlast is not
+linked, and device/os_library.c alone loads libraries. Kernels include kernels. Tools use the public headers, but for what TOOLS_MAY names.
 
 First a made-up tree and archives with one wrong arrow of each kind are judged: each must be found.
 
@@ -30,7 +30,7 @@ TOOLS_MAY = {
 }
 
 # Whose business another library is: the object file.
-CALLERS = {r'cl[A-Z]\w*': ('device', 'clcall'), r'CLBlast\w*': ('attention', 'standard')}
+CALLERS = {r'cl[A-Z]\w*': ('device', 'clcall'), r'CLBlast\w*|dl(open|sym)': ('device', 'os_library')}
 
 
 def included(path):

@@ -335,6 +335,18 @@ static void a_directory_that_is_not_there_is_empty(void **state)
     assert_int_equal(cla_os_trim_directory("", SUFFIX, 0), 0);
 }
 
+static void libraries_are_loaded_or_it_is_said_why_not(void **state)
+{
+    (void)state;
+    const char *reason = NULL;
+    assert_null(cla_os_library("libclattn-has-no-such.so.1", &reason));
+    assert_non_null(strstr(reason, "libclattn-has-no-such.so.1"));
+    void *const library = cla_os_library("libOpenCL.so.1", &reason);
+    assert_non_null(library);
+    assert_non_null(cla_os_library_symbol(library, "clGetPlatformIDs"));
+    assert_null(cla_os_library_symbol(library, "clattn_has_no_such"));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_fixture, remove_fixture)
 
 int main(void)
@@ -357,6 +369,7 @@ int main(void)
         TEST(a_directory_that_is_not_there_is_empty),
         cmocka_unit_test(the_environment_names_the_cache_directory),
         cmocka_unit_test(a_cache_directory_that_does_not_fit_is_refused),
+        cmocka_unit_test(libraries_are_loaded_or_it_is_said_why_not),
     };
     umask(022);
     return cmocka_run_group_tests(tests, NULL, NULL);

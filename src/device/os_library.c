@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/os.h"
+#include <dlfcn.h>
+
+void *cla_os_library(const char *file, const char **reason)
+{
+    void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        *reason = dlerror();
+    return library;
+}
+
+void *cla_os_library_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
