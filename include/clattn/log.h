@@ -17,7 +17,10 @@ enum clattn_log_level {
 
 /* Where a library that never prints says what it has to say. `text` has no newline at its end and lives until the
  * callback returns. It may be called from any thread that calls into the context, and from several at once; it must
- * not call the library. */
+ * not call the library.
+ *
+ * Compiling a kernel may take seconds: "kernel NAME: compiling" comes before it as CLATTN_LOG_INFO, and another text or
+ * the error behind it. No other text is promised. */
 typedef void (*clattn_log_function)(void *user, enum clattn_log_level level, const char *text);
 
 /* function NULL: nothing is said. level: the most that is passed on; 0 means CLATTN_LOG_WARNING. */

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Matrix products for the standard attention. gemm_clblast.c has CLBlast's, which it loads when they are first asked for:
- * loading CLBlast takes ten times what loading the rest of the library does, and few programs want it. A build without
- * CLBlast has gemm_none.c in its place. */
+/* Matrix products for the standard attention. gemm_clblast.c has CLBlast's, which it loads when they are first asked
+ * for: loading CLBlast takes ten times what loading the rest of the library does, and few programs want it. A build
+ * without CLBlast has gemm_none.c in its place. */
 
 /* A product's operand for a run of heads. All numbers count floats. */
 struct cla_batch {

@@ -253,6 +253,7 @@ static clattn_status make(const struct request *request, cl_program *program, st
     }
     cla_say(log, CLATTN_LOG_DEBUG, "kernel %s, key %s, options %s:\n%s", request->name, request->key, request->options,
             request->text);
+    cla_say(log, CLATTN_LOG_INFO, "kernel %s: compiling", request->name); /* clattn/log.h promises this text */
     const clattn_status status = make_from_source(request, program, error);
     if (status)
         return status;

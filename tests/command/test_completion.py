@@ -32,12 +32,12 @@ class Completion(unittest.TestCase):
 
     def offers(self, *words):
         """What bash offers for the last of the words."""
-        text = text_of(CLATTN, "completion") + "COMP_WORDS=(clattn %s)\nCOMP_CWORD=%d\n_clattn\n" % (
+        text = text_of(CLATTN, "completion") + "clattn() { '%s' \"$@\"; }\n" % CLATTN + "COMP_WORDS=(clattn %s)\nCOMP_CWORD=%d\n_clattn\n" % (
             " ".join("'%s'" % word for word in words), len(words))
         return self.shell("bash", text + "printf '%s\\n' \"${COMPREPLY[@]}\"\n", "--norc").split()
 
     def test_bash_subcommands(self):
-        self.assertEqual(self.offers(""), subcommands(CLATTN) + ["help", "--help", "--version"])
+        self.assertEqual(self.offers(""), subcommands(CLATTN) + ["help", "--help", "--version", "-V"])
         self.assertEqual(self.offers("ver"), ["verify"])
         self.assertEqual(self.offers("help", "be"), ["bench"])
 
@@ -55,6 +55,16 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.offers("bench", "--dtype", "fp32,b"), ["fp32,bf16"])
         self.assertEqual(self.offers("run", "--q", ""), ["some.npy"])
         self.assertEqual(self.offers("run", "--scale", ""), [])
+
+    def test_bash_devices(self):
+        devices = [line.split()[0] for line in text_of(CLATTN, "devices", "--brief").splitlines()]
+        self.assertRegex(devices[0], "^[0-9]+:[0-9]+$")
+        platform, number = devices[0].split(":")
+        self.assertEqual(self.offers("run", "--device", ""), devices)
+        self.assertEqual(self.offers("run", "--device", "=", platform),
+                         [device for device in devices if device.startswith(platform)])
+        self.assertIn(number, self.offers("run", "--device", platform, ":"))  # bash parts words at a colon
+        self.assertEqual(self.offers("run", "--device", platform, ":", number), [number])
 
     @unittest.skipUnless(shutil.which("zsh"), "no zsh")
     def test_zsh(self):

@@ -15,13 +15,15 @@ from terminal import on_terminal
 class General(CommandTest):
     def test_help_and_version(self):
         text = self.run_it("--help").stdout
-        for name in ("devices", "plan", "run", "verify", "bench", "completion"):
+        for name in ("devices", "plan", "run", "verify", "bench", "compile", "completion"):
             self.assertIn(name, text)
             own = self.run_it(name, "--help").stdout
             self.assertIn("Usage:", own)
             self.assertIn("Exit status", own)
             self.assertEqual(own, self.run_it("help", name).stdout)
+        self.assertEqual(text, self.run_it("help", "help").stdout)
         self.assertRegex(self.run_it("--version").stdout, r"^clattn \d+\.\d+\.\d+\n$")
+        self.assertEqual(self.run_it("-V").stdout, self.run_it("--version").stdout)
 
     def test_usage(self):
         self.refused(USAGE, says=["subcommand", "Usage"])
@@ -69,6 +71,47 @@ class Devices(CommandTest):
             self.assertIn(device["skeleton"], text)
 
 
+    def test_briefly(self):
+        listed = [line.split(" ", 1) for line in self.run_it("devices", "--brief").stdout.splitlines()]
+        self.assertEqual(listed, [[device["device"], device["name"]]
+                                  for device in json.loads(self.run_it("devices", "--json").stdout)])
+        self.refused(USAGE, "devices", "--brief", "--json", says=["one of them"])
+
+
+class Compile(CommandTest):
+    """Programs are compiled once, kept, and taken from where they are kept."""
+
+    def compiled(self, *words, **options):
+        rows = json.loads(self.run_it("compile", "--json", "--quiet", *words, **options).stdout)
+        return [(row["pass"], row["dtype"], row["d"], row["causal"], row["compiled"]) for row in rows]
+
+    def test_once(self):
+        here = {"CLATTN_CACHE_DIR": self.path("cache")}
+        words = ["--skeleton", "forward_simt", "--d", "8", "--dtype", "fp32,fp16"]
+        self.assertEqual(self.compiled(*words, environment=here),
+                         [("forward", "fp32", 8, "off", True), ("forward", "fp16", 8, "off", True)])
+        with open(self.path("list"), "w", encoding="utf-8") as file:
+            file.write("# of a service\n--dtype fp16 --d '8'\n\n--d 8 --causal off,top-left # and this\n")
+        self.assertEqual(self.compiled("--skeleton", "forward_simt", "--problems", self.path("list"), environment=here),
+                         [("forward", "fp16", 8, "off", False), ("forward", "fp32", 8, "off", False),
+                          ("forward", "fp32", 8, "top-left", True)])
+
+    def test_nothing_is_kept(self):
+        self.refused(FILE, "compile", "--skeleton", "forward_simt", "--d", "8", environment={"CLATTN_CACHE_DIR": ""},
+                     says=["does not keep it"])
+
+    def test_bad_lists(self):
+        def refused(text, *says, status=USAGE):
+            with open(self.path("list"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused(status, "compile", "--problems", self.path("list"), says=says)
+        refused("--d 8 --dtype fp64\n", "line 1", "'fp64'")
+        refused("\n--d '8\n", "line 2", "quotation", status=FILE)
+        refused("# nothing\n", "no line", status=FILE)
+        refused("--problems other\n", "line 1", "not for a line")
+        self.refused(FILE, "compile", "--problems", self.path("none"), says=["No such file"])
+
+
 class Terminal(CommandTest):
     """Bars and colours are for terminals."""
     WORDS = ["verify", "--seed", "1", "--only", "0"]
@@ -89,6 +132,13 @@ class Terminal(CommandTest):
         self.assertNotIn("\033", self.stderr_of(*self.WORDS, TERM="dumb"))
         self.assertEqual(self.stderr_of(*self.WORDS, "--quiet"), "")
         self.assertNotIn("\033", self.run_it(*self.WORDS).stderr)
+
+
+    def test_slow_compilation(self):
+        """A kernel that takes a second is named, with caches off: this one takes several, unoptimised, too."""
+        words = ["plan", "--pass", "backward", "--d", "512", "--dtype", "bf16"]
+        fresh = {"CLATTN_CACHE_DIR": "", "POCL_KERNEL_CACHE": "0", "POCL_EXTRA_BUILD_FLAGS": ""}
+        self.assertIn("clattn: compiling backward_", self.run_it(*words, environment=fresh).stderr)
 
 
 class PeersTest(CommandTest):

@@ -62,6 +62,35 @@ class Run(CommandTest):
         self.assertIn("with --kv-pages it is [pages, heads, keys of a page, d]", self.run_it(
             "run", *self.names(), "--kv-pages", self.path("dense.npy"), status=FILE).stderr)
 
+    def test_batch(self):
+        q, k, v = self.inputs("<f4", ((1, 2, 5, 8), (1, 2, 9, 8), (1, 2, 9, 8)))
+        common = [word for name in "qkv" for word in ("--" + name, self.path(name + ".npy"))]
+        outputs = [self.path(name) for name in ("first.npy", "second o.npy")]
+        with open(self.path("batch"), "w", encoding="utf-8") as file:
+            file.write("--out %s\n--out '%s' --causal  # the other\n" % tuple(outputs))
+        self.run_it("run", *common, "--batch", self.path("batch"))
+        for output, causal in zip(outputs, ("off", "bottom-right")):
+            expected = attention(q, k, v, (1, 2, 2, 5, 9), 8, 8, causal)[0]
+            self.assert_close(read_npy(output)[2], expected, 2e-6)
+        os.unlink(outputs[1])
+        with open(self.path("batch"), "w", encoding="utf-8") as file:
+            file.write("--out x --v none\n--batch other\n--out x --device 99:0\n--out '%s'\n" % outputs[1])
+        told = self.run_it("run", *common, "--batch", self.path("batch"), status=FILE).stderr
+        for text in ("line 1: none: No such file", "line 2: --batch other: a line", "line 3: --device 99:0"):
+            self.assertIn(text, told)
+        self.assertTrue(os.path.exists(outputs[1]))  # those that can run have run
+
+    def test_standard_output(self):
+        self.inputs("<f4", ((1, 2, 5, 8),) * 3)
+        names = self.names()
+        self.run_it("run", *names)
+        names[names.index("--out") + 1] = "-"
+        result = subprocess.run([CLATTN, "run", *names, "--quiet"], stdout=subprocess.PIPE, check=True, timeout=60)
+        with open(self.path("o.npy"), "rb") as file:
+            self.assertEqual(result.stdout, file.read())
+        self.refused(USAGE, "run", *names, "--json", says=["--json and --out -"])
+        self.refused(USAGE, "run", *names, "--lse", "-", says=["two outputs"])
+
     def test_types(self):
         self.check("<f4", 2e-6)
         self.check("<f2", 2e-3, words=["--dtype", "fp16"])

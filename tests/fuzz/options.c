@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         help = help || asks_for_help(at);
         argv[argc++] = at;
     }
-    if (!help && !run_options_parse(argc, argv, &values, &failure))
+    if (!help && !run_options_parse(argc, argv, NULL, &values, &failure) && !values.batch)
         check(&values);
     fuzz_release(text, size + 1);
     return 0;

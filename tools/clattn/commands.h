@@ -13,12 +13,13 @@ int plan_main(int argc, char **argv, struct failure *failure);
 int run_main(int argc, char **argv, struct failure *failure);
 int verify_main(int argc, char **argv, struct failure *failure);
 int bench_main(int argc, char **argv, struct failure *failure);
+int compile_main(int argc, char **argv, struct failure *failure);
 int tune_main(int argc, char **argv, struct failure *failure);
 int report_main(int argc, char **argv, struct failure *failure);
 int completion_main(int argc, char **argv, struct failure *failure);
 
 extern const struct command_spec devices_command, plan_command, run_command, verify_command, bench_command,
-    tune_command, report_command, completion_command;
+    tune_command, report_command, compile_command, completion_command;
 
 /* Every subcommand, ended by one without a spec. */
 struct command {

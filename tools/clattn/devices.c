@@ -7,18 +7,19 @@
 #include <string.h>
 
 struct values {
-    bool json;
+    bool json, brief;
 };
 
 static const struct option_spec options[] = {
     FLAG("json", json, "print an array of devices as JSON"),
+    FLAG("brief", brief, "one line for each device, its number and name, and nothing probed"),
     END_OF_OPTIONS,
 };
 
 const struct command_spec devices_command = {
     .name = "devices",
     .summary = "List the OpenCL devices and what attention can use of them",
-    .synopsis = "clattn devices [--json]",
+    .synopsis = "clattn devices [--json | --brief]",
     .details = "Each device stands under the number P:D that --device takes. Local memory is probed by building small\n"
                "kernels, once for each device and driver; the skeleton is the kernel that fp32 with d = 64 would take.",
     .options = options,
@@ -107,16 +108,34 @@ static void report_platform(const struct opencl_platform *platform, int index, j
     }
 }
 
+static int list_briefly(const struct opencl_platforms *platforms)
+{
+    for (int i = 0; i < platforms->count; i++)
+        for (int j = 0; j < platforms->items[i].device_count; j++) {
+            char name[256] = "";
+            clGetDeviceInfo(platforms->items[i].devices[j], CL_DEVICE_NAME, sizeof name - 1, name, NULL);
+            printf("%d:%d %s\n", i, j, name);
+        }
+    return STATUS_OK;
+}
+
 int devices_main(int argc, char **argv, struct failure *failure)
 {
     struct values values = {.json = false};
     int status = options_parse(&devices_command, argc, argv, &values, failure);
+    if (!status && values.json && values.brief)
+        status = fail(failure, STATUS_USAGE, "--json and --brief: one of them");
     if (status)
         return status;
     struct opencl_platforms platforms;
     status = opencl_list(&platforms, failure);
     if (status)
         return status;
+    if (values.brief) {
+        status = list_briefly(&platforms);
+        opencl_list_free(&platforms);
+        return status;
+    }
     json_t *rows = values.json ? json_array() : NULL;
     for (int i = 0; i < platforms.count; i++)
         report_platform(&platforms.items[i], i, rows);

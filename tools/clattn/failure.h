@@ -9,11 +9,12 @@
 enum {
     STATUS_HELP = -1, /* --help was asked for and given: nothing more to do, exit 0 */
     STATUS_OK = 0,
-    STATUS_MISMATCH = 1,   /* verification failed */
-    STATUS_USAGE = 2,      /* an unknown subcommand or option, or a value that is not right */
-    STATUS_FILE = 3,       /* an input that is missing or bad, an output that cannot be written */
-    STATUS_REGRESSION = 3, /* of `bench --compare`: a row is slower than before */
-    STATUS_DEVICE = 4      /* no device, or OpenCL or the library refused */
+    STATUS_MISMATCH = 1,      /* verification failed */
+    STATUS_USAGE = 2,         /* an unknown subcommand or option, or a value that is not right */
+    STATUS_FILE = 3,          /* an input that is missing or bad, an output that cannot be written */
+    STATUS_DEVICE = 4,        /* no device, or OpenCL or the library refused */
+    STATUS_REGRESSION = 5,    /* of `bench --compare`: a row is slower than before */
+    STATUS_NOTHING_SHARED = 6 /* of the same: no row is in both files */
 };
 
 /* Why something failed: one sentence that names the thing, its value and what would be right. main() prints it. */

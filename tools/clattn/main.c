@@ -14,6 +14,7 @@ const struct command commands[] = {
     {&bench_command, bench_main},
     {&tune_command, tune_main},
     {&report_command, report_main},
+    {&compile_command, compile_main},
     {&completion_command, completion_main},
     {NULL, NULL},
 };
@@ -22,13 +23,15 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] - 1 };
 
 static void print_help(FILE *stream)
 {
-    fprintf(stream,
-            "Exact attention (FlashAttention) on any OpenCL device.\n\n"
-            "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn help SUBCOMMAND\n  clattn --version\n\nSubcommands:\n");
+    fprintf(
+        stream,
+        "Exact attention (FlashAttention) on any OpenCL device.\n\n"
+        "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn help SUBCOMMAND\n  clattn --version, -V\n\nSubcommands:\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(stream, "  %-10s %s\n", commands[i].spec->name, commands[i].spec->summary);
     fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
-                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.\n"
+                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library;\n"
+                    "bench --compare: 5 a row is slower, 6 no row is in both files.\n"
                     "The manual is clattn(1); each subcommand has its own page, such as clattn-run(1).\n");
 }
 
@@ -53,7 +56,7 @@ static int unknown_command(const char *name, struct failure *failure)
 
 static int help(int argc, char **argv, struct failure *failure)
 {
-    if (argc < 3) {
+    if (argc < 3 || !strcmp(argv[2], "help")) {
         print_help(stdout);
         return STATUS_OK;
     }
@@ -72,7 +75,7 @@ static int dispatch(int argc, char **argv, struct failure *failure)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return help(argc, argv, failure);
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         printf("clattn %s\n", clattn_version());
         return STATUS_OK;
     }

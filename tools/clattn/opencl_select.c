@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _POSIX_C_SOURCE 200809L /* setenv, strdup */
 #include "opencl_select.h"
+#include "compile_watch.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,9 +150,14 @@ static int choose(const struct option_device *wanted, struct session *session, s
 /* Errors also come as the status of the call that failed, and are printed once, from there. */
 static void log_warning(void *user, enum clattn_log_level level, const char *text)
 {
-    (void)user;
+    compile_watch_hear(user, level, text);
     if (level == CLATTN_LOG_WARNING)
         fprintf(stderr, "clattn: warning: %s\n", text);
+}
+
+static void log_quietly(void *user, enum clattn_log_level level, const char *text)
+{
+    compile_watch_hear(user, level, text);
 }
 
 clattn_tuning *tuning_default(bool quiet)
@@ -171,11 +177,15 @@ static int open_context(struct session *session, bool quiet, struct failure *fai
     session->queue = clCreateCommandQueue(session->context, session->id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code)
         return fail_code(failure, "clCreateCommandQueue", code);
+    session->watch = compile_watch_start(!quiet);
+    if (!session->watch)
+        return fail(failure, STATUS_DEVICE, "no memory for a session");
     clattn_tuning *tuning = tuning_default(quiet);
-    const struct clattn_context_params params = {.context = session->context,
-                                                 .device = session->id,
-                                                 .log = {.function = quiet ? NULL : log_warning},
-                                                 .tuning = tuning};
+    const struct clattn_context_params params = {
+        .context = session->context,
+        .device = session->id,
+        .log = {.function = quiet ? log_quietly : log_warning, .user = session->watch, .level = CLATTN_LOG_INFO},
+        .tuning = tuning};
     code = clattn_context_create(&session->clattn, &params);
     clattn_tuning_destroy(&tuning);
     if (code)
@@ -198,6 +208,7 @@ int session_open(struct session *session, const struct option_device *wanted, bo
 void session_close(struct session *session)
 {
     clattn_context_destroy(&session->clattn);
+    compile_watch_stop(session->watch);
     if (session->queue)
         clReleaseCommandQueue(session->queue);
     if (session->context)

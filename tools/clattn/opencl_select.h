@@ -25,12 +25,15 @@ int opencl_list(struct opencl_platforms *platforms, struct failure *failure);
 void opencl_list_free(struct opencl_platforms *platforms);
 
 /* One device, ready for work. */
+struct compile_watch;
+
 struct session {
     int platform, device; /* P:D */
     cl_device_id id;
     cl_context context;
     cl_command_queue queue; /* in order, with profiling */
     clattn_context *clattn;
+    struct compile_watch *watch;
     const struct clattn_capabilities *capabilities;
 };
 

@@ -2,6 +2,7 @@
 #include "progress.h"
 #include "terminal.h"
 #include <stdio.h>
+#include <string.h>
 
 void progress_start(struct progress *progress, int total, bool quiet)
 {
@@ -10,29 +11,35 @@ void progress_start(struct progress *progress, int total, bool quiet)
                                   .total = total};
 }
 
-void progress_step(struct progress *progress, const char *text)
+enum { BAR = 20 };
+
+/* The bar, what is counted and as much of the text as one line of the terminal holds. */
+static void draw(const struct progress *progress, double share, const char *count, const char *text, int most)
 {
     static const char full[] = "####################", empty[] = "....................";
-    const int width = (int)sizeof full - 1;
-    const int filled = progress->total ? progress->done * width / progress->total : 0;
-    progress->done++;
-    if (!progress->shown)
-        return;
-    fprintf(stderr, "\r\033[K%s%.*s%s%.*s %d/%d %.60s", progress->colour ? "\033[32m" : "", filled, full,
-            progress->colour ? "\033[0m" : "", width - filled, empty, progress->done, progress->total, text);
+    const int filled = share <= 0 ? 0 : share >= 1 ? BAR : (int)(share * BAR);
+    const int width = terminal_width(stderr), left = width - BAR - (int)strlen(count) - 2;
+    if (width && left < most)
+        most = left > 0 ? left : 0;
+    fprintf(stderr, "\r\033[K%s%.*s%s%.*s%s %.*s", progress->colour ? "\033[32m" : "", filled, full,
+            progress->colour ? "\033[0m" : "", BAR - filled, empty, count, most, text);
     fflush(stderr);
+}
+
+void progress_step(struct progress *progress, const char *text)
+{
+    const double share = progress->total ? (double)progress->done / progress->total : 0.0;
+    char count[32];
+    progress->done++;
+    snprintf(count, sizeof count, " %d/%d", progress->done, progress->total);
+    if (progress->shown)
+        draw(progress, share, count, text, 60);
 }
 
 void progress_show(const struct progress *progress, double share, const char *text)
 {
-    static const char full[] = "####################", empty[] = "....................";
-    const int width = (int)sizeof full - 1;
-    const int filled = share <= 0 ? 0 : share >= 1 ? width : (int)(share * width);
-    if (!progress->shown)
-        return;
-    fprintf(stderr, "\r\033[K%s%.*s%s%.*s %.90s", progress->colour ? "\033[32m" : "", filled, full,
-            progress->colour ? "\033[0m" : "", width - filled, empty, text);
-    fflush(stderr);
+    if (progress->shown)
+        draw(progress, share, "", text, 90);
 }
 
 void progress_clear(const struct progress *progress)

@@ -10,4 +10,7 @@
 bool terminal_moves(FILE *stream);
 bool terminal_takes_colour(FILE *stream);
 
+/* Characters in a line of it, as it says or else $COLUMNS does; 0: it is no terminal, or nobody knows. */
+int terminal_width(FILE *stream);
+
 #endif

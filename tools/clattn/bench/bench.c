@@ -4,6 +4,7 @@
 #include "bench/rows.h"
 #include "commands.h"
 #include "files/file_uses.h"
+#include "files/output_file.h"
 #include "files/text_file.h"
 #include "json_out.h"
 #include "progress.h"
@@ -101,11 +102,12 @@ static const struct option_spec options[] = {
      .implied = "-",
      .help = "the same as comma-separated values"},
     TEXT("compare", "FILE", compare,
-         "set the rows beside those of FILE, which --json wrote; exit status 3 if\nany is slower beyond noise"),
+         "set the rows beside those of FILE, which --json wrote (- is stdin); exit status 5 if\nany is slower beyond "
+         "noise, 6 if none is in both"),
     TEXT("plot", "FILE", plot,
          "draw FILE-speed, FILE-memory and FILE-roofline, .svg, .png or .pdf as FILE ends;\nneeds gnuplot"),
     FLAG("keep-plot-script", keep_plot_script, "keep gnuplot's scripts, with their data, beside the pictures"),
-    TEXT("from", "FILE", from, "measure nothing: take the rows of FILE, which --json wrote"),
+    TEXT("from", "FILE", from, "measure nothing: take the rows of FILE, which --json wrote; - is stdin"),
     FLAG("quiet", quiet, "no progress bar and no warnings"),
     END_OF_OPTIONS,
 };
@@ -126,7 +128,7 @@ const struct command_spec bench_command = {
         "if causal, fewer with a window or a block mask, 2.5 times that for a backward pass. The peak is that of fp32\n"
         "multiply-adds, or of matrix units where these do the products, measured before and after each turn; the\n"
         "larger counts. A row's limit is the lower of it and of what inputs and outputs allow at the speed of a copy.\n"
-        "With --compare, exit status 3 also says that a row is slower.",
+        "With --compare, exit status 5 says that a row is slower beyond noise, 6 that no row is in both files.",
     .options = options,
 };
 
@@ -171,7 +173,7 @@ static int measure_row(const struct session *session, const struct bench_shape *
     return STATUS_OK;
 }
 
-static bool is_stdout(const char *path)
+static bool is_dash(const char *path)
 {
     return path && !strcmp(path, "-");
 }
@@ -189,7 +191,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,
                                       .repetitions = (int)values->repetitions};
-    const bool table = !is_stdout(values->json) && !is_stdout(values->csv);
+    const bool table = !is_dash(values->json) && !is_dash(values->csv);
     struct bench_ceilings ceilings;
     struct progress progress;
     int worst = bench_ceilings_create(session, &ceilings, failure);
@@ -264,9 +266,8 @@ static int use_rows(const struct values *values, json_t *rows, json_t *old, stru
     if (!status && values->plot)
         status = bench_plot(rows, values->plot, values->keep_plot_script, values->quiet, failure);
     if (!status && old)
-        status =
-            bench_compare(rows, old, values->compare,
-                          is_stdout(values->json) || is_stdout(values->csv) ? stderr : stdout, &comparison, failure);
+        status = bench_compare(rows, old, values->compare,
+                               is_dash(values->json) || is_dash(values->csv) ? stderr : stdout, &comparison, failure);
     return status;
 }
 
@@ -278,15 +279,29 @@ static int check_names(const struct values *values, struct failure *failure)
                                     {"score-mod", values->score_mod, false},
                                     {"score-mod-grad", values->score_mod_grad, false},
                                     {"mask-mod", values->mask_mod, false},
-                                    {"json", is_stdout(values->json) ? NULL : values->json, true},
-                                    {"csv", is_stdout(values->csv) ? NULL : values->csv, true}};
+                                    {"json", values->json, true},
+                                    {"csv", values->csv, true}};
     return file_uses_check(uses, sizeof uses / sizeof *uses, failure);
+}
+
+/* Nobody wants to hear after an hour that an output cannot be written. */
+static int try_outputs(const struct values *values, struct failure *failure)
+{
+    const char *const paths[] = {values->json, values->csv};
+    int status = STATUS_OK;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !status; i++)
+        if (paths[i] && !is_dash(paths[i]))
+            status = output_try(paths[i], failure);
+    return status || !values->plot ? status : bench_plot_check(values->plot, values->keep_plot_script, failure);
 }
 
 static int check_files(const struct values *values, struct failure *failure)
 {
-    if (is_stdout(values->json) && is_stdout(values->csv))
+    if (is_dash(values->json) && is_dash(values->csv))
         return fail(failure, STATUS_USAGE, "--json and --csv: one of them to the standard output, the other to a FILE");
+    if (is_dash(values->from) && is_dash(values->compare))
+        return fail(failure, STATUS_USAGE,
+                    "--from and --compare: one of them from the standard input, the other a FILE");
     if (values->keep_plot_script && !values->plot)
         return fail(failure, STATUS_USAGE, "--keep-plot-script needs --plot FILE");
     if (values->from && !values->json && !values->csv && !values->compare && !values->plot)
@@ -298,7 +313,7 @@ static int check_files(const struct values *values, struct failure *failure)
                     "grids, devices and texts go with it",
                     values->from);
     const int status = check_names(values, failure);
-    return status || !values->plot ? status : bench_plot_check(values->plot, failure);
+    return status ? status : try_outputs(values, failure);
 }
 
 int bench_main(int argc, char **argv, struct failure *failure)

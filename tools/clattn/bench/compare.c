@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/rows.h"
+#include "table.h"
 #include "terminal.h"
 #include <string.h>
 
@@ -54,28 +55,59 @@ static enum verdict judge(const json_t *row, const json_t *old)
     return here.high < there.low && now * (1.0 + least_difference) < before ? FASTER : SAME;
 }
 
+enum { DTYPE, BATCH, HEADS, N_Q, N_KV, D, CAUSAL, PASS, OLD_MS, MS, RATIO, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+    [DTYPE] = {"dtype", -5, 0},   [BATCH] = {"batch", 5, 2}, [HEADS] = {"heads", 5, 1},    [N_Q] = {"n_q", 6, 0},
+    [N_KV] = {"n_kv", 6, 0},      [D] = {"d", 4, 0},         [CAUSAL] = {"causal", -6, 0}, [PASS] = {"pass", -8, 0},
+    [OLD_MS] = {"old ms", 10, 0}, [MS] = {"ms", 10, 0},      [RATIO] = {"ratio", 7, 0},
+};
+
+/* The verdict stands behind the columns. */
+enum { VERDICT_WIDTH = 9 };
+
+static void fill_row(const json_t *row, const json_t *old, enum verdict verdict, table_cells cells)
+{
+    static const struct {
+        int column;
+        const char *name;
+    } numbers[] = {{BATCH, "batch"}, {HEADS, "heads"}, {N_Q, "n_q"}, {N_KV, "n_kv"}, {D, "d"}};
+    const double now = bench_row_number(row, "median_ms"), before = bench_row_number(old, "median_ms");
+    for (int i = 0; i < COLUMNS; i++)
+        snprintf(cells[i], TABLE_CELL, "-");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        snprintf(cells[numbers[i].column], TABLE_CELL, "%.0f", bench_row_number(row, numbers[i].name));
+    snprintf(cells[DTYPE], TABLE_CELL, "%s", bench_row_text(row, "dtype"));
+    snprintf(cells[CAUSAL], TABLE_CELL, "%s", json_is_true(json_object_get(row, "causal")) ? "yes" : "no");
+    snprintf(cells[PASS], TABLE_CELL, "%s", bench_row_text(row, "pass"));
+    if (verdict == UNKNOWN)
+        return;
+    snprintf(cells[OLD_MS], TABLE_CELL, "%.3f", before);
+    snprintf(cells[MS], TABLE_CELL, "%.3f", now);
+    snprintf(cells[RATIO], TABLE_CELL, "%.2fx", now / before);
+}
+
 static void print_row(const json_t *row, const json_t *old, enum verdict verdict, bool colour, FILE *stream)
 {
     static const char *const words[] = {"same", "SLOWER", "faster", "not timed"};
     static const char *const colours[] = {"", "\033[31m", "\033[32m", ""};
-    const double now = bench_row_number(row, "median_ms"), before = bench_row_number(old, "median_ms");
     const bool tinted = colour && *colours[verdict];
-    fprintf(stream, "%-5s %5.0f %5.0f %6.0f %6.0f %4.0f %-6s %-8s ", bench_row_text(row, "dtype"),
-            bench_row_number(row, "batch"), bench_row_number(row, "heads"), bench_row_number(row, "n_q"),
-            bench_row_number(row, "n_kv"), bench_row_number(row, "d"),
-            json_is_true(json_object_get(row, "causal")) ? "yes" : "no", bench_row_text(row, "pass"));
-    if (verdict == UNKNOWN)
-        fprintf(stream, "%10s %10s %7s  ", "-", "-", "-");
-    else
-        fprintf(stream, "%10.3f %10.3f %6.2fx  ", before, now, now / before);
-    fprintf(stream, "%s%s%s\n", tinted ? colours[verdict] : "", old ? words[verdict] : "not in the old file",
+    table_cells cells;
+    bool shown[COLUMNS];
+    fill_row(row, old, verdict, cells);
+    table_fit(columns, COLUMNS, 2 + VERDICT_WIDTH, stream, shown);
+    table_print(columns, COLUMNS, shown, cells, stream);
+    fprintf(stream, "  %s%s%s\n", tinted ? colours[verdict] : "", old ? words[verdict] : "not in the old file",
             tinted ? "\033[0m" : "");
 }
 
 static void print_head(const char *old_path, FILE *stream)
 {
-    fprintf(stream, "\nbeside %s:\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %10s %10s %7s\n", old_path, "dtype", "batch",
-            "heads", "n_q", "n_kv", "d", "causal", "pass", "old ms", "ms", "ratio");
+    bool shown[COLUMNS];
+    fprintf(stream, "\nbeside %s:\n", old_path);
+    table_fit(columns, COLUMNS, 2 + VERDICT_WIDTH, stream, shown);
+    table_print_head(columns, COLUMNS, shown, stream);
+    putc('\n', stream);
 }
 
 int bench_compare(const json_t *rows, const json_t *old, const char *old_path, FILE *stream,
@@ -98,7 +130,7 @@ int bench_compare(const json_t *rows, const json_t *old, const char *old_path, F
     fprintf(stream, "%d slower, %d faster, %d the same within noise; %d rows only here, %d only there\n",
             comparison->slower, comparison->faster, comparison->same, comparison->only_new, comparison->only_old);
     if (comparison->only_new == (int)json_array_size(rows))
-        return fail(failure, STATUS_FILE,
+        return fail(failure, STATUS_NOTHING_SHARED,
                     "%s: has none of these rows: other shapes, or another device ('%s', not '%s')", old_path,
                     bench_row_text(json_array_get(old, 0), "device"),
                     bench_row_text(json_array_get(rows, 0), "device"));

@@ -49,7 +49,30 @@ static const char *kind_of(const char *path)
     return NULL;
 }
 
-int bench_plot_check(const char *path, struct failure *failure)
+/* "rows.svg", "speed", "gp": "rows-speed.gp". */
+static char *picture_path(const char *path, const char *name, const char *kind)
+{
+    const size_t stem = (size_t)(strrchr(path, '.') - path), size = strlen(path) + strlen(name) + 8;
+    char *made = malloc(size);
+    if (made)
+        snprintf(made, size, "%.*s-%s.%s", (int)stem, path, name, kind);
+    return made;
+}
+
+/* Whether all pictures could be written, and their scripts. */
+static int try_pictures(const char *path, bool scripts, struct failure *failure)
+{
+    int status = STATUS_OK;
+    for (const struct bench_picture *picture = bench_pictures; picture->name && !status; picture++)
+        for (int i = 0; i <= scripts && !status; i++) {
+            char *made = picture_path(path, picture->name, i ? "gp" : kind_of(path));
+            status = made ? output_try(made, failure) : fail(failure, STATUS_DEVICE, "no memory for a name");
+            free(made);
+        }
+    return status;
+}
+
+int bench_plot_check(const char *path, bool scripts, struct failure *failure)
 {
     if (!kind_of(path))
         return fail(failure, STATUS_USAGE, "--plot '%s': must end in .svg, .png or .pdf", path);
@@ -59,17 +82,7 @@ int bench_plot_check(const char *path, struct failure *failure)
     char *const arguments[] = {"gnuplot", "--version", NULL};
     const int status = run_gnuplot(nothing, nothing, arguments, failure);
     close(nothing);
-    return status;
-}
-
-/* "rows.svg", "speed", "gp": "rows-speed.gp". */
-static char *picture_path(const char *path, const char *name, const char *kind)
-{
-    const size_t stem = (size_t)(strrchr(path, '.') - path), size = strlen(path) + strlen(name) + 8;
-    char *made = malloc(size);
-    if (made)
-        snprintf(made, size, "%.*s-%s.%s", (int)stem, path, name, kind);
-    return made;
+    return status ? status : try_pictures(path, scripts, failure);
 }
 
 static void write_terminal(const struct bench_picture *picture, const json_t *rows, const char *kind, FILE *script)

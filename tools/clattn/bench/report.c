@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/bench.h"
 #include "options/names.h"
+#include "table.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -26,6 +27,53 @@ static void print_modifications(const struct bench_shape *shape)
     printf("\n");
 }
 
+enum {
+    DTYPE,
+    BATCH,
+    HEADS,
+    N_Q,
+    N_KV,
+    D,
+    CAUSAL,
+    PASS,
+    PATH,
+    MS,
+    SPREAD,
+    HOST_US,
+    GFLOPS,
+    PEAK,
+    LIMIT,
+    STANDARD_MS,
+    FASTER,
+    EXTRA,
+    STANDARD_EXTRA,
+    TRAFFIC,
+    COLUMNS
+};
+
+static const struct table_column columns[COLUMNS] = {
+    [DTYPE] = {"dtype", -5, 0},
+    [BATCH] = {"batch", 5, 3},
+    [HEADS] = {"heads", 5, 2},
+    [N_Q] = {"n_q", 6, 0},
+    [N_KV] = {"n_kv", 6, 0},
+    [D] = {"d", 4, 0},
+    [CAUSAL] = {"causal", -6, 0},
+    [PASS] = {"pass", -8, 0},
+    [PATH] = {"path", -13, 0},
+    [MS] = {"ms", 10, 0},
+    [SPREAD] = {"spread", 6, 6},
+    [HOST_US] = {"host us", 8, 10},
+    [GFLOPS] = {"GFLOP/s", 9, 0},
+    [PEAK] = {"peak", 7, 4},
+    [LIMIT] = {"limit", 8, 5},
+    [STANDARD_MS] = {"standard ms", 12, 7},
+    [FASTER] = {"faster", 7, 1},
+    [EXTRA] = {"extra", 9, 8},
+    [STANDARD_EXTRA] = {"standard", 9, 9},
+    [TRAFFIC] = {"traffic", 9, 11},
+};
+
 void bench_print_head(const struct session *session, double peak, double copy, const struct bench_shape *shape)
 {
     char device[256];
@@ -36,9 +84,11 @@ void bench_print_head(const struct session *session, double peak, double copy, c
            "its peak: the clock changed)\n",
            device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
-    printf("\n%-5s %5s %5s %6s %6s %4s %-6s %-8s %-13s %10s %6s %8s %9s %7s %8s %12s %7s %9s %9s %9s\n", "dtype",
-           "batch", "heads", "n_q", "n_kv", "d", "causal", "pass", "path", "ms", "spread", "host us", "GFLOP/s", "peak",
-           "limit", "standard ms", "faster", "extra", "standard", "traffic");
+    bool shown[COLUMNS];
+    table_fit(columns, COLUMNS, 0, stdout, shown);
+    putchar('\n');
+    table_print_head(columns, COLUMNS, shown, stdout);
+    putchar('\n');
 }
 
 static void print_share(double share, const char *mark, char *text, size_t size)
@@ -49,12 +99,20 @@ static void print_share(double share, const char *mark, char *text, size_t size)
         snprintf(text, size, "-");
 }
 
-static void print_shape(const struct bench_row *row)
+#define CELL(column_, ...) snprintf(cells[column_], TABLE_CELL, __VA_ARGS__)
+
+static void fill_shape(const struct bench_row *row, table_cells cells)
 {
     const struct bench_shape *shape = &row->shape;
-    printf("%-5s %5" PRId64 " %5" PRId64 " %6" PRId64 " %6" PRId64 " %4d %-6s %-8s %-13s ",
-           clattn_dtype_name(shape->dtype), shape->sizes.batch, shape->sizes.heads, shape->sizes.n_q, shape->sizes.n_kv,
-           shape->d, shape->causal ? "yes" : "no", pass_name(shape->pass), row->plan.skeleton);
+    CELL(DTYPE, "%s", clattn_dtype_name(shape->dtype));
+    CELL(BATCH, "%" PRId64, shape->sizes.batch);
+    CELL(HEADS, "%" PRId64, shape->sizes.heads);
+    CELL(N_Q, "%" PRId64, shape->sizes.n_q);
+    CELL(N_KV, "%" PRId64, shape->sizes.n_kv);
+    CELL(D, "%d", shape->d);
+    CELL(CAUSAL, "%s", shape->causal ? "yes" : "no");
+    CELL(PASS, "%s", pass_name(shape->pass));
+    CELL(PATH, "%.31s", row->plan.skeleton);
 }
 
 /* Half the way between the quartiles, of the median. */
@@ -63,25 +121,36 @@ static double spread(const struct statistics *ms)
     return ms->median > 0.0 ? 50.0 * (ms->upper - ms->lower) / ms->median : 0.0;
 }
 
+static void fill_times(const struct bench_row *row, table_cells cells)
+{
+    CELL(MS, "%.3f", row->ms.median);
+    CELL(SPREAD, "%.1f%%", spread(&row->ms));
+    CELL(HOST_US, "%.1f", row->enqueue_us.median);
+    CELL(GFLOPS, "%.1f", bench_tflops(row) * 1e3);
+    print_share(bench_share(row), bench_share_problem(row) ? "!" : " ", cells[PEAK], TABLE_CELL);
+    print_share(bench_share_of_limit(row), bench_is_bound_by_memory(row) ? "m" : " ", cells[LIMIT], TABLE_CELL);
+    if (!has_standard(row))
+        return;
+    CELL(STANDARD_MS, "%.3f", row->standard_ms.median);
+    CELL(FASTER, "%.1fx", row->standard_ms.median / row->ms.median);
+}
+
 void bench_print_row(const struct bench_row *row)
 {
-    char extra[32], standard_extra[32], traffic[32], standard[32] = "-", faster[32] = "-", share[32], limit[32];
-    bytes_text(row->extra_bytes, extra, sizeof extra);
-    bytes_text(row->standard_bytes, standard_extra, sizeof standard_extra);
-    bytes_text((uint64_t)row->traffic.flash, traffic, sizeof traffic);
-    print_share(bench_share(row), bench_share_problem(row) ? "!" : " ", share, sizeof share);
-    print_share(bench_share_of_limit(row), bench_is_bound_by_memory(row) ? "m" : " ", limit, sizeof limit);
-    if (has_standard(row)) {
-        snprintf(standard, sizeof standard, "%.3f", row->standard_ms.median);
-        snprintf(faster, sizeof faster, "%.1fx", row->standard_ms.median / row->ms.median);
-    }
-    print_shape(row);
-    if (row->problem[0])
-        printf("%10s %6s %8s %9s %7s %8s %12s %7s", "-", "-", "-", "-", "-", "-", "-", "-");
-    else
-        printf("%10.3f %5.1f%% %8.1f %9.1f %7s %8s %12s %7s", row->ms.median, spread(&row->ms), row->enqueue_us.median,
-               bench_tflops(row) * 1e3, share, limit, standard, faster);
-    printf(" %9s %9s %9s\n", extra, row->standard_bytes ? standard_extra : "-", traffic);
+    table_cells cells;
+    bool shown[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++)
+        CELL(i, "-");
+    fill_shape(row, cells);
+    if (!row->problem[0])
+        fill_times(row, cells);
+    bytes_text(row->extra_bytes, cells[EXTRA], TABLE_CELL);
+    if (row->standard_bytes)
+        bytes_text(row->standard_bytes, cells[STANDARD_EXTRA], TABLE_CELL);
+    bytes_text((uint64_t)row->traffic.flash, cells[TRAFFIC], TABLE_CELL);
+    table_fit(columns, COLUMNS, 0, stdout, shown);
+    table_print(columns, COLUMNS, shown, cells, stdout);
+    putchar('\n');
     if (row->problem[0])
         printf("      %s\n", row->problem);
     fflush(stdout);

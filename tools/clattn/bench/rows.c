@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/rows.h"
+#include <string.h>
 
 double bench_row_number(const json_t *row, const char *name)
 {
@@ -43,7 +44,8 @@ static int check_rows(const char *path, const json_t *rows, struct failure *fail
 json_t *bench_rows_read(const char *path, int *status, struct failure *failure)
 {
     json_error_t error;
-    json_t *rows = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    json_t *rows = strcmp(path, "-") ? json_load_file(path, JSON_REJECT_DUPLICATES, &error)
+                                     : json_loadf(stdin, JSON_REJECT_DUPLICATES, &error);
     if (!rows && error.line > 0)
         *status = fail(failure, STATUS_FILE, "%s: line %d: %s", path, error.line, error.text);
     else if (!rows)

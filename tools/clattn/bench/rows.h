@@ -25,13 +25,16 @@ struct bench_comparison {
 
 /* Each row beside that of `old` that measured the same thing on the same device, as a table on `stream`. Times differ
  * where the quartiles of the repetitions (of rows without them, the extremes) lie apart, and medians by more than 3 %.
- * STATUS_REGRESSION where a row is slower; STATUS_FILE where no row is in both. */
+ * STATUS_REGRESSION where a row is slower; STATUS_NOTHING_SHARED where no row is in both. */
 int bench_compare(const json_t *rows, const json_t *old, const char *old_path, FILE *stream,
                   struct bench_comparison *comparison, struct failure *failure);
 
 /* The pictures of `path`, FILE.svg, .png or .pdf: FILE-speed.svg, FILE-memory.svg and FILE-roofline.svg, by gnuplot.
  * With `keep`, the script and data of each beside it, as FILE-speed.gp. Their names go to stderr unless `quiet`. */
-int bench_plot_check(const char *path, struct failure *failure); /* before anything is measured */
 int bench_plot(const json_t *rows, const char *path, bool keep, bool quiet, struct failure *failure);
+
+/* Before anything is measured: whether gnuplot is there, and all pictures could be written; with `scripts` these, too.
+ */
+int bench_plot_check(const char *path, bool scripts, struct failure *failure);
 
 #endif

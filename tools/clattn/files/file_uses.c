@@ -29,6 +29,8 @@ static struct identity identity_of_new(const char *path)
 static struct identity identity_of(const char *path)
 {
     struct stat status;
+    if (!strcmp(path, "-")) /* the standard output or input */
+        return (struct identity){.kind = UNKNOWN};
     if (stat(path, &status) == 0)
         return (struct identity){S_ISREG(status.st_mode) ? EXISTS : UNKNOWN, status.st_dev, status.st_ino, ""};
     return errno == ENOENT ? identity_of_new(path) : (struct identity){.kind = UNKNOWN};

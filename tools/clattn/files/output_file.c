@@ -128,7 +128,11 @@ static int open_output(struct output_file *output)
 int output_create(const char *path, struct output_file *output, struct failure *failure)
 {
     *output = (struct output_file){.path = resolve(path), .descriptor = -1, .lock = -1, .cleanup = CLEANUP_NONE};
-    if (output->path && open_output(output) >= 0)
+    if (!strcmp(path, "-"))
+        output->descriptor = dup(STDOUT_FILENO);
+    else if (output->path)
+        open_output(output);
+    if (output->path && output->descriptor >= 0)
         return STATUS_OK;
     const int status = cannot_write(output, path, failure);
     output_discard(output);
@@ -189,6 +193,20 @@ void output_discard(struct output_file *output)
     free(output->temporary);
     free(output->path);
     *output = (struct output_file){.descriptor = -1};
+}
+
+int output_try(const char *path, struct failure *failure)
+{
+    struct output_file output = {.descriptor = -1};
+    struct stat existing;
+    if (!stat(path, &existing) && !S_ISREG(existing.st_mode)) { /* opening a pipe would wait for its reader */
+        errno = S_ISDIR(existing.st_mode) ? EISDIR : 0;
+        return errno || access(path, W_OK) ? cannot_write(&output, path, failure) : STATUS_OK;
+    }
+    const int status = output_create(path, &output, failure);
+    if (!status)
+        output_discard(&output);
+    return status;
 }
 
 int output_write_whole(const char *path, const void *bytes, size_t count, struct failure *failure)

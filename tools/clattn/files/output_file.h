@@ -7,8 +7,8 @@
 
 /* A file being written. Its bytes go to a temporary file beside it, which takes its name in output_commit(): readers
  * never see half a file, and what stood there before stays until then. A name that is no regular file (/dev/null) is
- * written to as it is. A signal that ends the command removes the temporary file; what a killed one has left beside the
- * same name is removed here. */
+ * written to as it is, and so is the standard output, which - names. A signal that ends the command removes the
+ * temporary file; what a killed one has left beside the same name is removed here. */
 struct output_file {
     char *path, *temporary; /* temporary NULL: written to directly */
     int descriptor, lock, cleanup;
@@ -27,6 +27,10 @@ int output_commit(struct output_file *output, struct failure *failure);
 
 /* All of that at once. */
 int output_write_whole(const char *path, const void *bytes, size_t count, struct failure *failure);
+
+/* Whether a file of this name could be written: nothing stays of the attempt. For what is written only after much else.
+ */
+int output_try(const char *path, struct failure *failure);
 
 /* Leaves no trace. For zero-initialised, committed and discarded outputs too. */
 void output_discard(struct output_file *output);

@@ -58,31 +58,35 @@ static void bash_values(const struct command_spec *command, const struct option_
         fprintf(stream, "%s='", option->kind == OPTION_WORDS ? "list" : "words");
         print_words(option, stream);
         fputs("'", stream);
+    } else if (option->kind == OPTION_DEVICE) {
+        fputs("words=$(\"${COMP_WORDS[0]}\" devices --brief 2>/dev/null | cut -d' ' -f1)", stream);
     } else {
         fputs(takes_file(option) ? "files=1" : "unknown=1", stream);
     }
     fputs(" ;;\n", stream);
 }
 
-/* '=' parts words in bash, so that "--json=x" arrives as three of them. */
+/* '=' parts words in bash, and ':' does, so that "--json=x" and "0:1" arrive as three of them. */
 static void print_bash(FILE *stream)
 {
     fputs("# bash completion for clattn\n_clattn()\n{\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} words= list= files= "
-          "unknown=\n"
+          "unknown= before=\n    local -i at=COMP_CWORD\n"
           "    COMPREPLY=()\n"
           "    if ((COMP_CWORD == 1)); then\n        COMPREPLY=($(compgen -W '",
           stream);
     print_commands(stream);
-    fputs("help --help --version' -- \"$current\"))\n        return\n    fi\n"
+    fputs("help --help --version -V' -- \"$current\"))\n        return\n    fi\n"
           "    if [[ ${COMP_WORDS[1]} == help ]]; then\n        COMPREPLY=($(compgen -W '",
           stream);
     print_commands(stream);
-    fputs("' -- \"$current\"))\n        return\n    fi\n"
-          "    if [[ $current == = ]]; then\n        current=\n"
-          "    elif [[ $option == = ]]; then\n        option=${COMP_WORDS[COMP_CWORD - 2]}\n    fi\n"
-          "    case \"${COMP_WORDS[1]} $option\" in\n",
-          stream);
+    fputs(
+        "' -- \"$current\"))\n        return\n    fi\n"
+        "    [[ $current == [:=] ]] && { current=; at+=1; }\n"
+        "    if [[ ${COMP_WORDS[at - 1]} == : ]]; then\n        before=${COMP_WORDS[at - 2]}:\n        at+=-2\n    fi\n"
+        "    [[ ${COMP_WORDS[at - 1]} == = ]] && at+=-1\n    option=${COMP_WORDS[at - 1]}\n"
+        "    case \"${COMP_WORDS[1]} $option\" in\n",
+        stream);
     for (const struct command *command = commands; command->spec; command++) {
         struct option_spec option;
         for (int i = 0; option_at(command->spec, i, &option); i++)
@@ -91,9 +95,10 @@ static void print_bash(FILE *stream)
     }
     fputs("    esac\n    if [[ $current == -* ]]; then\n        words= list= files= unknown=\n    fi\n"
           "    if [[ $list ]]; then\n"
-          "        local before=\n        [[ $current == *,* ]] && before=${current%,*},\n"
+          "        [[ $current == *,* ]] && before=${current%,*},\n"
           "        COMPREPLY=($(compgen -P \"$before\" -W \"$list\" -- \"${current##*,}\"))\n"
-          "    elif [[ $words ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+          "    elif [[ $words ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$before$current\"))\n"
+          "        COMPREPLY=(\"${COMPREPLY[@]#$before}\")\n"
           "    elif [[ $files ]]; then\n        compopt -o filenames 2>/dev/null\n"
           "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
           "    elif [[ ! $unknown ]]; then\n        case ${COMP_WORDS[1]} in\n",
@@ -137,7 +142,9 @@ static void zsh_option(const struct option_spec *option, FILE *stream)
         if (takes_words(option))
             print_words(option, stream);
         fputs(one ? ")" : takes_file(option) ? "_files" : "", stream);
-        if (!takes_words(option) && !takes_file(option))
+        if (option->kind == OPTION_DEVICE)
+            fputs("{compadd -- ${(f)\"$($program devices --brief 2>/dev/null | cut -d\" \" -f1)\"}}", stream);
+        else if (!takes_words(option) && !takes_file(option))
             putc(' ', stream); /* nothing to offer */
     }
     fputs("' \\\n", stream);
@@ -145,7 +152,9 @@ static void zsh_option(const struct option_spec *option, FILE *stream)
 
 static void print_zsh(FILE *stream)
 {
-    fputs("#compdef clattn\n_clattn()\n{\n    if ((CURRENT == 2)); then\n        local -a subcommands=(\n", stream);
+    fputs("#compdef clattn\n_clattn()\n{\n    local program=$words[1]\n    if ((CURRENT == 2)); then\n        local -a "
+          "subcommands=(\n",
+          stream);
     for (const struct command *command = commands; command->spec; command++) {
         fprintf(stream, "            '%s:", command->spec->name);
         print_zsh_text(command->spec->summary, stream);

@@ -70,6 +70,21 @@ void features_text(unsigned features, char *text, size_t size)
     }
 }
 
+const struct option_word *option_feature_words(void)
+{
+    enum { MOST = 32 };
+    static struct option_word words[MOST + 1];
+    static char names[MOST][32];
+    int count = 0;
+    for (unsigned left = cla_features_known(); left; left &= left - 1, count++) {
+        feature_text(left & -left, names[count], sizeof names[count]);
+        for (char *at = names[count]; *at; at++)
+            *at = *at == ' ' ? '-' : *at;
+        words[count] = (struct option_word){names[count], (int)(left & -left)};
+    }
+    return words;
+}
+
 void bytes_text(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};

@@ -151,9 +151,10 @@ struct command_spec {
     const struct option_spec *options;
 };
 
-extern const struct option_word option_packings[]; /* enum clattn_packing */
-extern const struct option_word option_dtypes[];   /* fp32, fp16, bf16 -> enum clattn_dtype */
-extern const struct option_word option_causal[];   /* off, bottom-right, top-left -> enum clattn_causal */
+extern const struct option_word option_packings[];    /* enum clattn_packing */
+extern const struct option_word option_dtypes[];      /* fp32, fp16, bf16 -> enum clattn_dtype */
+const struct option_word *option_feature_words(void); /* every score feature -> its bit */
+extern const struct option_word option_causal[];      /* off, bottom-right, top-left -> enum clattn_causal */
 
 /* Fills the struct `values` (which the caller has set to the defaults) from argv[1] on; argv[0] is the subcommand's
  * name. An option given twice takes its last value. STATUS_HELP after printing help to stdout, STATUS_USAGE with a

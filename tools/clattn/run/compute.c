@@ -34,6 +34,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      /* Left out before gradients: no kernel for few rows (clattn/plan.h). */
                                      .expected_n_q = for_gradients ? 0 : arrays->shape.n_q,
                                      .expected_n_kv = arrays->shape.n_kv,
+                                     .unordered = pass == CLATTN_BACKWARD && values->unordered,
                                      .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
@@ -182,18 +183,21 @@ static clattn_status backward(struct run *run, clattn_host *host)
     return code ? code : clattn_host_last(host, &run->backward_plan, &run->backward_info);
 }
 
+static clattn_status open_host(struct run_shared *shared)
+{
+    const struct clattn_host_params params = {.context = shared->session.clattn, .queue = shared->session.queue};
+    return shared->host ? CLATTN_SUCCESS : clattn_host_create(&shared->host, &params);
+}
+
 int run_compute(struct run *run, struct failure *failure)
 {
-    const struct clattn_host_params params = {.context = run->session.clattn, .queue = run->session.queue};
     const char *what = "attention";
-    clattn_host *host = NULL;
-    clattn_status code = clattn_host_create(&host, &params);
+    clattn_status code = open_host(run->shared);
     if (!code)
-        code = forward(run, host);
+        code = forward(run, run->shared->host);
     if (!code && run_wants_gradients(run->values)) {
         what = "gradients";
-        code = backward(run, host);
+        code = backward(run, run->shared->host);
     }
-    clattn_host_destroy(&host);
     return code ? fail_library(failure, what, code) : STATUS_OK;
 }

@@ -6,6 +6,12 @@
 #include "score/files.h"
 #include <clattn/host.h>
 
+/* What the runs of a batch have in common; made by the first that gets so far. */
+struct run_shared {
+    struct session session;
+    clattn_host *host;
+};
+
 /* One `clattn run`, from its files to its files. */
 struct run {
     const struct values *values;
@@ -15,7 +21,7 @@ struct run {
     struct npy_header headers[RUN_OUTPUTS];
     struct output_file outputs[RUN_OUTPUTS];
     void *results[RUN_OUTPUTS]; /* NULL: not wanted */
-    struct session session;
+    struct run_shared *shared;
     struct clattn_plan_info plan, backward_plan;
     struct clattn_host_info info, backward_info;
 };

@@ -16,7 +16,8 @@ static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array [batch, heads, n, d], [heads, n, d] or [n, d]"),
     TEXT("k", "FILE", inputs[1], "keys; fewer heads than Q mean grouped queries"),
     TEXT("v", "FILE", inputs[2], "values; their d may differ from that of Q and K"),
-    TEXT("out", "FILE", outputs[RUN_O], "where O goes, as .npy, in the layout of Q"),
+    TEXT("out", "FILE", outputs[RUN_O],
+         "where O goes, as .npy, in the layout of Q; any output may be -, the standard output"),
     TEXT("lse", "FILE", outputs[RUN_LSE], "where the log-sum-exp of each row goes, fp32 [batch, heads, n]"),
     TEXT("m", "FILE", outputs[RUN_M], "where each row's maximum goes, likewise"),
     TEXT("l", "FILE", outputs[RUN_L], "where each row's sum of exponentials goes, likewise"),
@@ -68,6 +69,9 @@ static const struct option_spec options[] = {
     DEVICE("where to run (default: the first GPU, else the first device)"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD, "take this kernel, one of"),
     SKELETON("backward-skeleton", backward_skeleton, OPTION_BACKWARD, "the same for gradients, one of"),
+    TEXT("batch", "FILE", batch,
+         "runs, the options of one a line, in this process; - is stdin. What stands before counts\nfor all"),
+    FLAG("unordered", unordered, "let gradients add up dQ in any order: faster on some devices, not the same bits"),
     FLAG("quiet", quiet, "no summary, no progress bar and no warnings"),
     FLAG("json", json, "print the summary as JSON to stdout"),
     END_OF_OPTIONS,
@@ -84,7 +88,8 @@ const struct command_spec run_command = {
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
                 "           [--cu-seqlens-q FILE --cu-seqlens-kv FILE] [--score-mod FILE] [--mask-mod FILE]\n"
-                "           [--kv-chunk N] [--splits N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]",
+                "           [--kv-chunk N] [--splits N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]\n"
+                "clattn run [OPTIONS] --batch FILE",
     .details = "The outputs appear together when all have been computed and written, or not at all. A summary of one\n"
                "line goes to stderr.",
     .options = options,
@@ -112,6 +117,10 @@ static int check_names(const struct values *values, struct failure *failure)
                         "--%s FILE is needed: --q, --k and --v name the inputs, --out the output", required[i]);
     if (!values->outputs[RUN_O])
         return fail(failure, STATUS_USAGE, "--out FILE is needed: where O goes");
+    for (int i = 0; i < RUN_OUTPUTS; i++)
+        if (values->json && values->outputs[i] && !strcmp(values->outputs[i], "-"))
+            return fail(failure, STATUS_USAGE, "--json and --%s -: one of them to the standard output",
+                        output_options[i]);
     for (int i = 0; i < RUN_OUTPUTS; i++)
         for (int j = 0; j < i; j++)
             if (values->outputs[i] && values->outputs[j] && !strcmp(values->outputs[i], values->outputs[j]) &&
@@ -149,6 +158,7 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"data", files[SCORE_DATA], "score-mod FILE or --mask-mod FILE", score->score_mod || score->mask_mod},
         {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", files[SCORE_BIAS]},
         {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", files[SCORE_SINKS]},
+        {"unordered", values->unordered, "grad-out FILE", values->inputs[3]},
         {"backward-skeleton", values->backward_skeleton, "grad-out FILE", values->inputs[3]},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
@@ -202,11 +212,14 @@ static int check_numbers(const struct score_options *score, struct failure *fail
     return STATUS_OK;
 }
 
-int run_options_parse(int argc, char **argv, struct values *values, struct failure *failure)
+int run_options_parse(int argc, char **argv, const char *batch, struct values *values, struct failure *failure)
 {
     *values = (struct values){
         .dtype = -1, .k_format = -1, .v_format = -1, .score = {.dropout = -1.0, .seed = -1, .dropout_offset = -1}};
     int status = options_parse(&run_command, argc, argv, values, failure);
+    if (!status && values->batch != batch)
+        return !batch ? STATUS_OK
+                      : fail(failure, STATUS_USAGE, "--batch %s: a line of a batch cannot name another", values->batch);
     if (!status)
         status = check_names(values, failure);
     if (!status)

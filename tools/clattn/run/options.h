@@ -58,7 +58,8 @@ struct values {
     int64_t splits;   /* 0: planned */
     struct option_device device;
     const char *skeleton, *backward_skeleton;
-    bool quiet, json;
+    const char *batch; /* a file of such options, a line a run */
+    bool quiet, json, unordered;
 };
 
 enum { RUN_BHND, RUN_BNHD };
@@ -68,7 +69,9 @@ const char *run_output_option(enum run_output output);
 
 bool run_wants_gradients(const struct values *values);
 
-/* Fills *values; then everything about them has been checked that can be without opening a file. */
-int run_options_parse(int argc, char **argv, struct values *values, struct failure *failure);
+/* Fills *values; then everything about them has been checked that can be without opening a file, but where they name a
+ * --batch: then its lines have the rest. `batch`: the file of the batch that this is a line of, as it names it; else
+ * NULL. */
+int run_options_parse(int argc, char **argv, const char *batch, struct values *values, struct failure *failure);
 
 #endif

@@ -58,12 +58,12 @@ int run_print_json(const struct run *run, struct failure *failure)
 {
     const struct clattn_shape *s = &run->arrays.shape;
     char device[256];
-    session_title(&run->session, device, sizeof device);
+    session_title(&run->shared->session, device, sizeof device);
     json_t *summary =
         json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, "
                   "s:o, s:o, s:I, s:o}",
-                  "device", json_text(device), "driver", json_text(run->session.capabilities->driver_version), "path",
-                  run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "k_format",
+                  "device", json_text(device), "driver", json_text(run->shared->session.capabilities->driver_version),
+                  "path", run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "k_format",
                   clattn_dtype_name(run->arrays.k_type), "v_format", clattn_dtype_name(run->arrays.v_type), "batch",
                   (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
                   (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
@@ -102,7 +102,7 @@ void run_print_summary(const struct run *run)
 {
     const struct clattn_shape *s = &run->arrays.shape;
     char device[256], memory[32], features[160], forward[128], backward[128] = "", splits[40] = "", types[40];
-    session_title(&run->session, device, sizeof device);
+    session_title(&run->shared->session, device, sizeof device);
     types_text(&run->arrays, types, sizeof types);
     bytes_text(larger(run->info.device_bytes, run->backward_info.device_bytes), memory, sizeof memory);
     features_text(score_features(&run->values->score), features, sizeof features);

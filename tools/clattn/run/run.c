@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 #include "files/file_uses.h"
+#include "files/option_lines.h"
 #include "run/job.h"
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,19 @@ static int write_outputs(struct run *run, struct failure *failure)
     return status;
 }
 
+/* The device of a batch is that of its first run. */
+static int open_session(struct run *run, struct failure *failure)
+{
+    struct session *session = &run->shared->session;
+    const struct option_device *wanted = &run->values->device;
+    if (!session->clattn)
+        return session_open(session, wanted, run->values->quiet, failure);
+    if (wanted->given && (wanted->platform != session->platform || wanted->device != session->device))
+        return fail(failure, STATUS_USAGE, "--device %d:%d: the batch runs on %d:%d", wanted->platform, wanted->device,
+                    session->platform, session->device);
+    return STATUS_OK;
+}
+
 static int run_all(struct run *run, struct failure *failure)
 {
     int status = check_files(run->values, failure);
@@ -118,12 +132,12 @@ static int run_all(struct run *run, struct failure *failure)
     if (!status)
         status = create_outputs(run, failure);
     if (!status)
-        status = session_open(&run->session, &run->values->device, run->values->quiet, failure);
+        status = open_session(run, failure);
     if (!status)
-        status = check_skeleton(run->session.capabilities, run->values->skeleton, failure);
+        status = check_skeleton(run->shared->session.capabilities, run->values->skeleton, failure);
     if (!status)
-        status = check_backward_skeleton(run->session.capabilities, "backward-skeleton", run->values->backward_skeleton,
-                                         failure);
+        status = check_backward_skeleton(run->shared->session.capabilities, "backward-skeleton",
+                                         run->values->backward_skeleton, failure);
     if (!status) {
         status = run_compute(run, failure);
         /* which, where one was not, is the reason of whatever has failed */
@@ -139,15 +153,10 @@ static int run_all(struct run *run, struct failure *failure)
     return status;
 }
 
-int run_main(int argc, char **argv, struct failure *failure)
+static int run_one(const struct values *values, struct run_shared *shared, struct failure *failure)
 {
-    struct values values;
-    int status = run_options_parse(argc, argv, &values, failure);
-    if (status)
-        return status;
-    struct run run = {.values = &values};
-    status = run_all(&run, failure);
-    session_close(&run.session);
+    struct run run = {.values = values, .shared = shared};
+    const int status = run_all(&run, failure);
     for (int i = 0; i < RUN_OUTPUTS; i++) {
         output_discard(&run.outputs[i]);
         free(run.results[i]);
@@ -155,5 +164,43 @@ int run_main(int argc, char **argv, struct failure *failure)
     for (int i = 0; i < ARRAYS_MOST; i++)
         npy_close(&run.inputs[i]);
     score_files_close(&run.score);
+    return status;
+}
+
+/* A run that fails is told of on stderr; the others are still worth having. The first one's status is the command's. */
+static int run_lines(const struct values *all, const struct option_lines *lines, struct run_shared *shared,
+                     struct failure *failure)
+{
+    int first = STATUS_OK;
+    for (int i = 0; i < lines->count; i++) {
+        const struct option_line *line = &lines->items[i];
+        struct values values;
+        int status = run_options_parse(line->argc, line->argv, all->batch, &values, failure);
+        if (!status)
+            status = run_one(&values, shared, failure);
+        if (status == STATUS_HELP || !status)
+            continue;
+        fprintf(stderr, "clattn run: %s: line %d: %s\n", all->batch, line->number, failure->text);
+        failure->text[0] = '\0'; /* said already */
+        first = first ? first : status;
+    }
+    return first;
+}
+
+int run_main(int argc, char **argv, struct failure *failure)
+{
+    struct values values;
+    struct run_shared shared = {.host = NULL};
+    struct option_lines lines = {.count = 0};
+    int status = run_options_parse(argc, argv, NULL, &values, failure);
+    if (status)
+        return status;
+    if (values.batch)
+        status = option_lines_read(values.batch, argc, argv, &lines, failure);
+    if (!status)
+        status = values.batch ? run_lines(&values, &lines, &shared, failure) : run_one(&values, &shared, failure);
+    clattn_host_destroy(&shared.host);
+    session_close(&shared.session);
+    option_lines_free(&lines);
     return status;
 }
