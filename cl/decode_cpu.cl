@@ -136,7 +136,7 @@ CLATTN_INLINE void drop_weights(vec *s, const decode_row *row, int j0)
 #endif
 
 /* Adds a tile to O. hides: a pair's weight may be 0, and must not become 0 * NaN. */
-CLATTN_INLINE void output_tile(vec *o, const vec *weights, const vec *alpha, const clattn_source *values, int count,
+CLATTN_INLINE void output_tile(vec *o, vec *weights, const vec *alpha, const clattn_source *values, int count,
                                int j0, int from, int to, bool hides)
 {
     bool leaks = values->column != 1;
@@ -148,6 +148,7 @@ CLATTN_INLINE void output_tile(vec *o, const vec *weights, const vec *alpha, con
         output_expanded(o, count, weights, alpha, values, j0, from, to, row);
         return;
     }
+    scale_weights(weights, count, values, j0);
     for (int r = 0; r < count; r += CLATTN_ROWS) {
         if (count - r == 1)
             output_rows(o + r * D_V_VECTORS, 1, weights + r * TILE_VECTORS, alpha + r, values, j0, from, to);
@@ -241,8 +242,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 #endif
 
     const int begin = clattn_key_begin(first_row, &view), end = clattn_key_end(last_row, &view);
-    const clattn_source keys = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 1, kv_head, &view);
-    const clattn_source values = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 1, kv_head, &view);
+    const clattn_source keys = clattn_open_k(k, p.k, CLATTN_D, 1, kv_head, &view);
+    const clattn_source values = clattn_open_v(v, p.v, CLATTN_D_V, 1, kv_head, &view);
     /* Where no key is there, begin may be behind end, and the tile that it is in before it. */
     for (int j0 = begin < end ? begin / CLATTN_B_C * CLATTN_B_C : end; j0 < end; j0 += CLATTN_B_C) {
         const int from = max(begin - j0, 0), to = min(end - j0, CLATTN_B_C);

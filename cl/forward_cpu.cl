@@ -218,8 +218,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
     const float scale = SCALED ? M_LOG2E_F : fabs(p.scale_log2e);
 
-    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 1, kv_head, &view);
-    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 1, kv_head, &view);
+    const clattn_source k_rows = clattn_open_k(k, p.k, CLATTN_D, 1, kv_head, &view);
+    const clattn_source v_rows = clattn_open_v(v, p.v, CLATTN_D_V, 1, kv_head, &view);
     load_queries(qt, kt, q, p.q, first, rows, sign, &view);
     for (int i = 0; i < panels * RV; ++i) {
         row_max[i] = (vec)(-INFINITY);

@@ -142,8 +142,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 
     clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
     SIMT_PACK(q_rows, p.q.head, &view);
-    const clattn_source k_rows = clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
-    const clattn_source v_rows = clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
+    const clattn_source k_rows = clattn_open_k(k, p.k, CLATTN_D, 4, kv_head, &view);
+    const clattn_source v_rows = clattn_open_v(v, p.v, CLATTN_D_V, 4, kv_head, &view);
 
     simt_raw carried[SIMT_CARRIED];
     simt_rows out[RG * 4 * CV], bound[RG], top[RG], sum[RG];

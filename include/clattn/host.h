@@ -42,8 +42,8 @@ struct clattn_host_forward_args {
     /* 0: K and V are on the device as a whole, where one allocation each and its memory can hold them. Else, and where
      * they are larger than that, they stream through it in pieces of so many keys (clattn/state.h; 0: as many as fit),
      * two pieces at a time, the copy of one beside the work on the other. The result is the same up to rounding. With
-     * CLATTN_VARLEN the pieces are of the packed keys. `progress`, where not NULL, is called from within the call as
-     * keys are done, the last time with all of them. */
+     * CLATTN_VARLEN the pieces are of the packed keys. Keys in pages and quantised ones come all at once: 0 there.
+     * `progress`, where not NULL, is called from within the call as keys are done, the last time with all of them. */
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;

@@ -21,8 +21,36 @@ enum clattn_operand_type {
     CLATTN_AS_DTYPE = 0, /* as the problem's dtype says */
     CLATTN_AS_FP32 = 1,  /* IEEE 754 binary32 */
     CLATTN_AS_FP16 = 2,  /* IEEE 754 binary16 */
-    CLATTN_AS_BF16 = 3   /* the upper half of a binary32 */
+    CLATTN_AS_BF16 = 3,  /* the upper half of a binary32 */
+
+    /* K and V alone, in forward passes and CLATTN_ACCUMULATE. Elements of a row lie in blocks of so many (1 where no
+     * number is said) that take so many bytes. x is what is stored; scale and zero are those of the element
+     * (struct clattn_kv_scales).
+     *
+     *     name        elements  bytes  value
+     *     INT8               1      1  (x - zero) * scale, x from -128 to 127
+     *     INT4               2      1  (x - zero) * scale, x from -8 to 7, two's complement; the first element is the
+     *                                  lower half of the byte (as ONNX's int4)
+     *     FP8_E4M3           1      1  x * scale, x of OCP's OFP8 E4M3: no infinities, NaN 0x7f and 0xff, up to 448
+     *     FP8_E5M2           1      1  x * scale, x of OCP's OFP8 E5M2: the upper half of a binary16
+     *     Q8_0              32     34  x * d: d, a binary16, then 32 bytes from -128 to 127 (ggml's block_q8_0)
+     *     Q4_0              32     18  (x - 8) * d: d, a binary16, then 16 bytes: x of element e, 0 to 15, is the lower
+     *                                  half of byte e, that of element e + 16 its upper half (ggml's block_q4_0)
+     *
+     * A row begins with a block: offset and strides of such an operand, which count elements, are multiples of a block,
+     * and the column stride is 1. The dense layout's rows are whole blocks. Bytes of a block behind d are not looked
+     * at. d of ggml's blocks lies at a multiple of 2 bytes. Values are computed in fp32. Skeletons on matrix units copy
+     * elements as they are, and are not planned: the plan's steps say so. */
+    CLATTN_AS_INT8 = 4,
+    CLATTN_AS_INT4 = 5,
+    CLATTN_AS_FP8_E4M3 = 6,
+    CLATTN_AS_FP8_E5M2 = 7,
+    CLATTN_AS_Q8_0 = 8,
+    CLATTN_AS_Q4_0 = 9
 };
+
+/* For `zero_points`. */
+enum clattn_zero_points { CLATTN_K_ZEROS = 1, CLATTN_V_ZEROS = 2 };
 
 /* Which keys a query row may see. With n_q rows and n_kv keys, row i sees key j if */
 enum clattn_causal {
@@ -178,7 +206,15 @@ struct clattn_problem {
      * units read keys that are contiguous, and are not planned then: the plan's steps say so. */
     int64_t page_keys;
 
-    uint64_t reserved[25]; /* 0: clattn/version.h */
+    /* Where k_type (v_type) is INT8, INT4 or one of FP8: so many elements of a row of K (V) have one scale; 0: all of
+     * the row. The last of a row may have fewer. 1 is a scale a channel. Else 0. */
+    int64_t k_scale_group;
+    int64_t v_scale_group;
+
+    /* Whether scales of INT8 and INT4 come with zero points: enum clattn_zero_points, or-ed together. */
+    int64_t zero_points;
+
+    uint64_t reserved[22]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

@@ -26,6 +26,26 @@ enum clattn_feature {
 /* No limit, for struct clattn_score_args.window_left and window_right. */
 #define CLATTN_UNLIMITED INT64_C(-1)
 
+/* The scales of K and V, where they are stored as INT8, INT4 or FP8 (enum clattn_operand_type): fp32,
+ * [batch, kv_heads, n_kv, groups], with groups = ceil(d / problem.k_scale_group) (of V ceil(d_v / v_scale_group)), 1
+ * where that is 0. The layouts' rules are those of all tensors, so a stride of 0 makes one scale serve all keys, heads,
+ * batch elements or groups, and `strided` with four strides of 0 one scale a tensor. With CLATTN_PAGES scales lie in
+ * pages as K and V do, [pool_pages, kv_heads, page_keys, groups]; with CLATTN_VARLEN they are packed; with
+ * CLATTN_ACCUMULATE they are the chunk's. k_zeros and v_zeros are there where problem.zero_points says so, with the
+ * strides of the scales, from an offset of their own on. What is not there is all zero. */
+struct clattn_kv_scales {
+    struct clattn_tensor k_scales, k_zeros;
+    struct clattn_tensor v_scales, v_zeros;
+    uint64_t reserved[16]; /* 0: clattn/version.h */
+};
+
+/* The same with arrays in place of buffers. */
+struct clattn_host_kv_scales {
+    const float *k_scales, *k_zeros, *v_scales, *v_zeros;
+    struct clattn_layout k_scales_layout, k_zeros_layout, v_scales_layout, v_zeros_layout;
+    uint64_t reserved[16]; /* 0: clattn/version.h */
+};
+
 /* The values of the problem's features. Fields of features that the problem does not have must be zero. Layouts of all
  * zero strides are dense, as everywhere, where the sizes are greater than 1; a stride of 0 among others broadcasts, so
  * one bias can serve all heads or batch elements.
@@ -91,7 +111,9 @@ struct clattn_score_args {
     int64_t pool_pages;
     int64_t page_count; /* of compressed tables; else 0 */
 
-    uint64_t reserved[38]; /* 0: clattn/version.h */
+    const struct clattn_kv_scales *kv_scales; /* NULL: K and V have no scales. It need not outlive the call */
+
+    uint64_t reserved[37]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -129,7 +151,9 @@ struct clattn_host_score_args {
     int64_t pool_pages;
     int64_t page_count;
 
-    uint64_t reserved[52]; /* 0: clattn/version.h */
+    const struct clattn_host_kv_scales *kv_scales; /* NULL: K and V have no scales */
+
+    uint64_t reserved[51]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -39,6 +39,11 @@ static clattn_status check_problem(const struct clattn_problem *problem, struct 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->problem->features has CLATTN_VARLEN without CLATTN_PAGES: keys that are packed end to "
                         "end leave no room to append to: take pages");
+    for (int operand = CLA_K; operand <= CLA_V; operand++)
+        if (cla_type_of(problem, operand) > CLATTN_BF16)
+            return cla_fail(error, CLATTN_INVALID_TYPE,
+                            "params->problem->%c_type is %s: rows are appended to caches of fp32, fp16 and bf16",
+                            operand == CLA_K ? 'k' : 'v', cla_type((int)cla_type_of(problem, operand))->name);
     return CLATTN_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include "attention/arguments.h"
 #include "attention/score.h"
 #include "device/clcall.h"
+#include "plan/checked.h"
 #include "plan/reserved.h"
 #include "plan/types.h"
 
@@ -30,7 +31,9 @@ static void set_tensor_sizes(struct cla_call *call)
         const int which = tensors[i].which;
         const bool is_vector = which == CLA_LSE || which == CLA_M || which == CLA_L;
         call->operands[which].sizes = tensors[i].sizes;
+        call->operands[which].block = is_vector ? 1 : cla_type((int)cla_type_of(call->problem, which))->block;
         call->operands[which].element_bytes = is_vector ? (int)sizeof(float) : cla_size_of(call->problem, which);
+        call->operands[which].sizes.columns = cla_ceil_div(tensors[i].sizes.columns, call->operands[which].block);
     }
 }
 
@@ -41,6 +44,8 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
     *call = (struct cla_call){.problem = problem, .features = features, .source = source, .page_count = -1};
     clattn_status status = cla_shape_resolve(shape, &call->shape, error);
     call->key_count = call->shape.n_kv;
+    if (!status && score)
+        status = cla_check_reserved(&cla_struct_kv_scales, "score.kv_scales", score->kv_scales, error);
     if (!status && score)
         status = cla_score_check(call, score, error);
     if (status)
@@ -54,7 +59,7 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
 
 clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int64_t key_count, struct cla_error *error)
 {
-    static const int tensors[] = {CLA_K, CLA_V, CLA_D_K, CLA_D_V};
+    static const int tensors[] = {CLA_K, CLA_V, CLA_D_K, CLA_D_V, CLA_K_SCALES, CLA_K_ZEROS, CLA_V_SCALES, CLA_V_ZEROS};
     const bool pages = call->features & CLATTN_PAGES, packed = (call->features & CLATTN_VARLEN) && !pages;
     const int64_t keys = packed ? call->score.total_kv : call->shape.n_kv;
     const char *what = packed ? "score.total_kv" : "shape.n_kv";

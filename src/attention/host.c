@@ -8,6 +8,7 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/reserved.h"
+#include "plan/types.h"
 #include <stdlib.h>
 
 static clattn_status check_params(const struct clattn_host_params *params, struct cla_error *error)
@@ -111,12 +112,20 @@ static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, stru
     if (kv_chunk < 0)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "kv_chunk is %lld: it is 0 (all keys at once) or a number of keys", (long long)kv_chunk);
+    const struct clattn_problem *problem = job->call.problem;
     const bool pages = job->call.features & CLATTN_PAGES;
+    const bool formats = cla_type_of(problem, CLA_K) > CLATTN_BF16 || cla_type_of(problem, CLA_V) > CLATTN_BF16;
     if (kv_chunk && pages)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "kv_chunk is %lld with CLATTN_PAGES: keys that lie in pages come all at once, so it must be 0",
                         (long long)kv_chunk);
-    job->kv_chunk = kv_chunk || pages ? kv_chunk : cla_host_chunk_needed(job);
+    if (kv_chunk && formats)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "kv_chunk is %lld with k_type %s, v_type %s: keys that are quantised come all at once, so it "
+                        "must be 0",
+                        (long long)kv_chunk, cla_type((int)cla_type_of(problem, CLA_K))->name,
+                        cla_type((int)cla_type_of(problem, CLA_V))->name);
+    job->kv_chunk = kv_chunk || pages || formats ? kv_chunk : cla_host_chunk_needed(job);
     job->streamed = job->kv_chunk > 0;
     return CLATTN_SUCCESS;
 }
@@ -133,8 +142,10 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
                                              .lse = cla_host_array(given->lse, NULL),
                                              .m = cla_host_array(given->m, NULL),
                                              .l = cla_host_array(given->l, NULL),
-                                             .score = cla_host_score_arrays(&given->score)};
+                                             .score = cla_host_score_arrays(job, &given->score)};
     clattn_status status = cla_check_reserved(&cla_struct_host_forward_args, "args", given, error);
+    if (!status)
+        status = cla_check_reserved(&cla_struct_host_kv_scales, "args.score.kv_scales", given->score.kv_scales, error);
     if (!status)
         status = cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
     if (!status)
@@ -203,7 +214,8 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_forward_args");
     struct clattn_problem resolved;
-    struct cla_host_job job = {.host = host, .splits = 1, .args = args};
+    struct clattn_kv_scales scales;
+    struct cla_host_job job = {.host = host, .scales = &scales, .splits = 1, .args = args};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_FORWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -289,7 +301,7 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
                                               .d_v = cla_host_array(given->d_v, &given->d_v_layout),
                                               .d_bias = cla_host_array(given->d_bias, &given->d_bias_layout),
                                               .d_sinks = cla_host_array(given->d_sinks, NULL),
-                                              .score = cla_host_score_arrays(&given->score)};
+                                              .score = cla_host_score_arrays(job, &given->score)};
     clattn_status status = cla_check_reserved(&cla_struct_host_backward_args, "args", given, error);
     if (!status)
         status =
@@ -308,7 +320,8 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_backward_args");
     struct clattn_problem resolved;
-    struct cla_host_job job = {.host = host, .splits = 1, .args = args};
+    struct clattn_kv_scales scales;
+    struct cla_host_job job = {.host = host, .scales = &scales, .splits = 1, .args = args};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_BACKWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,

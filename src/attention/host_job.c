@@ -162,11 +162,20 @@ static clattn_status copy_in(struct cla_host_job *job, struct cla_error *error)
     return status;
 }
 
+static void count_elements(struct clattn_layout *layout, int block)
+{
+    layout->batch *= block;
+    layout->head *= block;
+    layout->row *= block;
+}
+
 struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int which)
 {
     struct clattn_tensor tensor = {0};
     if (cla_host_device_bytes(job, which))
         tensor = cla_tensor_of(job->host->blocks[which].buffer, &job->pieces[which].layout);
+    if (job->call.operands[which].block > 1) /* callers count elements */
+        count_elements(&tensor.layout, job->call.operands[which].block);
     return tensor;
 }
 

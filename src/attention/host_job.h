@@ -49,9 +49,10 @@ struct cla_host_job {
     int64_t kv_chunk; /* keys of a piece, where they stream */
     int splits;       /* parts that the device splits the keys into */
     bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
-    cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
-    cl_event begun[CLA_BEGUN];     /* of commands before the work: buffers that begin with zeros */
-    cl_event started;              /* the first of the work's commands; NULL where it is timed otherwise */
+    struct clattn_kv_scales *scales; /* room for what arguments point to */
+    cl_event copied[CLA_OPERANDS];   /* NULL where nothing was */
+    cl_event begun[CLA_BEGUN];       /* of commands before the work: buffers that begin with zeros */
+    cl_event started;                /* the first of the work's commands; NULL where it is timed otherwise */
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */

@@ -26,15 +26,16 @@ static bool is_same(const struct cla_host_plan *entry, const struct clattn_probl
     return entry->plan && kept->pass == problem->pass && kept->dtype == problem->dtype &&
            kept->q_type == problem->q_type && kept->k_type == problem->k_type && kept->v_type == problem->v_type &&
            kept->o_type == problem->o_type && kept->bias_type == problem->bias_type &&
-           kept->page_keys == problem->page_keys && kept->d == problem->d && kept->d_v == problem->d_v &&
-           kept->causal == problem->causal && memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 &&
-           kept->features == problem->features && kept->block_q == problem->block_q &&
-           kept->block_kv == problem->block_kv && kept->expected_n_q == problem->expected_n_q &&
-           kept->expected_n_kv == problem->expected_n_kv && kept->expected_heads == problem->expected_heads &&
-           kept->expected_density == problem->expected_density && kept->splits == problem->splits &&
-           kept->unordered == problem->unordered && kept->dropout_p == problem->dropout_p &&
-           kept->expected_kv_heads == problem->expected_kv_heads && kept->packing == problem->packing &&
-           kept->b_r == problem->b_r && kept->b_c == problem->b_c &&
+           kept->page_keys == problem->page_keys && kept->k_scale_group == problem->k_scale_group &&
+           kept->v_scale_group == problem->v_scale_group && kept->zero_points == problem->zero_points &&
+           kept->d == problem->d && kept->d_v == problem->d_v && kept->causal == problem->causal &&
+           memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 && kept->features == problem->features &&
+           kept->block_q == problem->block_q && kept->block_kv == problem->block_kv &&
+           kept->expected_n_q == problem->expected_n_q && kept->expected_n_kv == problem->expected_n_kv &&
+           kept->expected_heads == problem->expected_heads && kept->expected_density == problem->expected_density &&
+           kept->splits == problem->splits && kept->unordered == problem->unordered &&
+           kept->dropout_p == problem->dropout_p && kept->expected_kv_heads == problem->expected_kv_heads &&
+           kept->packing == problem->packing && kept->b_r == problem->b_r && kept->b_c == problem->b_c &&
            kept->work_group_size == problem->work_group_size && has_same_texts(entry, problem);
 }
 

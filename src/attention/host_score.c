@@ -21,25 +21,32 @@ static struct clattn_score_args numbers_of(const struct clattn_host_score_args *
 
 /* Where the struct of device arguments has it, as a tensor or a bare buffer. */
 static void put_tensor(const struct cla_feature_tensor *row, struct clattn_tensor tensor,
-                       struct clattn_score_args *score)
+                       struct clattn_score_args *score, struct clattn_kv_scales *scales)
 {
-    void *const given = (char *)score + row->given;
+    void *const given = row->apart ? (char *)scales + row->given : (char *)score + row->given;
     if (row->extent == CLA_LOOSE)
         *(cl_mem *)given = tensor.buffer;
     else
         *(struct clattn_tensor *)given = tensor;
 }
 
-struct clattn_score_args cla_host_score_arrays(const struct clattn_host_score_args *args)
+struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
+                                               const struct clattn_host_score_args *args)
 {
+    struct clattn_kv_scales *const scales = job->scales;
     struct clattn_score_args score = numbers_of(args);
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
+    *scales = (struct clattn_kv_scales){0};
+    score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        const char *from = row->apart ? (const char *)args->kv_scales : (const char *)args;
         const void *array;
-        memcpy(&array, (const char *)args + row->array, sizeof array);
-        const void *layout = (const char *)args + row->layout;
-        put_tensor(row, cla_host_array(array, row->layout ? layout : NULL), &score);
+        if (!from)
+            continue;
+        memcpy(&array, from + row->array, sizeof array);
+        const void *layout = from + row->layout;
+        put_tensor(row, cla_host_array(array, row->layout ? layout : NULL), &score, scales);
     }
     return score;
 }
@@ -47,11 +54,14 @@ struct clattn_score_args cla_host_score_arrays(const struct clattn_host_score_ar
 struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
+    struct clattn_kv_scales *const scales = job->scales;
     struct clattn_score_args score = numbers_of(args);
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
+    *scales = (struct clattn_kv_scales){0};
+    score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
-        put_tensor(row, cla_host_tensor_of(job, CLA_SCORE + i), &score);
+        put_tensor(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
     return score;
 }
 

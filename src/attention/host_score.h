@@ -7,7 +7,8 @@
 /* The score modifications of a call on arrays. First as arguments whose buffers are the arrays (CLA_ARRAYS), for the
  * checks that all calls share; then what only the host can check, the numbers that the arrays hold; at last as
  * arguments on the device. */
-struct clattn_score_args cla_host_score_arrays(const struct clattn_host_score_args *args);
+struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
+                                               const struct clattn_host_score_args *args);
 clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn_host_score_args *args,
                                    struct cla_error *error);
 struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,

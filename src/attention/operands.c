@@ -2,6 +2,7 @@
 #include "attention/operands.h"
 #include "device/clcall.h"
 #include "plan/checked.h"
+#include "plan/types.h"
 #include <string.h>
 
 const char *cla_operand_name(int which)
@@ -62,11 +63,17 @@ static clattn_status check_present(const struct cla_call *call, int which, struc
                     (long long)(operand->end * operand->element_bytes));
 }
 
+static bool is_of_keys(int which)
+{
+    return which == CLA_K || which == CLA_V || (which >= CLA_K_SCALES && which <= CLA_V_ZEROS);
+}
+
 /* Whether its elements are those of packed sequences, where the call's are. */
 static bool is_packed(const struct cla_call *call, int which)
 {
-    const bool in_pages = (call->features & CLATTN_PAGES) && (which == CLA_K || which == CLA_V);
-    return (which < CLA_BIAS_GRAD && !in_pages) || which > CLA_WORKSPACE;
+    if (is_of_keys(which))
+        return !(call->features & CLATTN_PAGES);
+    return which < CLA_BIAS_GRAD || which > CLA_WORKSPACE;
 }
 
 /* Whether an array can reach so far; how far it does, its caller alone knows. 64-bit processors have memory of 2^57
@@ -77,14 +84,63 @@ static bool fits_address_space(const struct cla_operand *operand)
     return bytes <= UINT64_C(1) << 57 && bytes <= UINTPTR_MAX - (uintptr_t)operand->buffer;
 }
 
+static clattn_status check_blocks(const char *name, const char *field, int64_t stride, int block,
+                                  struct cla_error *error)
+{
+    if (stride % block == 0)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                    "%s.layout.%s is %lld: elements of this type lie in blocks of %d, so it is a multiple of that",
+                    name, field, (long long)stride, block);
+}
+
+/* A layout in blocks. (The dense one is made of sizes that count blocks.) */
+static clattn_status count_blocks(const char *name, int block, const struct clattn_layout *given,
+                                  struct clattn_layout *layout, struct cla_error *error)
+{
+    *layout = *given;
+    if (block <= 1)
+        return CLATTN_SUCCESS;
+    struct {
+        const char *name;
+        int64_t *stride;
+    } strides[] = {
+        {"offset", &layout->offset}, {"batch", &layout->batch}, {"head", &layout->head}, {"row", &layout->row}};
+    for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+        const clattn_status status = check_blocks(name, strides[i].name, *strides[i].stride, block, error);
+        if (status)
+            return status;
+        *strides[i].stride /= block;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Elements of a block are numbered by it alone. */
+static clattn_status check_columns(const struct cla_call *call, int which, const struct cla_operand *operand,
+                                   struct cla_error *error)
+{
+    const bool format = (which == CLA_K || which == CLA_V) && cla_type_of(call->problem, which) > CLATTN_BF16;
+    if (!format || operand->layout.column == 1 || !operand->end)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                    "%s.layout.column is %lld: elements of %s follow each other, so it is 1 or all strides are 0",
+                    cla_operand_name(which), (long long)operand->layout.column,
+                    cla_type((int)cla_type_of(call->problem, which))->name);
+}
+
 clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
                              struct cla_error *error)
 {
     struct cla_operand *operand = &call->operands[which];
     if ((how & CLA_OPTIONAL) && !tensor->buffer)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_layout_resolve(cla_operand_name(which), &tensor->layout, &operand->sizes,
-                                                    how & CLA_OUTPUT, &operand->layout, &operand->end, error);
+    struct clattn_layout layout;
+    clattn_status status = count_blocks(cla_operand_name(which), operand->block, &tensor->layout, &layout, error);
+    if (!status)
+        status = cla_layout_resolve(cla_operand_name(which), &layout, &operand->sizes, how & CLA_OUTPUT,
+                                    &operand->layout, &operand->end, error);
+    if (!status)
+        status = check_columns(call, which, operand, error);
     if (status)
         return status;
     operand->buffer = tensor->buffer;

@@ -23,6 +23,7 @@ struct cla_operand {
     struct cla_layout layout;
     int64_t end; /* one past the last element touched, from the start of the buffer; 0: none is */
     int element_bytes;
+    int block; /* of K and V: elements that lie together, where they do, and then count as one; else 1 or 0 */
     bool output;
     bool whole; /* what is read of the buffer is not known: all of it may be */
 };

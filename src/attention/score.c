@@ -35,7 +35,16 @@ struct cla_sizes cla_pages_sizes(const struct cla_call *call, int64_t keys)
     return (struct cla_sizes){call->shape.batch, 1, cla_ceil_div(keys, call->problem->page_keys), 1};
 }
 
-/* each: how many numbers each head has, as its rows; 0 as 1. */
+/* Those of K or V, with groups of elements in the place of elements. */
+static struct cla_sizes scale_sizes(const struct cla_call *call, int keys)
+{
+    struct cla_sizes sizes = call->operands[keys].sizes;
+    const int64_t columns = keys == CLA_K ? call->problem->d : call->problem->d_v;
+    sizes.columns = cla_ceil_div(columns, cla_scale_group(call->problem, keys));
+    return sizes;
+}
+
+/* each: how many numbers each head has, as its rows; 0 as 1; of keys, whose they are. */
 static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent, int each)
 {
     const struct clattn_problem *problem = call->problem;
@@ -59,6 +68,9 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
         return (struct cla_sizes){shape->batch + 1, 1, 1, 1};
     case CLA_OF_PAGES:
         return cla_pages_sizes(call, shape->n_kv);
+    case CLA_OF_KEYS:
+    case CLA_BESIDE_KEYS:
+        return scale_sizes(call, each);
     case CLA_LOOSE:
         break;
     }
@@ -77,7 +89,7 @@ void cla_score_sizes(struct cla_call *call)
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
         if (!(call->features & of->bit))
             continue; /* what block_q is, is known with a block mask alone */
-        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent, tensor->each);
+        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent, tensor->keys ? tensor->keys : tensor->each);
         operands[CLA_SCORE + i].element_bytes = element_bytes(call, tensor->element);
     }
 }
@@ -183,11 +195,25 @@ static clattn_status check_page_rows(const struct cla_call *call, struct cla_err
     return CLATTN_SUCCESS;
 }
 
+/* Kernels know the strides of scales alone, which are in the table before their zero points. */
+static clattn_status check_beside(const struct cla_call *call, int which, struct cla_error *error)
+{
+    const struct cla_layout *at = &call->operands[which].layout, *scales = &call->operands[which - 1].layout;
+    if (!call->operands[which].end || (at->batch == scales->batch && at->head == scales->head &&
+                                       at->row == scales->row && at->column == scales->column))
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                    "%s has strides %lld, %lld, %lld, %lld, and its scales %lld, %lld, %lld, %lld: they are the same",
+                    cla_operand_name(which), (long long)at->batch, (long long)at->head, (long long)at->row,
+                    (long long)at->column, (long long)scales->batch, (long long)scales->head, (long long)scales->row,
+                    (long long)scales->column);
+}
+
 static clattn_status place_tensor(struct cla_call *call, int number, const struct cla_feature_tensor *tensor,
                                   const struct clattn_score_args *args, struct cla_error *error)
 {
     const int which = CLA_SCORE + number, how = call->empty || is_left_out(call, which) ? CLA_OPTIONAL : CLA_INPUT;
-    const void *given = (const char *)args + tensor->given;
+    const void *given = cla_feature_given(tensor, args);
     if (tensor->extent == CLA_LOOSE) {
         place_loose(call, which, *(const cl_mem *)given);
         return CLATTN_SUCCESS;
@@ -197,6 +223,8 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
         status = check_list(call, which, error);
     if (!status && tensor->extent == CLA_OF_PAGES)
         status = check_page_rows(call, error);
+    if (!status && tensor->extent == CLA_BESIDE_KEYS)
+        status = check_beside(call, which, error);
     if (!status)
         tell_place(call, number, tensor);
     return status;

@@ -42,7 +42,7 @@ static clattn_status check_absent_numbers(unsigned features, const struct clattn
 
 static bool is_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
 {
-    const void *given = (const char *)args + tensor->given;
+    const void *given = cla_feature_given(tensor, args);
     return tensor->extent == CLA_LOOSE ? *(const cl_mem *)given != NULL : is_set(given);
 }
 

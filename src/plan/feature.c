@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/feature.h"
 #include "plan/kernel_params.h"
+#include "plan/operand.h"
 
 #define GIVEN(member_) .name = #member_, .path = "score." #member_, .given = offsetof(struct clattn_score_args, member_)
 #define ARRAY(member_) .array = offsetof(struct clattn_host_score_args, member_)
@@ -9,6 +10,24 @@
 #define PARAMS(member_) .params = 1 + offsetof(struct cla_score_params, member_)
 #define NUMBER(member_, type_)                                                                                         \
     .name = #member_, .given = offsetof(struct clattn_score_args, member_), ARRAY(member_), .type = CLA_NUMBER_##type_
+
+/* Scales, or zero points, of K or V. */
+#define OF_KEYS(member_, constant_, bit_, keys_, extent_, help_)                                                       \
+    {                                                                                                                  \
+        .name = #member_, .constant = constant_, .bit = bit_, .tensors = {                                             \
+            {.name = #member_,                                                                                         \
+             .path = "score.kv_scales->" #member_,                                                                     \
+             .apart = true,                                                                                            \
+             .keys = keys_,                                                                                            \
+             .given = offsetof(struct clattn_kv_scales, member_),                                                      \
+             .array = offsetof(struct clattn_host_kv_scales, member_),                                                 \
+             .layout = offsetof(struct clattn_host_kv_scales, member_##_layout),                                       \
+             .layout_name = #member_ "_layout",                                                                        \
+             .extent = extent_,                                                                                        \
+             .element = CLA_FLOAT,                                                                                     \
+             .help = help_}                                                                                            \
+        }                                                                                                              \
+    }
 
 /* In the order in which they change a score. A new feature is a row at the end: score_mod comes behind them all. */
 const struct cla_feature cla_features[] = {
@@ -105,6 +124,10 @@ const struct cla_feature cla_features[] = {
                   .help = "the same as compressed rows (CSR): where each batch element begins in\n"
                           "--kv-pages, and the end at last; [batch + 1]"}},
      .numbers = {{NUMBER(pool_pages, INT64)}, {NUMBER(page_count, INT64)}}},
+    OF_KEYS(k_scales, "k_type that takes scales", CLA_FEATURE_K_SCALES, CLA_K, CLA_OF_KEYS, NULL),
+    OF_KEYS(k_zeros, "CLATTN_K_ZEROS", CLA_FEATURE_K_ZEROS, CLA_K, CLA_BESIDE_KEYS, NULL),
+    OF_KEYS(v_scales, "v_type that takes scales", CLA_FEATURE_V_SCALES, CLA_V, CLA_OF_KEYS, NULL),
+    OF_KEYS(v_zeros, "CLATTN_V_ZEROS", CLA_FEATURE_V_ZEROS, CLA_V, CLA_BESIDE_KEYS, NULL),
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -31,6 +31,8 @@ enum cla_extent {
     CLA_OF_BATCH,      /* [batch], dense */
     CLA_OF_SEQUENCES,  /* [batch + 1], dense */
     CLA_OF_PAGES,      /* [batch, pages of a sequence], or all pages of all sequences */
+    CLA_OF_KEYS,       /* of K or V: a row's groups of elements, for each of its rows */
+    CLA_BESIDE_KEYS,   /* the same in the places of the tensor before it, from an offset of its own on */
     CLA_LOOSE          /* a bare cl_mem: block_columns and data alone, whose sizes other code knows */
 };
 
@@ -44,7 +46,9 @@ struct cla_feature_tensor {
         *kernel; /* score_KERNEL is the kernels' parameter, view->KERNEL its value; NULL: as the field; "": none */
     enum cla_extent extent;
     int each; /* of heads: so many numbers each, along a last dimension; 0: one, without such a dimension */
+    int keys; /* of keys: the operand whose they are, CLA_K or CLA_V (plan/operand.h) */
     enum cla_element element;
+    bool apart;           /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
     size_t given;         /* where struct clattn_score_args has it */
     size_t array, layout; /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
@@ -85,7 +89,12 @@ struct cla_feature {
 extern const struct cla_feature cla_features[];
 extern const int cla_feature_count;
 
-/* Bits beside those of enum clattn_feature: text of the user's. */
+/* Bits beside those of enum clattn_feature: what scales of K and V there are, and text of the user's. */
+#define CLA_FEATURE_K_SCALES  (1u << 25)
+#define CLA_FEATURE_K_ZEROS   (1u << 26)
+#define CLA_FEATURE_V_SCALES  (1u << 27)
+#define CLA_FEATURE_V_ZEROS   (1u << 28)
+#define CLA_FEATURE_SCALES    (15u << 25) /* all four */
 #define CLA_FEATURE_SCORE_MOD (1u << 29)
 #define CLA_FEATURE_MASK_MOD  (1u << 30)
 
@@ -103,6 +112,9 @@ const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla
 
 /* Whether kernels have a parameter for it. */
 bool cla_feature_tensor_is_argument(int number);
+
+/* A struct clattn_tensor (CLA_LOOSE: a cl_mem) of the arguments; one that is all zero where they have none. */
+const void *cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args);
 
 /* The numbers of all features, likewise. */
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of);

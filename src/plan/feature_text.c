@@ -10,7 +10,7 @@ unsigned cla_features_known(void)
     unsigned known = 0;
     for (int i = 0; i < cla_feature_count; i++)
         known |= cla_features[i].bit;
-    return known & ~(CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
+    return known & ~(CLA_FEATURE_SCALES | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
 }
 
 unsigned cla_features_with(unsigned hooks)
@@ -39,6 +39,14 @@ const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla
         }
     }
     return NULL;
+}
+
+const void *cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
+{
+    static const struct clattn_tensor none;
+    if (!tensor->apart)
+        return (const char *)args + tensor->given;
+    return args->kv_scales ? (const void *)((const char *)args->kv_scales + tensor->given) : &none;
 }
 
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of)
@@ -88,6 +96,10 @@ static const struct extent {
     [CLA_OF_BATCH] = {1, "long $_offset;", "", "", "", "", ""},
     [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", "", "", "", ""},
     [CLA_OF_PAGES] = {4, "long $_offset, $_batch, $_pool, $_listed;", "", "", "", "", ""},
+    [CLA_OF_KEYS] = {5, "clattn_layout $;", "__global const @ *$; clattn_layout $_at;",
+                     "v.$ = score_$; v.$_at = score_params.$;", "", "", ""},
+    [CLA_BESIDE_KEYS] = {1, "long $_offset;", "__global const @ *$;", "v.$ = score_$ + score_params.$_offset;", "", "",
+                         ""},
     [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;", "", "", ""},
 };
 
@@ -268,14 +280,23 @@ static void define_hooks(const char *macro, unsigned features, unsigned hook, un
     cla_text_printf(text, "\n#define CLATTN_HAS_%s %d\n", macro, count);
 }
 
+/* Whether there is what is not the caller's to name among features. */
+static void define_own(unsigned features, struct cla_text *text)
+{
+    const struct cla_define defines[] = {
+        {"K_SCALES", (features & CLA_FEATURE_K_SCALES) != 0},   {"K_ZEROS", (features & CLA_FEATURE_K_ZEROS) != 0},
+        {"SCORE_MOD", (features & CLA_FEATURE_SCORE_MOD) != 0}, {"MASK_MOD", (features & CLA_FEATURE_MASK_MOD) != 0},
+        {"V_SCALES", (features & CLA_FEATURE_V_SCALES) != 0},   {"V_ZEROS", (features & CLA_FEATURE_V_ZEROS) != 0}};
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
+}
+
 void cla_features_define(unsigned features, struct cla_text *text)
 {
     const unsigned known = cla_features_known();
     for (int i = 0; i < cla_feature_count; i++)
         if (cla_features[i].bit & known)
             cla_text_printf(text, "#define %s %d\n", cla_features[i].constant, (features & cla_features[i].bit) != 0);
-    cla_text_printf(text, "#define CLATTN_SCORE_MOD %d\n", (features & CLA_FEATURE_SCORE_MOD) != 0);
-    cla_text_printf(text, "#define CLATTN_MASK_MOD %d\n", (features & CLA_FEATURE_MASK_MOD) != 0);
+    define_own(features, text);
     define_of_tensors("CLATTN_BUFFER_PARAMETERS", features, NULL, ", __global const @ *score_$", text);
     cla_text_add(text, "\n", 1);
     define_of_tensors("CLATTN_BUFFER_ARGUMENTS", features, NULL, ", score_$", text);

@@ -111,7 +111,8 @@ static double cost(const struct cla_simt_limits *limits, const struct clattn_pro
         .slices = k_slices + v_slices,
         .exchanges = 1,
         .block_slices = q_slices,
-        .bytes = b_c * (problem->d * cla_size_of(problem, CLA_K) + problem->d_v * cla_size_of(problem, CLA_V)),
+        .bytes =
+            b_c * (problem->d * cla_element_bytes(problem, CLA_K) + problem->d_v * cla_element_bytes(problem, CLA_V)),
         .private_words = private_words(problem, config),
         .local_bytes = local_bytes(problem, config),
     };

@@ -34,6 +34,10 @@ enum {
     CLA_DATA,
     CLA_PAGES,
     CLA_PAGE_OFFSETS,
+    CLA_K_SCALES,
+    CLA_K_ZEROS,
+    CLA_V_SCALES,
+    CLA_V_ZEROS,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

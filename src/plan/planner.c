@@ -205,8 +205,9 @@ static void explain_operands(const struct clattn_capabilities *capabilities, con
     struct cla_error why;
     if (problem->skeleton || !cla_types_check_plain(problem, "", &why))
         return;
-    alike.dtype = cla_type_of(problem, CLA_K);
+    alike.dtype = cla_type_of(problem, cla_type_of(problem, CLA_K) > CLATTN_BF16 ? CLA_Q : CLA_K);
     alike.q_type = alike.k_type = alike.v_type = CLATTN_AS_DTYPE;
+    alike.zero_points = 0;
     alike.features &= ~(unsigned)CLATTN_PAGES;
     const struct cla_skeleton *other = cla_plan_preferred(capabilities, &alike, NULL);
     if (other && other != skeleton && cla_types_check_plain(problem, other->name, &why))

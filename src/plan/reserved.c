@@ -75,16 +75,25 @@ HOLDER(tensor);
 /* Those of the score features come from their table. */
 static struct member tensor_of(const struct cla_feature_tensor *row)
 {
-    return (struct member){row->name, &cla_struct_tensor, row->given, row->extent != CLA_LOOSE};
+    return (struct member){row->name, &cla_struct_tensor, row->given, row->extent != CLA_LOOSE && !row->apart};
 }
 
 static struct member layout_of(const struct cla_feature_tensor *row)
 {
-    return (struct member){row->layout_name, &cla_struct_layout, row->layout, row->layout != 0};
+    return (struct member){row->layout_name, &cla_struct_layout, row->layout, row->layout != 0 && !row->apart};
 }
 
 OF_FEATURES(score_args, tensor_of);
 OF_FEATURES(host_score_args, layout_of);
+
+static const struct member kv_scales_members[] = {ONE(kv_scales, k_scales, tensor), ONE(kv_scales, k_zeros, tensor),
+                                                  ONE(kv_scales, v_scales, tensor), ONE(kv_scales, v_zeros, tensor)};
+HOLDER(kv_scales);
+
+static const struct member host_kv_scales_members[] = {
+    ONE(host_kv_scales, k_scales_layout, layout), ONE(host_kv_scales, k_zeros_layout, layout),
+    ONE(host_kv_scales, v_scales_layout, layout), ONE(host_kv_scales, v_zeros_layout, layout)};
+HOLDER(host_kv_scales);
 
 static const struct member forward_args_members[] = {
     ONE(forward_args, shape, shape), ONE(forward_args, q, tensor), ONE(forward_args, k, tensor),

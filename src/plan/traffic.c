@@ -117,15 +117,16 @@ struct sizes {
 static struct sizes sizes_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
 {
     const double heads = (double)shape->batch * (double)shape->heads;
-    const double q = cla_size_of(problem, CLA_Q), k = cla_size_of(problem, CLA_K), v = cla_size_of(problem, CLA_V);
-    const double d = problem->d, d_v = problem->d_v, d_o = cla_size_of(problem, CLA_D_O);
+    const double q = cla_element_bytes(problem, CLA_Q), k = cla_element_bytes(problem, CLA_K),
+                 v = cla_element_bytes(problem, CLA_V);
+    const double d = problem->d, d_v = problem->d_v, d_o = cla_element_bytes(problem, CLA_D_O);
     return (struct sizes){.rows = heads * (double)shape->n_q,
                           .keys = (double)shape->batch * (double)shape->kv_heads * (double)shape->n_kv,
                           .heads = heads,
                           .q = q,
                           .k = k,
                           .v = v,
-                          .o = cla_size_of(problem, CLA_O),
+                          .o = cla_element_bytes(problem, CLA_O),
                           .d_o = d_o,
                           .d = d,
                           .d_v = d_v,

@@ -21,6 +21,7 @@ TOOLS_MAY = {
     ('bench/kernel.c', 'plan/source.h'),      # ceilings: measured by kernels that are embedded beside the library's
     ('bench/peak.c', 'plan/matrix_units.h'),  # which matrix unit the ceiling is of
     ('reference/storage.c', 'plan/half.h'),   # one conversion of 16-bit numbers, judged by its own test
+    ('reference/formats.c', 'plan/half.h'),
     ('verify/case.c', 'plan/checked.h'),      # one rounding up of divisions
     ('verify/draw.c', 'plan/checked.h'),
     ('options/options.h', 'plan/feature.h'),  # the table of score features: options, files,

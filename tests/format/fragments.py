@@ -29,6 +29,7 @@ ALLOWED = [
     (r'peak_', r'ACCUMULATORS > (16|32)', 'accumulators'),
     (r'probe\.cl', r'data [+] 16|i < 16', 'numbers that are tried'),
     (r'common/simt_tiles', r'SIMT_STREAM < 32 [?] 32 / SIMT_STREAM', 'elements between two additions to a sum'),
+    (r'common/formats', r'#define CLATTN_(BLOCK|HALF_OF_\d+) +32\b|HALF_OF_16\b', 'elements of a block of ggml, and of vectors'),
     (r'editor', r'#define CLATTN_\w+ +(16|32)', 'constants that a planner would write'),
 ]
 

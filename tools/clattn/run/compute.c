@@ -49,15 +49,18 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
 }
 
 /* Arrays and their layouts, as the table of features has them. */
-static void give_arrays(const struct score_files *score, struct clattn_host_score_args *args)
+static void give_arrays(const struct score_files *score, struct clattn_host_kv_scales *scales,
+                        struct clattn_host_score_args *args)
 {
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
-        memcpy((char *)args + row->array, &score->values[i], sizeof score->values[i]);
+        char *const to = row->apart ? (char *)scales : (char *)args;
+        memcpy(to + row->array, &score->values[i], sizeof score->values[i]);
         if (row->layout)
-            memcpy((char *)args + row->layout, &score->layouts[i], sizeof score->layouts[i]);
+            memcpy(to + row->layout, &score->layouts[i], sizeof score->layouts[i]);
     }
+    args->kv_scales = scales;
 }
 
 static void give_numbers(const struct option_features *options, struct clattn_host_score_args *args)
@@ -71,7 +74,7 @@ static void give_numbers(const struct option_features *options, struct clattn_ho
     }
 }
 
-static struct clattn_host_score_args score_args(const struct run *run)
+static struct clattn_host_score_args score_args(const struct run *run, struct clattn_host_kv_scales *scales)
 {
     const struct score_options *options = &run->values->score;
     const struct score_files *score = &run->score;
@@ -81,7 +84,7 @@ static struct clattn_host_score_args score_args(const struct run *run)
                                           .pool_pages = run->arrays.pool_pages,
                                           .page_count = score->page_count,
                                           .data_count = score->data_count};
-    give_arrays(score, &args);
+    give_arrays(score, scales, &args);
     give_numbers(&options->features, &args);
     if (options->window.count) {
         args.window_left = options->window.values[0];
@@ -126,6 +129,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_FORWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
     const struct clattn_host_forward_args args = {.shape = arrays->shape,
                                                   .q = run->inputs[ARRAYS_Q].data,
                                                   .k = run->inputs[ARRAYS_K].data,
@@ -138,7 +142,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .lse = run->results[RUN_LSE],
                                                   .m = run->results[RUN_M],
                                                   .l = run->results[RUN_L],
-                                                  .score = score_args(run),
+                                                  .score = score_args(run, &scales),
                                                   .kv_chunk = run->values->kv_chunk,
                                                   .progress = show_keys,
                                                   .progress_user = &progress};
@@ -152,6 +156,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
     const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = describe(run, CLATTN_BACKWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
     const struct clattn_host_backward_args args = {.shape = arrays->shape,
                                                    .q = run->inputs[ARRAYS_Q].data,
                                                    .k = run->inputs[ARRAYS_K].data,
@@ -174,7 +179,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_k_layout = arrays->k,
                                                    .d_v_layout = arrays->v,
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                   .score = score_args(run),
+                                                   .score = score_args(run, &scales),
                                                    .kv_chunk = run->values->kv_chunk,
                                                    .progress = show_keys,
                                                    .progress_user = &progress};

@@ -127,6 +127,8 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
                                                     : score_match_sequences(entry, shape);
     case CLA_OF_PAGES:
         return score_match_pages(entry, shape);
+    case CLA_OF_KEYS:
+    case CLA_BESIDE_KEYS:
     case CLA_LOOSE:
         break;
     }
