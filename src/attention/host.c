@@ -145,7 +145,7 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
                                              .score = cla_host_score_arrays(job, &given->score)};
     clattn_status status = cla_check_reserved(&cla_struct_host_forward_args, "args", given, error);
     if (!status)
-        status = cla_check_reserved(&cla_struct_host_kv_scales, "args.score.kv_scales", given->score.kv_scales, error);
+        status = cla_check_reserved(&cla_struct_host_kv_scales, "score.kv_scales", given->score.kv_scales, error);
     if (!status)
         status = cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
     if (!status)

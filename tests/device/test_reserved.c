@@ -21,6 +21,8 @@ static struct clattn_finish_args given_finish;
 static struct clattn_append_params given_append_params;
 static struct clattn_append_args given_append;
 static struct clattn_host_forward_args given_host_forward;
+static struct clattn_kv_scales given_scales;
+static struct clattn_host_kv_scales given_host_scales;
 static struct clattn_host_backward_args given_host_backward;
 
 static clattn_plan *backward_plan, *accumulate_plan;
@@ -198,6 +200,7 @@ static const struct {
     GIVEN(accumulate, "args", accumulate_args, given_accumulate),
     GIVEN(finish, "args", finish_args, given_finish),
     GIVEN(forward, "args", forward_args, given_forward),
+    GIVEN(forward, "score.kv_scales", kv_scales, given_scales),
     GIVEN(backward, "args", backward_args, given_backward),
     GIVEN(create_appender, "params", append_params, given_append_params),
     GIVEN(append, "args", append_args, given_append),
@@ -207,6 +210,7 @@ static const struct {
     GIVEN(standard_bytes, "args", forward_args, given_forward),
     GIVEN(host_forward, "problem", problem, given_problem),
     GIVEN(host_forward, "args", host_forward_args, given_host_forward),
+    GIVEN(host_forward, "score.kv_scales", host_kv_scales, given_host_scales),
     GIVEN(host_backward, "args", host_backward_args, given_host_backward),
 };
 
@@ -229,7 +233,9 @@ static int set_up_given(void **state)
     assert_int_equal(clattn_tuning_describe(&given_capabilities, &given_problem, &given_info, &given_record), 0);
     given_record.ms = 1;
     given_forward = good_args();
+    given_forward.score.kv_scales = &given_scales;
     given_host_forward = good_host_args();
+    given_host_forward.score.kv_scales = &given_host_scales;
     given_accumulate = (struct clattn_accumulate_args){.shape = shape,
                                                        .key_count = N_KV,
                                                        .q = {buffers[Q], {0}},
