@@ -116,7 +116,7 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
         begin_sums(&a);
         for (int j0 = view.first_key + before; j0 < end; j0 += CLATTN_STREAM)
             add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
-        again = !mended && mend_deltas(&a, statistics, count, &view) && d_q;
+        again = !mended && mend_deltas(&a, statistics, first, count, &view) && d_q;
     }
     for (int i = 0; i < count && d_q; i += W) {
         panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));

@@ -301,7 +301,7 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
             const clattn_row row = simt_read_row(workspace, at, i, view);
             float delta = row.delta;
             const clattn_mending mending =
-                clattn_mend_delta(&row, (clattn_pair_sums){weight[n], change[n], size[n]}, view, &delta);
+                clattn_mend_delta(&row, (clattn_pair_sums){weight[n], change[n], size[n]}, i, view, &delta);
             atomic_max(largest, as_int(mending.off)); /* floats that are not negative are in order as such */
             atomic_max(largest + 1, as_int(mending.size));
             weights[at_row] = delta;

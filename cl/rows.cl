@@ -97,13 +97,23 @@ typedef struct {
     long lse_row, m_row, l_row;
 } softmax_vectors;
 
+/* What delta is to have beside rowsum(dO * O). The derivative of LSE by a score is P, so that
+ * dS = P (dP - delta + d_lse): a delta of delta - d_lse is all that other kernels need to know. */
+#if CLATTN_LSE_GRADIENT
+#define D_LSE_PARAMETERS      , __global const float *d_lse, const clattn_layout d_lse_at
+#define DELTA_OF_ROW(sum, b, h, i) ((sum) - d_lse[clattn_at(d_lse_at, b, h, i)])
+#else
+#define D_LSE_PARAMETERS
+#define DELTA_OF_ROW(sum, b, h, i) (sum)
+#endif
+
 /* A row's weights follow from the m and l of the forward pass, or from LSE and 1. What is not finite makes none. */
 CLATTN_INLINE void leave_row(__global float *to, float delta, const softmax_vectors *in, int r)
 {
     const float m = in->m ? in->m[r * in->m_row] : in->lse[r * in->lse_row], l = in->m ? in->l[r * in->l_row] : 1.0f;
     const bool sees_none = m == -INFINITY || l == 0.0f;
     float y[CLATTN_STATISTICS]; /* read back by vload: collecting lanes in vector literals confuses Oclgrind 21.10 */
-    y[0] = delta;
+    y[0] = CLATTN_LSE_GRADIENT && sees_none ? 0.0f : delta; /* d_lse may be anything there */
     y[1] = sees_none ? INFINITY : isfinite(m) ? m : NAN;
     y[2] = sees_none ? 0.0f : 1.0f / l;
     y[CLATTN_LSE_AT] = sees_none ? INFINITY : fabs(m) <= MOST_LSE ? fma(m, CLATTN_LOG2E, log2(l)) : NAN;
@@ -118,7 +128,7 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
                   __global const float *m, __global const float *l, __global float *workspace, const clattn_layout o_at,
                   const clattn_layout d_o_at, const clattn_layout lse_at, const clattn_layout m_at,
                   const clattn_layout l_at, const clattn_layout at, const int heads, const int rows,
-                  const long first_word, const long words)
+                  const long first_word, const long words D_LSE_PARAMETERS)
 {
     for (long n = (long)get_global_id(0); n < words; n += (long)get_global_size(0))
         ((__global uint *)workspace)[first_word + n] = 0;
@@ -144,7 +154,9 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
     __global float *const to = workspace + clattn_at(at, b, h, first);
 #if CLATTN_WORK_GROUP_SIZE == 1
     for (int r = 0; r < count; ++r)
-        leave_row(to, part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane),
+        leave_row(to,
+                  DELTA_OF_ROW(part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane),
+                               b, h, first + r),
                   &vectors, r);
 #else
     /* One column more than there are parts, so that those who add up a row each read different banks. */
@@ -158,7 +170,7 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
         float sum = 0.0f;
         for (int i = 0; i < CLATTN_ROW_ITEMS; ++i)
             sum += parts[self * (CLATTN_ROW_ITEMS + 1) + i];
-        leave_row(to, sum, &vectors, self);
+        leave_row(to, DELTA_OF_ROW(sum, b, h, first + self), &vectors, self);
     }
 #endif
 }

@@ -170,6 +170,8 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
  * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
  *
+ * With CLATTN_LSE_GRADIENT the loss depends on LSE, too: score.d_lse (clattn/score.h).
+ *
  * delta = rowsum(dO * O) is subtracted from each dP = dO . v. Where a row sees one key or few, the two are nearly the
  * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
  * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With

@@ -73,7 +73,7 @@ enum clattn_pass {
  *
  * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D.
  *
- * Gradients belong to a forward pass. The plans of the two have in common
+ * Gradients belong to a forward pass. The plans of the two have in common (CLATTN_LSE_GRADIENT aside)
  *     dtype, q_type, k_type, v_type, o_type, bias_type, d, d_v, causal, scale, features, block_q, block_kv,
  *     score_mod, mask_mod
  * and their calls the shape, the inputs and all of struct clattn_score_args (for dropout the same p, seed and offset).

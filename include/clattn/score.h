@@ -16,11 +16,12 @@ enum clattn_feature {
     CLATTN_BIAS = 8,        /* + bias[b][h][i][j] */
     CLATTN_MASK = 16,       /* hidden where mask[b][h][i][j] is 0 */
     CLATTN_BLOCK_MASK = 32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention, Algorithm 5) */
-    CLATTN_KEY_LENGTHS = 64, /* batch element b has only key_lengths[b] keys */
-    CLATTN_VARLEN = 128,     /* sequences of different lengths, packed end to end */
-    CLATTN_SINKS = 256,      /* each head has a logit without a value, that takes weight from the keys */
-    CLATTN_DROPOUT = 512,    /* weights are dropped at random, the others scaled up */
-    CLATTN_PAGES = 1024      /* K and V lie in pages that a table names; not in backward passes */
+    CLATTN_KEY_LENGTHS = 64,   /* batch element b has only key_lengths[b] keys */
+    CLATTN_VARLEN = 128,       /* sequences of different lengths, packed end to end */
+    CLATTN_SINKS = 256,        /* each head has a logit without a value, that takes weight from the keys */
+    CLATTN_DROPOUT = 512,      /* weights are dropped at random, the others scaled up */
+    CLATTN_PAGES = 1024,       /* K and V lie in pages that a table names; not in backward passes */
+    CLATTN_LSE_GRADIENT = 2048 /* the loss depends on LSE, too; in backward passes alone */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -113,7 +114,13 @@ struct clattn_score_args {
 
     const struct clattn_kv_scales *kv_scales; /* NULL: K and V have no scales. It need not outlive the call */
 
-    uint64_t reserved[37]; /* 0: clattn/version.h */
+    /* CLATTN_LSE_GRADIENT: fp32 [batch, heads, n_q], the gradient of the loss by LSE (with CLATTN_VARLEN
+     * [heads, total_q]). With it attention is trainable whose parts are merged by their LSE. dS of a row becomes
+     * P (dP - delta + d_lse), since the derivative of LSE by a score is P. What it holds for rows that see no key, whose
+     * LSE is -inf whatever the inputs are, counts for nothing. */
+    struct clattn_tensor d_lse;
+
+    uint64_t reserved[25]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -153,7 +160,10 @@ struct clattn_host_score_args {
 
     const struct clattn_host_kv_scales *kv_scales; /* NULL: K and V have no scales */
 
-    uint64_t reserved[51]; /* 0: clattn/version.h */
+    const float *d_lse; /* CLATTN_LSE_GRADIENT: [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
+    struct clattn_layout d_lse_layout;
+
+    uint64_t reserved[42]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -73,7 +73,7 @@ static bool is_packed(const struct cla_call *call, int which)
 {
     if (is_of_keys(which))
         return !(call->features & CLATTN_PAGES);
-    return which < CLA_BIAS_GRAD || which > CLA_WORKSPACE;
+    return which < CLA_BIAS_GRAD || which == CLA_D_LSE || which > CLA_WORKSPACE;
 }
 
 /* Whether an array can reach so far; how far it does, its caller alone knows. 64-bit processors have memory of 2^57

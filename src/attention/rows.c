@@ -200,8 +200,11 @@ clattn_status cla_rows_statistics(struct cla_rows *rows, struct cla_chain *chain
                                              VALUE(heads),
                                              VALUE(row_count),
                                              VALUE(first_word),
-                                             VALUE(words)};
-    return launch(rows, &rows->statistics, chain, arguments, COUNT(arguments), groups || !words ? groups : 1, error);
+                                             VALUE(words),
+                                             buffer_argument(call, CLA_D_LSE),
+                                             VALUE(operands[CLA_D_LSE].layout)};
+    const size_t count = COUNT(arguments) - (call->features & CLATTN_LSE_GRADIENT ? 0 : 2);
+    return launch(rows, &rows->statistics, chain, arguments, count, groups || !words ? groups : 1, error);
 }
 
 clattn_status cla_rows_d_sinks(struct cla_rows *rows, struct cla_chain *chain, const struct cla_call *call,

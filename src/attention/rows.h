@@ -29,7 +29,7 @@ clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int st
 
 /* The features that a state's results and the sinks' gradient depend on. */
 #define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
-#define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS)
+#define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_LSE_GRADIENT)
 
 /* Whether the work-groups that a call of these kernels takes can be launched at once. */
 clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call *call, bool narrow,

@@ -58,6 +58,10 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
                                   block_columns(problem, shape)};
     case CLA_OF_BLOCK_ROWS:
         return (struct cla_sizes){shape->batch, shape->heads, block_rows(problem, shape) + 1, 1};
+    case CLA_OF_ROWS:
+        if (call->features & CLATTN_VARLEN)
+            return (struct cla_sizes){1, shape->heads, call->score.total_q, 1};
+        return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, 1};
     case CLA_OF_HEADS:
         return (struct cla_sizes){shape->batch, shape->heads, numbers, 1};
     case CLA_OF_HEAD:

@@ -128,6 +128,13 @@ const struct cla_feature cla_features[] = {
     OF_KEYS(k_zeros, "CLATTN_K_ZEROS", CLA_FEATURE_K_ZEROS, CLA_K, CLA_BESIDE_KEYS, NULL),
     OF_KEYS(v_scales, "v_type that takes scales", CLA_FEATURE_V_SCALES, CLA_V, CLA_OF_KEYS, NULL),
     OF_KEYS(v_zeros, "CLATTN_V_ZEROS", CLA_FEATURE_V_ZEROS, CLA_V, CLA_BESIDE_KEYS, NULL),
+    {.name = "lse_gradient",
+     .constant = "CLATTN_LSE_GRADIENT",
+     .bit = CLATTN_LSE_GRADIENT,
+     .hooks = CLA_OF_GRADIENTS,
+     .tensors = {{GIVEN(d_lse), ARRAY(d_lse), LAYOUT(d_lse), .extent = CLA_OF_ROWS, .element = CLA_FLOAT,
+                  .option = "grad-lse", .help = "the gradient by LSE, of its shape: the loss depends on LSE, too",
+                  .drawn_from = -2.0f, .drawn_to = 2.0f}}},
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

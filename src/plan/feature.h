@@ -11,14 +11,15 @@
  *
  * Feature NAME has its kernel text in cl/score/NAME.clh. The row says which of these hooks that defines: */
 enum cla_hook {
-    CLA_MODIFIES = 1,     /* clattn_NAME_modify: the score */
-    CLA_SLOPES = 2,       /* clattn_NAME_gradient: the derivative of that by the score; without it 1 */
-    CLA_HIDES = 4,        /* clattn_NAME_hides: whether a pair is hidden */
-    CLA_BEGINS = 8,       /* clattn_NAME_first_key, _last_row: rows do not see all keys before their own place */
-    CLA_ENDS = 16,        /* clattn_NAME_last_key, _first_row: nor all behind it */
-    CLA_FINISHES = 32,    /* clattn_NAME_finish: results are not O / l */
-    CLA_FAST_MODIFY = 64, /* kernels on matrix units have their own form of `modify` */
-    CLA_FAST_HIDES = 128  /* and of `hides` */
+    CLA_MODIFIES = 1,      /* clattn_NAME_modify: the score */
+    CLA_SLOPES = 2,        /* clattn_NAME_gradient: the derivative of that by the score; without it 1 */
+    CLA_HIDES = 4,         /* clattn_NAME_hides: whether a pair is hidden */
+    CLA_BEGINS = 8,        /* clattn_NAME_first_key, _last_row: rows do not see all keys before their own place */
+    CLA_ENDS = 16,         /* clattn_NAME_last_key, _first_row: nor all behind it */
+    CLA_FINISHES = 32,     /* clattn_NAME_finish: results are not O / l */
+    CLA_FAST_MODIFY = 64,  /* kernels on matrix units have their own form of `modify` */
+    CLA_FAST_HIDES = 128,  /* and of `hides` */
+    CLA_OF_GRADIENTS = 256 /* no hook of kernels: backward passes alone have the feature */
 };
 
 /* Which elements a tensor has. */
@@ -26,6 +27,7 @@ enum cla_extent {
     CLA_OF_PAIRS = 1,  /* [batch, heads, n_q, n_kv] */
     CLA_OF_BLOCKS,     /* [batch, heads, blocks of rows, blocks of keys] of the problem's block_q and block_kv */
     CLA_OF_BLOCK_ROWS, /* [batch, heads, blocks of rows + 1] */
+    CLA_OF_ROWS,       /* [batch, heads, n_q] */
     CLA_OF_HEADS,      /* [batch, heads] */
     CLA_OF_HEAD,       /* [heads] */
     CLA_OF_BATCH,      /* [batch], dense */
@@ -103,6 +105,9 @@ unsigned cla_features_known(void);
 
 /* Which of them have one of the hooks. */
 unsigned cla_features_with(unsigned hooks);
+
+/* `features`, of a forward pass without those of gradients alone. */
+unsigned cla_features_of_pass(unsigned features, bool backward);
 
 /* Those that the kernels on matrix units have no form of their own for, the user's functions among them. */
 unsigned cla_features_plain(void);

@@ -22,6 +22,11 @@ unsigned cla_features_with(unsigned hooks)
     return with;
 }
 
+unsigned cla_features_of_pass(unsigned features, bool backward)
+{
+    return backward ? features : features & ~cla_features_with(CLA_OF_GRADIENTS);
+}
+
 unsigned cla_features_plain(void)
 {
     const unsigned changes = cla_features_with(CLA_MODIFIES) & ~cla_features_with(CLA_FAST_MODIFY);
@@ -80,6 +85,9 @@ static const struct extent {
                        "v.$_column = score_params.$.column;",
                        "long $_head;", "v.$_head = score_params.$.head;", "own.$ += head * own.$_head;"},
     [CLA_OF_BLOCK_ROWS] = {0, "", "", "", "", "", ""},
+    [CLA_OF_ROWS] = {5, "clattn_layout $;", "__global const @ *$; long $_row;",
+                     "v.$ = score_$ + clattn_at(score_params.$, b, h, v.row_base); v.$_row = score_params.$.row;", "",
+                     "", ""},
     [CLA_OF_HEADS] = {3, "long $_offset, $_batch, $_head;", "@ $;",
                       "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + b * score_params.$_batch + "
                       "h * score_params.$_head] : 0;",

@@ -38,6 +38,7 @@ enum {
     CLA_K_ZEROS,
     CLA_V_SCALES,
     CLA_V_ZEROS,
+    CLA_D_LSE,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

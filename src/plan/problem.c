@@ -184,6 +184,11 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.features is 0x%x: 0x%x stands for no feature (enum clattn_feature)", problem->features,
                         problem->features & ~known);
+    if (cla_features_of_pass(problem->features, cla_problem_is_backward(problem)) != problem->features)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.features has CLATTN_LSE_GRADIENT, and problem.pass is %d, a forward one: it is of "
+                        "gradients alone",
+                        (int)problem->pass);
     if (problem->score_mod_grad && !problem->score_mod)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.score_mod_grad is given without score_mod, whose derivative it is");

@@ -42,11 +42,13 @@ class Modified:
     """One problem. What a feature needs is a function of (b, h, i, j), a list, or None for none of it."""
 
     def __init__(self, shape, d, d_v, causal="off", scale=None, window=None, softcap=None, slope=None, bias=None,
-                 shown=None, key_lengths=None, sinks=None, factor=None, score_mod=None, first_b=0):
+                 shown=None, key_lengths=None, sinks=None, factor=None, score_mod=None, first_b=0,
+                 d_lse=None):
         self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = shape
         self.d, self.d_v, self.causal, self.scale = d, d_v, causal, scale or 1.0 / math.sqrt(d)
         self.window, self.softcap, self.slope, self.bias, self.shown = window, softcap, slope, bias, shown
         self.key_lengths, self.sinks, self.factor, self.score_mod = key_lengths, sinks, factor, score_mod
+        self.d_lse = d_lse  # of each row, in the order of LSE
         self.first_b = first_b  # the number of the first batch element
 
     def hidden(self, b, h, i, j, shift):
@@ -110,7 +112,7 @@ class Modified:
         if d_o is None:
             return
         row = d_o[at * d_v:][:d_v]
-        delta = sum(x * y for x, y in zip(row, o))
+        delta = sum(x * y for x, y in zip(row, o)) - (self.d_lse[at] if self.d_lse else 0.0)
         if sink != -math.inf:
             out["dsink"][h] -= math.exp(sink - m) / l * delta
         for p, f, (j, _, slope) in zip(weights, kept, cells):

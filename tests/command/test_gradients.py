@@ -38,6 +38,36 @@ class Gradients(ModificationsTest):
             self.assert_close(self.got("dbias"), sums, 1e-5)
             self.assert_close(self.got("dsink"), expected["dsink"], 1e-5)
 
+    def test_gradient_by_lse(self):
+        batch, heads, _, n_q, _ = self.SHAPE
+        d_lse = self.numbers(batch * heads * n_q, 9)
+        words = ["--grad-lse", self.write("dlse", "<f4", (batch, heads, n_q), d_lse), "--causal"]
+        self.gradients(words, d_lse=d_lse, causal="bottom-right")
+        sinks = self.numbers(heads, 8)
+        expected = self.gradients([*words, "--sink", self.write("sinks", "<f4", (heads,), sinks)], d_lse=d_lse,
+                                  causal="bottom-right", wanted=("dq", "dk", "dv", "dsink"), sinks=sinks)
+        self.assert_close(self.got("dsink"), expected["dsink"], 1e-5)
+        self.slope_of_loss(["--causal"], words, d_lse)
+
+    def slope_of_loss(self, words, gradient_words, d_lse):
+        """The loss sum(dO O) + sum(d_lse LSE) changes along each input as the gradients say."""
+        step, tensors, seen = 1 / 64, self.tensors(), {}
+        self.gradients(gradient_words, d_lse=d_lse, causal="bottom-right")
+        gradients = [self.got(name) for name in ("dq", "dk", "dv")]
+        d_o = self.numbers(product(self.SHAPE[:2]) * self.SHAPE[3] * self.D_V, 6)
+        for which, name in enumerate("qkv"):
+            kind, shape, values = read_npy(self.path(name + ".npy"))
+            along = self.numbers(len(values), 20 + which)
+            for sign in (1, -1):
+                moved = [x + sign * step * y for x, y in zip(tensors[which], along)]
+                self.write(name, kind, shape, moved)
+                self.run_it("run", *self.names(), *self.outputs(), *words)
+                seen[sign] = (sum(x * y for x, y in zip(d_o, self.got("o"))) +
+                              sum(x * y for x, y in zip(d_lse, self.got("lse"))))
+            self.write(name, kind, shape, values)
+            expected = sum(x * y for x, y in zip(gradients[which], along))
+            self.assertAlmostEqual((seen[1] - seen[-1]) / (2 * step), expected, delta=5e-3 * max(1.0, abs(expected)))
+
     def test_all_at_once(self):
         shape = (2, 4, 2, 21, 40)
         batch, heads, _, n_q, n_kv = shape

@@ -62,7 +62,7 @@ static bool counts(const struct backward *b, int64_t j)
     return b->weights.pairs[j].score != -INFINITY;
 }
 
-/* dP = keep * dO V^T, and O on the way; answers delta, the sum of P dP. */
+/* dP = keep * dO V^T, and O on the way; answers delta, the sum of P dP less the gradient by LSE. */
 static double weight_gradients(struct backward *b, const struct reference_head *head, int64_t i)
 {
     const size_t d_v = (size_t)b->problem->d_v;
@@ -81,7 +81,7 @@ static double weight_gradients(struct backward *b, const struct reference_head *
         }
         delta += b->weights.p[j] * b->d_p[j];
     }
-    return delta;
+    return delta - reference_lse_gradient(b->problem, head, i);
 }
 
 static void add_products(double *sum, double factor, const float *values, size_t count)
@@ -120,7 +120,8 @@ static double delta_error(const struct backward *b, const struct reference_head 
     double products = 0.0;
     for (size_t c = 0; c < d_v; c++)
         products += b->o[c] != 0.0 ? fabs((double)d_o[c] * b->o[c]) : 0.0;
-    return (unit[reference_type(b->problem, REFERENCE_O)] + 4.0 * 0x1p-24) * products;
+    return (unit[reference_type(b->problem, REFERENCE_O)] + 4.0 * 0x1p-24) * products +
+           4.0 * 0x1p-24 * fabs(reference_lse_gradient(b->problem, head, i));
 }
 
 /* The error of one dS: P is off by that of its score and of LSE, dP and delta by those of their sums. */

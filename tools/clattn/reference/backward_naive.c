@@ -38,7 +38,7 @@ static float weight_gradients(struct naive *n, const struct reference_head *head
         n->d_p[j] = keep != 0.0 ? rounded(n, (double)rounded(n, (double)sum) * keep) : 0.0f;
         delta += (float)n->weights.p[j] * n->d_p[j];
     }
-    return delta;
+    return delta - (float)reference_lse_gradient(n->problem, head, i);
 }
 
 static void add_products(float *sum, float factor, const float *values, size_t count)

@@ -31,6 +31,9 @@ double reference_of_tensor(const struct reference_problem *problem, const struct
                            int64_t i, int64_t j);
 double reference_of_number(const struct reference_problem *problem, const char *name);
 
+/* The gradient of the loss by LSE of a row; 0 where there is none. */
+double reference_lse_gradient(const struct reference_problem *problem, const struct reference_head *head, int64_t i);
+
 /* A score on its way: the value, its derivatives by the scaled product and by the bias, and the sum of the magnitudes
  * whose fp32 rounding moves it, beyond those of the product itself. */
 struct reference_modified {

@@ -37,8 +37,8 @@ struct reference_score {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
 
-    /* Later features, in the order of their table (plan/feature.h): floats of their tensors, and numbers. */
-    const float *more[CLA_SCORE_TENSORS];
+    /* Later features, in the order of their table (plan/feature.h): values of their tensors, and numbers. */
+    const void *more[CLA_SCORE_TENSORS]; /* int32 where the table says CLA_INT */
     struct clattn_layout more_at[CLA_SCORE_TENSORS];
     double more_numbers[CLA_SCORE_NUMBERS];
 

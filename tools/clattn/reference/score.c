@@ -82,6 +82,11 @@ static double slope_of(const struct reference_problem *problem, const struct ref
     return (double)problem->score.alibi[reference_place(&problem->score.alibi_at, sizes, head->b, head->h, 0, 0)];
 }
 
+static double value_at(const struct cla_feature_tensor *row, const void *values, size_t place)
+{
+    return row->element == CLA_INT ? (double)((const int32_t *)values)[place] : (double)((const float *)values)[place];
+}
+
 double reference_of_tensor(const struct reference_problem *problem, const struct reference_head *head, const char *name,
                            int64_t i, int64_t j)
 {
@@ -96,8 +101,11 @@ double reference_of_tensor(const struct reference_problem *problem, const struct
         const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : each,
                                   pairs ? problem->shape.n_kv : 1};
         const int64_t b = row->extent == CLA_OF_HEAD ? 0 : head->b;
-        return (double)score->more[n][reference_place(&score->more_at[n], sizes, b, head->h, pairs || row->each ? i : 0,
-                                                      pairs ? j : 0)];
+        if (row->extent == CLA_OF_ROWS) /* dense, as LSE is */
+            return value_at(row, score->more[n], head->rows + (size_t)i);
+        return value_at(
+            row, score->more[n],
+            reference_place(&score->more_at[n], sizes, b, head->h, pairs || row->each ? i : 0, pairs ? j : 0));
     }
     return NAN;
 }
@@ -110,6 +118,11 @@ double reference_of_number(const struct reference_problem *problem, const char *
         if (strcmp(row->name, name) == 0)
             return problem->score.more_numbers[n];
     return NAN;
+}
+
+double reference_lse_gradient(const struct reference_problem *problem, const struct reference_head *head, int64_t i)
+{
+    return reference_has(problem, CLATTN_LSE_GRADIENT) ? reference_of_tensor(problem, head, "d_lse", i, 0) : 0.0;
 }
 
 /* A step that multiplies the derivatives by `slope`. */

@@ -26,7 +26,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .d_v = arrays->d_v,
                                      .causal = (enum clattn_causal)values->causal,
                                      .scale = (float)values->scale,
-                                     .features = score_features(score),
+                                     .features = cla_features_of_pass(score_features(score), pass == CLATTN_BACKWARD),
                                      .dropout_p = score->dropout > 0.0 ? (float)score->dropout : 0.0f,
                                      .score_mod = run->score.score_mod,
                                      .score_mod_grad = run->score.score_mod_grad,
@@ -49,13 +49,15 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
 }
 
 /* Arrays and their layouts, as the table of features has them. */
-static void give_arrays(const struct score_files *score, struct clattn_host_kv_scales *scales,
+static void give_arrays(const struct score_files *score, bool backward, struct clattn_host_kv_scales *scales,
                         struct clattn_host_score_args *args)
 {
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
         char *const to = row->apart ? (char *)scales : (char *)args;
+        if (!cla_features_of_pass(of->bit, backward))
+            continue;
         memcpy(to + row->array, &score->values[i], sizeof score->values[i]);
         if (row->layout)
             memcpy(to + row->layout, &score->layouts[i], sizeof score->layouts[i]);
@@ -74,7 +76,8 @@ static void give_numbers(const struct option_features *options, struct clattn_ho
     }
 }
 
-static struct clattn_host_score_args score_args(const struct run *run, struct clattn_host_kv_scales *scales)
+static struct clattn_host_score_args score_args(const struct run *run, bool backward,
+                                                struct clattn_host_kv_scales *scales)
 {
     const struct score_options *options = &run->values->score;
     const struct score_files *score = &run->score;
@@ -84,7 +87,7 @@ static struct clattn_host_score_args score_args(const struct run *run, struct cl
                                           .pool_pages = run->arrays.pool_pages,
                                           .page_count = score->page_count,
                                           .data_count = score->data_count};
-    give_arrays(score, scales, &args);
+    give_arrays(score, backward, scales, &args);
     give_numbers(&options->features, &args);
     if (options->window.count) {
         args.window_left = options->window.values[0];
@@ -142,7 +145,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .lse = run->results[RUN_LSE],
                                                   .m = run->results[RUN_M],
                                                   .l = run->results[RUN_L],
-                                                  .score = score_args(run, &scales),
+                                                  .score = score_args(run, false, &scales),
                                                   .kv_chunk = run->values->kv_chunk,
                                                   .progress = show_keys,
                                                   .progress_user = &progress};
@@ -179,7 +182,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_k_layout = arrays->k,
                                                    .d_v_layout = arrays->v,
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                   .score = score_args(run, &scales),
+                                                   .score = score_args(run, true, &scales),
                                                    .kv_chunk = run->values->kv_chunk,
                                                    .progress = show_keys,
                                                    .progress_user = &progress};

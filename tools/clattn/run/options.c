@@ -159,6 +159,7 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", files[SCORE_BIAS]},
         {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", files[SCORE_SINKS]},
         {"unordered", values->unordered, "grad-out FILE", values->inputs[3]},
+        {"grad-lse", files[SCORE_GRAD_LSE], "grad-out FILE", values->inputs[3]},
         {"backward-skeleton", values->backward_skeleton, "grad-out FILE", values->inputs[3]},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)

@@ -35,6 +35,7 @@ enum score_file {
     SCORE_DATA,
     SCORE_KV_PAGES,
     SCORE_KV_PAGE_INDPTR,
+    SCORE_GRAD_LSE,
     SCORE_FILES = CLA_SCORE_TENSORS
 };
 enum { SCORE_SOFTCAP = 2 };

@@ -80,6 +80,18 @@ static int match_heads(const struct score_entry *entry, const struct cla_feature
     return STATUS_OK;
 }
 
+/* As LSE is: of the shape that --lse is written in. */
+static int match_rows(const struct score_entry *entry)
+{
+    const struct npy_header *right = &entry->arrays->row_header;
+    bool same = entry->header->dimensions == right->dimensions;
+    for (int i = 0; i < right->dimensions && same; i++)
+        same = entry->header->shape[i] == right->shape[i];
+    char text[128];
+    npy_shape_text(right, text, sizeof text);
+    return same ? STATUS_OK : score_wrong_shape(entry, text);
+}
+
 static int match_loose(const struct score_entry *entry, const struct option_list *block)
 {
     if (entry->which == SCORE_BLOCK_INDICES)
@@ -117,6 +129,8 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
         return match_blocks(entry, block);
     case CLA_OF_BLOCK_ROWS:
         return score_match_block_indptr(entry, block);
+    case CLA_OF_ROWS:
+        return match_rows(entry);
     case CLA_OF_HEADS:
     case CLA_OF_HEAD:
         return match_heads(entry, row);

@@ -251,12 +251,17 @@ enum clattn_pass verify_pass(const struct verify_case *item)
     }
 }
 
+static bool is_backward(enum clattn_pass pass)
+{
+    return pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE;
+}
+
 /* Of dropout's numbers no row is packed. */
 static enum clattn_packing packing_of(const struct verify_case *item, enum clattn_pass pass)
 {
-    const bool forward = pass == CLATTN_FORWARD || pass == CLATTN_ACCUMULATE;
-    return item->packed && forward && !(item->problem.score.features & CLATTN_DROPOUT) ? CLATTN_PACKING_ALWAYS
-                                                                                       : CLATTN_PACKING_PLANNED;
+    return item->packed && !is_backward(pass) && !(item->problem.score.features & CLATTN_DROPOUT)
+               ? CLATTN_PACKING_ALWAYS
+               : CLATTN_PACKING_PLANNED;
 }
 
 clattn_status verify_plan(const struct session *session, const struct verify_case *item, enum clattn_pass pass,
@@ -272,7 +277,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                      .d_v = item->problem.d_v,
                                      .causal = item->problem.causal,
                                      .scale = (float)item->problem.scale,
-                                     .features = score->features,
+                                     .features = cla_features_of_pass(score->features, is_backward(pass)),
                                      .dropout_p = p_is_known ? (float)score->dropout_p : 0.0f,
                                      .block_q = blocks ? score->block_q : 0,
                                      .block_kv = blocks ? score->block_kv : 0,

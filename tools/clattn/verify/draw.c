@@ -36,7 +36,12 @@ unsigned verify_feature(int i)
 {
     if (i < FIRST_FEATURES)
         return 1u << i;
-    return i < FIRST_ALL ? 1u << (VERIFY_FIRST_MOD + i - FIRST_FEATURES) : 1u << (i - 2);
+    if (i < FIRST_ALL)
+        return 1u << (VERIFY_FIRST_MOD + i - FIRST_FEATURES);
+    unsigned later = verify_later_features();
+    for (; i > FIRST_ALL; i--)
+        later &= later - 1;
+    return later & -later;
 }
 
 unsigned verify_all_features(void)
@@ -215,10 +220,11 @@ static void draw_program(struct random *random, const char *name, struct verify_
     const unsigned chosen =
         verify_choose(random, FEWEST_FEATURES + (int)random_below(random, FIRST_ALL - FEWEST_FEATURES + 1));
     struct reference_problem *problem = &item->problem;
-    problem->score.features = verify_plain_features(chosen) | draw_later(random);
     item->mods = (int)(chosen >> VERIFY_FIRST_MOD);
     item->csr = random_below(random, 2) && chosen & CLATTN_BLOCK_MASK;
     item->kind = draw_kind(random, skeleton);
+    problem->score.features =
+        cla_features_of_pass(verify_plain_features(chosen) | draw_later(random), verify_is_backward(item));
     const int64_t dtype = random_below(random, 6);
     problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
     draw_types(random, skeleton, problem);

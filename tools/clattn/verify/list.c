@@ -241,7 +241,7 @@ static void add_planned(struct verify_list *list, const char *skeleton, enum ver
     for (int i = 0; i < 2; i++) {
         struct verify_case item = cycled(skeleton, kind, dtype, causal, d[turn % COUNT(d)], d[turn % COUNT(d)],
                                          n[(turn + i) % COUNT(n)], turn + 5 * i);
-        item.problem.score.features = verify_plain_features(chosen);
+        item.problem.score.features = cla_features_of_pass(verify_plain_features(chosen), verify_is_backward(&item));
         item.problem.score.block_q = blocks[turn % COUNT(blocks)][0];
         item.problem.score.block_kv = blocks[turn % COUNT(blocks)][1];
         item.mods = (int)(chosen >> VERIFY_FIRST_MOD);
@@ -283,16 +283,15 @@ static void add_types(struct verify_list *list, const char *skeleton, enum verif
 static void add_features(struct verify_list *list, bool full, const char *skeleton, enum verify_kind kind)
 {
     /* All of them in two kernels, for a quick run. */
-    static const unsigned groups[] = {
-        CLATTN_WINDOW | CLATTN_SOFTCAP | CLATTN_BIAS | CLATTN_KEY_LENGTHS | CLATTN_SINKS | VERIFY_WITH_SCORE_MOD,
-        CLATTN_ALIBI | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_VARLEN | CLATTN_DROPOUT | VERIFY_WITH_MASK_MOD};
+    const unsigned groups[] = {CLATTN_WINDOW | CLATTN_SOFTCAP | CLATTN_BIAS | CLATTN_KEY_LENGTHS | CLATTN_SINKS |
+                                   VERIFY_WITH_SCORE_MOD | verify_later_features(),
+                               CLATTN_ALIBI | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_VARLEN | CLATTN_DROPOUT |
+                                   VERIFY_WITH_MASK_MOD};
     struct random random = {.state = list->seed ^ (uint64_t)kind << 8};
     if (!full) {
         for (int i = 0; i < COUNT(groups); i++)
             add_modified(list, skeleton, kind, groups[i], i);
         add_modified(list, skeleton, kind, verify_choose(&random, kind == VERIFY_STATE ? 3 : 2), 2);
-        for (unsigned left = verify_later_features(); left; left &= left - 1)
-            add_modified(list, skeleton, kind, (left & -left) | verify_choose(&random, 1), 3);
         return;
     }
     for (int i = 0; i < verify_feature_count(); i++)

@@ -236,13 +236,15 @@ static float *drawn(struct making *making, size_t count, float from, float to)
     return values;
 }
 
-/* Tensors of later features: floats of pairs or of heads, broadcast as chance has it. */
+/* Tensors of later features: floats of rows, dense; of pairs or of heads, broadcast as chance has it. */
 static void make_tensor(struct making *making, int n, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &making->problem->shape;
     struct reference_score *score = &making->problem->score;
     size_t *count = &making->score->counts.more[n];
-    if (row->extent == CLA_OF_PAIRS) {
+    if (row->extent == CLA_OF_ROWS) {
+        *count = reference_row_count(making->problem);
+    } else if (row->extent == CLA_OF_PAIRS) {
         *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
     } else {
         const int64_t batch = row->extent == CLA_OF_HEADS && random_below(&making->random, 2) ? shape->batch : 1;

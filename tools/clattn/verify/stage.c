@@ -209,7 +209,9 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
-        t[STAGE_MORE + i] = array(stage, row->name, CLATTN_FP32, 0, n->more[i], score->more[i]);
+        if (cla_features_of_pass(of->bit, stage->backward))
+            t[STAGE_MORE + i] =
+                array(stage, row->name, CLATTN_FP32, row->element == CLA_INT ? 4 : 0, n->more[i], score->more[i]);
 }
 
 /* Gradients that chunks of keys add to: fp32, and 0 before. */
@@ -235,8 +237,9 @@ bool stage_open(const struct session *session, const struct verify_case *item, c
 {
     *stage = (struct stage){
         .problem = problem, .item = item, .csr = &data->csr, .offset = item->aligned ? ALIGNED_GUARD : GUARD};
+    stage->backward = pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE;
     describe_inputs(stage, data);
-    if (pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE)
+    if (stage->backward)
         describe_backward(stage, data);
     else
         describe_forward(stage, data);
@@ -297,7 +300,7 @@ static void give_later_features(const struct stage *stage, struct clattn_score_a
     const struct cla_feature_number *number;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
         const struct clattn_tensor tensor = strided(stage, (enum stage_tensor)(STAGE_MORE + i), score->more_at[i]);
-        if (score->more[i])
+        if (score->more[i] && cla_features_of_pass(of->bit, stage->backward))
             memcpy((char *)args + row->given, &tensor, sizeof tensor);
     }
     for (int i = 0; (number = cla_feature_number(i, &of)); i++) {

@@ -43,6 +43,7 @@ struct stage {
     const struct reference_problem *problem; /* which may have other sizes than the case's */
     const struct verify_case *item;
     const struct verify_csr *csr;
+    bool backward;  /* the pass's direction */
     int64_t offset; /* of the first element in each buffer */
     float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
