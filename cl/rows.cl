@@ -155,7 +155,8 @@ clattn_statistics(__global const clattn_output *o, __global const clattn_storage
 #if CLATTN_WORK_GROUP_SIZE == 1
     for (int r = 0; r < count; ++r)
         leave_row(to,
-                  DELTA_OF_ROW(part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column, lane),
+                  DELTA_OF_ROW(part_of_product(o + r * o_at.row, o_at.column, d_o + r * d_o_at.row, d_o_at.column,
+                                               lane),
                                b, h, first + r),
                   &vectors, r);
 #else
