@@ -116,8 +116,8 @@ struct clattn_score_args {
 
     /* CLATTN_LSE_GRADIENT: fp32 [batch, heads, n_q], the gradient of the loss by LSE (with CLATTN_VARLEN
      * [heads, total_q]). With it attention is trainable whose parts are merged by their LSE. dS of a row becomes
-     * P (dP - delta + d_lse), since the derivative of LSE by a score is P. What it holds for rows that see no key, whose
-     * LSE is -inf whatever the inputs are, counts for nothing. */
+     * P (dP - delta + d_lse), since the derivative of LSE by a score is P. What it holds for rows that see no key,
+     * whose LSE is -inf whatever the inputs are, counts for nothing. */
     struct clattn_tensor d_lse;
 
     uint64_t reserved[25]; /* 0: clattn/version.h */
