@@ -36,7 +36,7 @@ static clattn_status take_queue(struct clattn_host *host, cl_command_queue queue
     return status;
 }
 
-static clattn_status create(struct clattn_host **result, const struct clattn_host_params *params,
+clattn_status cla_host_make(struct clattn_host **result, const struct clattn_host_params *params,
                             struct cla_error *error)
 {
     if (!result)
@@ -59,7 +59,7 @@ static clattn_status create(struct clattn_host **result, const struct clattn_hos
 clattn_status clattn_host_create(clattn_host **host, const struct clattn_host_params *params)
 {
     struct cla_error error;
-    if (!create(host, params, &error))
+    if (!cla_host_make(host, params, &error))
         return CLATTN_SUCCESS;
     return cla_report(params && params->context ? &params->context->log : NULL, &error);
 }

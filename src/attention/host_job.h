@@ -28,6 +28,10 @@ struct clattn_host {
     struct clattn_host_info last_info;
 };
 
+/* clattn_host_create() without the report. */
+clattn_status cla_host_make(struct clattn_host **host, const struct clattn_host_params *params,
+                            struct cla_error *error);
+
 /* How a tensor in an array gets to the device and lies there: dimensions that broadcast are copied once. */
 struct cla_piece {
     struct cla_sizes sizes;   /* 1 where a dimension broadcasts */

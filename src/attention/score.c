@@ -253,7 +253,7 @@ clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_a
     if (!status && (call->features & CLATTN_BLOCK_MASK) && args->block_offsets.buffer)
         status = place_csr(call, args, error);
     /* Kernels that finish rows know nothing of pages, and look at the sequences' keys, of which total_kv is 0. */
-    if (is_left_out(call, CLA_CU_KV))
+    if (is_left_out(call, CLA_CU_KV) && call->source == CLA_BUFFERS)
         call->operands[CLA_CU_KV] = call->operands[CLA_CU_Q];
     return status;
 }

@@ -431,6 +431,13 @@ clattn_status cla_cl_enqueue_read(cl_command_queue queue, cl_mem buffer, size_t 
                  "clEnqueueReadBuffer", error);
 }
 
+clattn_status cla_cl_enqueue_copy(cl_command_queue queue, cl_mem from, size_t from_offset, cl_mem to, size_t to_offset,
+                                  size_t bytes, cl_event *event, struct cla_error *error)
+{
+    return check(clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, bytes, 0, NULL, event),
+                 "clEnqueueCopyBuffer", error);
+}
+
 clattn_status cla_cl_enqueue_fill(cl_command_queue queue, cl_mem buffer, uint32_t pattern, size_t offset, size_t bytes,
                                   cl_event *event, struct cla_error *error)
 {

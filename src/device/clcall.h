@@ -83,6 +83,8 @@ clattn_status cla_cl_enqueue_write(cl_command_queue queue, cl_mem buffer, size_t
 clattn_status cla_cl_enqueue_read(cl_command_queue queue, cl_mem buffer, size_t offset, size_t bytes, void *data,
                                   cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                                   struct cla_error *error);
+clattn_status cla_cl_enqueue_copy(cl_command_queue queue, cl_mem from, size_t from_offset, cl_mem to, size_t to_offset,
+                                  size_t bytes, cl_event *event, struct cla_error *error);
 clattn_status cla_cl_enqueue_fill(cl_command_queue queue, cl_mem buffer, uint32_t pattern, size_t offset, size_t bytes,
                                   cl_event *event, struct cla_error *error);
 clattn_status cla_cl_enqueue_marker(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,

@@ -58,6 +58,7 @@ PLAIN(plan_stream);
 PLAIN(tuning_record);
 PLAIN(append_params);
 PLAIN(host_params);
+PLAIN(host_cache_params);
 
 static const struct member context_params_members[] = {ONE(context_params, log, log)};
 HOLDER(context_params);
@@ -131,6 +132,12 @@ static const struct member host_forward_args_members[] = {
     ONE(host_forward_args, k_layout, layout), ONE(host_forward_args, v_layout, layout),
     ONE(host_forward_args, o_layout, layout), ONE(host_forward_args, score, host_score_args)};
 HOLDER(host_forward_args);
+
+static const struct member host_cache_args_members[] = {
+    ONE(host_cache_args, shape, shape),     ONE(host_cache_args, q_layout, layout),
+    ONE(host_cache_args, k_layout, layout), ONE(host_cache_args, v_layout, layout),
+    ONE(host_cache_args, o_layout, layout), ONE(host_cache_args, score, host_score_args)};
+HOLDER(host_cache_args);
 
 static const struct member host_backward_args_members[] = {
     ONE(host_backward_args, shape, shape),          ONE(host_backward_args, q_layout, layout),

@@ -20,6 +20,8 @@ static struct clattn_accumulate_args given_accumulate;
 static struct clattn_finish_args given_finish;
 static struct clattn_append_params given_append_params;
 static struct clattn_append_args given_append;
+static struct clattn_host_cache_params given_cache_params;
+static struct clattn_host_cache_args given_cache_args;
 static struct clattn_host_forward_args given_host_forward;
 static struct clattn_kv_scales given_scales;
 static struct clattn_host_kv_scales given_host_scales;
@@ -27,6 +29,7 @@ static struct clattn_host_backward_args given_host_backward;
 
 static clattn_plan *backward_plan, *accumulate_plan;
 static clattn_appender *appender;
+static clattn_host_cache *cache;
 static clattn_tuning *tuning;
 static struct clattn_plan_info info;
 
@@ -143,6 +146,19 @@ static clattn_status append(void)
     return clattn_append_enqueue(appender, device.queue, &given_append, 0, NULL, NULL);
 }
 
+static clattn_status create_cache(void)
+{
+    clattn_host_cache *made = NULL;
+    const clattn_status status = clattn_host_cache_create(&made, &given_cache_params);
+    clattn_host_cache_destroy(&made);
+    return status;
+}
+
+static clattn_status cache_append(void)
+{
+    return clattn_host_cache_append(cache, &given_cache_args);
+}
+
 static clattn_status standard(void)
 {
     return clattn_standard_enqueue(device.clattn, &given_problem, device.queue, &given_forward, 0, NULL, NULL);
@@ -204,6 +220,8 @@ static const struct {
     GIVEN(backward, "args", backward_args, given_backward),
     GIVEN(create_appender, "params", append_params, given_append_params),
     GIVEN(append, "args", append_args, given_append),
+    GIVEN(create_cache, "params", host_cache_params, given_cache_params),
+    GIVEN(cache_append, "args", host_cache_args, given_cache_args),
     GIVEN(standard, "problem", problem, given_problem),
     GIVEN(standard, "args", forward_args, given_forward),
     GIVEN(standard_bytes, "problem", problem, given_problem),
@@ -245,6 +263,10 @@ static int set_up_given(void **state)
     given_append_params = (struct clattn_append_params){.problem = &given_problem};
     assert_int_equal(clattn_appender_create(&appender, device.clattn, &given_append_params), CLATTN_SUCCESS);
     given_append = (struct clattn_append_args){.shape = shape, .k_new = {buffers[Q], {0}}, .k = {buffers[M], {0}}};
+    given_cache_params =
+        (struct clattn_host_cache_params){.context = device.clattn, .problem = &given_problem, .kv_heads = KV_HEADS};
+    assert_int_equal(clattn_host_cache_create(&cache, &given_cache_params), CLATTN_SUCCESS);
+    given_cache_args = (struct clattn_host_cache_args){.shape = {.batch = 1, .n_q = 1}, .k = arrays[K], .v = arrays[V]};
     given_finish = (struct clattn_finish_args){.shape = shape, .state = buffers[L], .o = {buffers[O], {0}}};
     given_backward = (struct clattn_backward_args){.shape = shape,
                                                    .q = {buffers[Q], {0}},
@@ -269,6 +291,7 @@ static int set_up_given(void **state)
 
 static int tear_down_given(void **state)
 {
+    clattn_host_cache_destroy(&cache);
     clattn_appender_destroy(&appender);
     clattn_tuning_destroy(&tuning);
     clattn_plan_destroy(&accumulate_plan);
@@ -357,6 +380,7 @@ static void what_the_library_fills_is_0(void **state)
     struct clattn_traffic bytes;
     struct clattn_tuning_record record;
     struct clattn_skeleton_info skeleton;
+    struct clattn_host_cache_info cache_info;
     int count;
     FILLED(capabilities, capabilities, clattn_query_device(device.device, &capabilities));
     FILLED(plan_info, plans[0], clattn_plan_get_info(plan, &plans[0]));
@@ -373,6 +397,7 @@ static void what_the_library_fills_is_0(void **state)
     assert_int_equal(clattn_host_forward(host, &given_problem, &given_host_forward), CLATTN_SUCCESS);
     FILLED(plan_info, plans[0], clattn_host_last(host, &plans[0], NULL));
     FILLED(host_info, host_info, clattn_host_last(host, NULL, &host_info));
+    FILLED(host_cache_info, cache_info, clattn_host_cache_get_info(cache, &cache_info));
     FILLED(skeleton_info, skeleton, clattn_skeleton_get_info(0, &skeleton));
     const struct clattn_layout layouts[] = {clattn_layout_bhnd(2, 3, 4), clattn_layout_bnhd(2, 3, 4)};
     check_zero("layout", &layouts[0], reserved_of_layout);
