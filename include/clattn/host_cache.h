@@ -97,6 +97,19 @@ CLATTN_API clattn_status clattn_host_cache_fork(clattn_host_cache *cache, int64_
 CLATTN_API clattn_status clattn_host_cache_length(const clattn_host_cache *cache, int64_t layer, int64_t sequence,
                                                   int64_t *length);
 
+/* Writes all sequences to a file, which then is there as a whole or not at all; a file of that name is replaced. Pages
+ * that are shared are written once. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_FILE_FAILED, CL_OUT_OF_HOST_MEMORY (the file
+ * is made in memory), OpenCL's own. */
+CLATTN_API clattn_status clattn_host_cache_save(const clattn_host_cache *cache, const char *path);
+
+/* What the cache held becomes what such a file holds. The file has to be of a cache with the same layers, kv_heads, d,
+ * d_v, types, page_keys, rotary_d and interleaved, and of no more sequences. What it says is checked, and it carries a
+ * checksum (XXH3), so that one that is cut, damaged or made to harm is refused; that the keys are of the same model and
+ * rotated by the same tables, it cannot tell. While it is read, device memory holds both caches. Errors:
+ * CLATTN_INVALID_ARGUMENT, CLATTN_FILE_FAILED, CLATTN_FILE_DAMAGED, CLATTN_TOO_LARGE, CL_OUT_OF_HOST_MEMORY, OpenCL's
+ * own. */
+CLATTN_API clattn_status clattn_host_cache_load(clattn_host_cache *cache, const char *path);
+
 struct clattn_host_cache_info {
     int64_t page_keys;
     int64_t pages;         /* that hold keys; one that is shared counts once */

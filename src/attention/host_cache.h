@@ -21,7 +21,7 @@ struct clattn_host_cache {
     struct clattn_appender *appender;
     struct clattn_problem problem; /* resolved; its strings are NULL */
     unsigned features;
-    int64_t kv_heads, rope_rows;
+    int64_t kv_heads, rope_rows, interleaved;
     struct cla_cache_pages pages;
     struct cla_cache_layer *layers;
     size_t page_bytes[CLA_CACHE_TENSORS]; /* of a layer */

@@ -163,6 +163,7 @@ static clattn_status make_parts(struct clattn_host_cache *cache, const struct cl
     cache->problem = cache->plan->problem;
     cache->features = cache->plan->features;
     cache->kv_heads = params->kv_heads;
+    cache->interleaved = params->interleaved;
     status = make_store(cache, params, error);
     return status ? status : make_tables(cache, params, error);
 }

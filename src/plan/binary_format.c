@@ -39,7 +39,7 @@ static void checksum(const unsigned char *file, size_t size, unsigned char resul
     put(result + 8, whole.high, 8);
 }
 
-void *cla_binary_encode(const char *identity, const void *payload, size_t payload_size, size_t *size)
+void *cla_binary_begin(const char *identity, size_t payload_size, void **payload, size_t *size)
 {
     const size_t identity_length = strlen(identity);
     if (identity_length > UINT32_MAX || payload_size > SIZE_MAX / 2)
@@ -53,27 +53,58 @@ void *cla_binary_encode(const char *identity, const void *payload, size_t payloa
     put(file + IDENTITY_LENGTH, identity_length, 4);
     put(file + PAYLOAD_LENGTH, payload_size, 8);
     memcpy(file + HEADER, identity, identity_length);
-    if (payload_size)
-        memcpy(file + HEADER + identity_length, payload, payload_size);
-    checksum(file, *size, file + CHECKSUM);
+    *payload = file + HEADER + identity_length;
     return file;
 }
 
-bool cla_binary_decode(const void *data, size_t size, const char *identity, const void **payload, size_t *payload_size)
+void cla_binary_seal(void *file, size_t size)
+{
+    checksum(file, size, (unsigned char *)file + CHECKSUM);
+}
+
+void *cla_binary_encode(const char *identity, const void *payload, size_t payload_size, size_t *size)
+{
+    void *place = NULL, *file = cla_binary_begin(identity, payload_size, &place, size);
+    if (!file)
+        return NULL;
+    if (payload_size)
+        memcpy(place, payload, payload_size);
+    cla_binary_seal(file, *size);
+    return file;
+}
+
+enum cla_binary_verdict cla_binary_take_apart(const void *data, size_t size, struct cla_binary_parts *parts)
 {
     const unsigned char *file = data;
-    if (size < HEADER || memcmp(file + MAGIC, magic, sizeof magic) != 0 || get(file + VERSION, 4) != CLA_BINARY_VERSION)
-        return false;
+    unsigned char expected[16];
+    if (size < HEADER || memcmp(file + MAGIC, magic, sizeof magic) != 0)
+        return CLA_BINARY_FOREIGN;
+    if (get(file + VERSION, 4) != CLA_BINARY_VERSION)
+        return CLA_BINARY_VERSION_OTHER;
     const uint64_t identity_length = get(file + IDENTITY_LENGTH, 4), length = get(file + PAYLOAD_LENGTH, 8);
     if (identity_length > size - HEADER || length != size - HEADER - identity_length)
-        return false;
-    if (identity_length != strlen(identity) || memcmp(file + HEADER, identity, identity_length) != 0)
-        return false;
-    unsigned char expected[16];
+        return CLA_BINARY_CUT;
     checksum(file, size, expected);
     if (memcmp(expected, file + CHECKSUM, sizeof expected) != 0)
+        return CLA_BINARY_DAMAGED;
+    *parts = (struct cla_binary_parts){.identity = (const char *)file + HEADER,
+                                       .identity_length = (size_t)identity_length,
+                                       .payload = file + HEADER + identity_length,
+                                       .payload_size = (size_t)length};
+    return CLA_BINARY_WHOLE;
+}
+
+bool cla_binary_is_of(const struct cla_binary_parts *parts, const char *identity)
+{
+    return parts->identity_length == strlen(identity) && memcmp(parts->identity, identity, parts->identity_length) == 0;
+}
+
+bool cla_binary_decode(const void *file, size_t size, const char *identity, const void **payload, size_t *payload_size)
+{
+    struct cla_binary_parts parts;
+    if (cla_binary_take_apart(file, size, &parts) != CLA_BINARY_WHOLE || !cla_binary_is_of(&parts, identity))
         return false;
-    *payload = file + HEADER + identity_length;
-    *payload_size = (size_t)length;
+    *payload = parts.payload;
+    *payload_size = parts.payload_size;
     return true;
 }

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The format of a file in the program cache, pure so that it can be tested byte by byte. All integers are
- * little-endian.
+/* The format of a file in the program cache, and of a cache of keys, pure so that it can be tested byte by byte. All
+ * integers are little-endian.
  *
  *     8 bytes   magic "clattn\x1a\n"
  *     4         format version (CLA_BINARY_VERSION)
@@ -21,6 +21,30 @@
 
 /* Encodes into a malloc'ed block of *size bytes; NULL where memory is short. */
 void *cla_binary_encode(const char *identity, const void *payload, size_t payload_size, size_t *size);
+
+/* The same in two steps: the payload, of which *payload is the place, is written between them. */
+void *cla_binary_begin(const char *identity, size_t payload_size, void **payload, size_t *size);
+void cla_binary_seal(void *file, size_t size);
+
+/* What a file is. `identity` and `payload` point into it, where it is whole. */
+enum cla_binary_verdict {
+    CLA_BINARY_WHOLE,
+    CLA_BINARY_FOREIGN,       /* no such file at all */
+    CLA_BINARY_VERSION_OTHER, /* of another version */
+    CLA_BINARY_CUT,           /* longer or shorter than it says */
+    CLA_BINARY_DAMAGED        /* the checksum is another */
+};
+
+struct cla_binary_parts {
+    const char *identity; /* not ended by 0 */
+    size_t identity_length;
+    const void *payload;
+    size_t payload_size;
+};
+
+enum cla_binary_verdict cla_binary_take_apart(const void *file, size_t size, struct cla_binary_parts *parts);
+
+bool cla_binary_is_of(const struct cla_binary_parts *parts, const char *identity);
 
 /* True, with *payload pointing into `file`, where the file is whole, of this version, and of this identity. */
 bool cla_binary_decode(const void *file, size_t size, const char *identity, const void **payload, size_t *payload_size);

@@ -112,6 +112,28 @@ bool cla_cache_pages_put(struct cla_cache_pages *pages, int64_t sequence, int64_
     return true;
 }
 
+bool cla_cache_pages_know(struct cla_cache_pages *pages, int64_t count)
+{
+    void *references = pages->references;
+    if (!grow(&references, &pages->room, count, sizeof *pages->references))
+        return false;
+    pages->references = references;
+    pages->pages = count;
+    return true;
+}
+
+bool cla_cache_pages_share(struct cla_cache_pages *pages, int64_t sequence, int32_t number)
+{
+    struct cla_page_list *list = &pages->lists[sequence];
+    void *numbers = list->numbers;
+    if (!grow(&numbers, &list->room, list->count + 1, sizeof *list->numbers))
+        return false;
+    list->numbers = numbers;
+    list->numbers[list->count++] = number;
+    pages->used += !pages->references[number]++;
+    return true;
+}
+
 void cla_cache_pages_truncate(struct cla_cache_pages *pages, int64_t sequence, int64_t length)
 {
     struct cla_page_list *list = &pages->lists[sequence];

@@ -18,7 +18,7 @@ struct cla_cache_pages {
     int64_t most;                /* pages that there may be */
     int64_t *lengths;            /* [layers, sequences]: keys */
     struct cla_page_list *lists; /* [sequences] */
-    int32_t *references;         /* of each page that has ever been taken: how many sequences have it; 0: it is free */
+    int64_t *references;         /* of each page that has ever been taken: how many sequences have it; 0: it is free */
     int64_t pages, room;         /* how many these are */
     int64_t used;                /* how many of them are not free */
 };
@@ -46,6 +46,11 @@ void cla_cache_pages_leave(struct cla_cache_pages *pages, int32_t number);
 /* Makes a page that was taken the one at this place, in the place of what was there; gives the page back where memory is
  * short. */
 bool cla_cache_pages_put(struct cla_cache_pages *pages, int64_t sequence, int64_t place, int32_t number);
+
+/* For what comes from a file: there are pages 0 to count - 1, which nobody has yet; and page `number`, one of them, is
+ * the next one of a sequence. */
+bool cla_cache_pages_know(struct cla_cache_pages *pages, int64_t count);
+bool cla_cache_pages_share(struct cla_cache_pages *pages, int64_t sequence, int32_t number);
 
 /* What keys from `length` on were in is given back. */
 void cla_cache_pages_truncate(struct cla_cache_pages *pages, int64_t sequence, int64_t length);

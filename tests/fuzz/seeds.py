@@ -54,6 +54,16 @@ def binary():
         yield mend + b"clattn\x1a\n" + struct.pack("<IIQ", 1, 2, 7) + bytes(16) + b"idpayload"
 
 
+def cache():
+    lengths = struct.pack("<6Q", 3, 2, 0, 2, 2, 0)
+    for mend, pages in ((b"\0", 3), (b"\1", 3), (b"\1", 2), (b"\1", 1 << 40)):
+        payload = struct.pack("<2Q", 3, pages) + lengths + struct.pack("<3I", 0, 1, 0) + bytes(8 * min(pages, 3))
+        head = b"clattn\x1a\n" + struct.pack("<IIQ", 1, 2, len(payload)) + bytes(16)
+        yield mend + head + b"id" + payload
+    empty = struct.pack("<2Q", 0, 0)
+    yield b"\1clattn\x1a\n" + struct.pack("<IIQ", 1, 2, len(empty)) + bytes(16) + b"id" + empty
+
+
 def clinfo():
     yield "[P/0]  CL_DEVICE_NAME  x\n[P/0] CL_DEVICE_LOCAL_MEM_SIZE 49152\n"
     yield (
@@ -108,6 +118,7 @@ TARGETS = {
     "npy": npy,
     "tuning": tuning,
     "binary": binary,
+    "cache": cache,
     "clinfo": clinfo,
     "user_text": user_text,
     "retarget": retarget,
