@@ -8,7 +8,8 @@
  *
  * Rules that hold everywhere
  *   Handles     Types that live are opaque (clattn_context, clattn_plan, clattn_appender, clattn_host,
- *               clattn_host_cache, clattn_tuning). A destroy function takes the address of the handle, sets it to NULL, and accepts NULL.
+ *               clattn_host_cache, clattn_tuning). A destroy function takes the address of the handle, sets it to
+ *               NULL, and accepts NULL.
  *   Structs     What is said comes in plain structs, what is answered goes into _info structs. A field that is zero
  *               means its default, so `= {.d = 64}` is a complete problem. Structs need only live until the call
  *               returns. They may grow: <clattn/version.h> says how, and what that asks of a program.

@@ -98,8 +98,8 @@ CLATTN_API clattn_status clattn_host_cache_length(const clattn_host_cache *cache
                                                   int64_t *length);
 
 /* Writes all sequences to a file, which then is there as a whole or not at all; a file of that name is replaced. Pages
- * that are shared are written once. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_FILE_FAILED, CL_OUT_OF_HOST_MEMORY (the file
- * is made in memory), OpenCL's own. */
+ * that are shared are written once. Errors: CLATTN_INVALID_ARGUMENT, CLATTN_FILE_FAILED, CL_OUT_OF_HOST_MEMORY (the
+ * file is made in memory), OpenCL's own. */
 CLATTN_API clattn_status clattn_host_cache_save(const clattn_host_cache *cache, const char *path);
 
 /* What the cache held becomes what such a file holds. The file has to be of a cache with the same layers, kv_heads, d,

@@ -22,7 +22,8 @@ bool cla_cache_file_bytes(const struct cla_cache_pages *pages, size_t page_bytes
 void cla_cache_file_put_table(const struct cla_cache_pages *pages, unsigned char *payload);
 
 /* Fills `pages`, which is made for as many layers, and for as many sequences as there may be, and empty; on an error
- * it is to be finished all the same. *elements gets where in the file they begin. `name` is the file's, for messages. */
+ * it is to be finished all the same. *elements gets where in the file they begin. `name` is the file's, for messages.
+ */
 clattn_status cla_cache_file_take(const char *name, const void *file, size_t size, const char *identity,
                                   size_t page_bytes, struct cla_cache_pages *pages, const unsigned char **elements,
                                   struct cla_error *error);

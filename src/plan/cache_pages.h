@@ -43,8 +43,8 @@ int32_t cla_cache_pages_take(struct cla_cache_pages *pages);
 /* Of those who have a page one gives it back. */
 void cla_cache_pages_leave(struct cla_cache_pages *pages, int32_t number);
 
-/* Makes a page that was taken the one at this place, in the place of what was there; gives the page back where memory is
- * short. */
+/* Makes a page that was taken the one at this place, in the place of what was there; gives the page back where memory
+ * is short. */
 bool cla_cache_pages_put(struct cla_cache_pages *pages, int64_t sequence, int64_t place, int32_t number);
 
 /* For what comes from a file: there are pages 0 to count - 1, which nobody has yet; and page `number`, one of them, is
