@@ -43,10 +43,11 @@ static clattn_status check_own_fields(const struct step *step, struct cla_error 
                         (long long)given->shape.n_kv, (long long)given->shape.kv_heads,
                         (long long)step->cache->kv_heads);
     if (score->key_lengths || score->pages || score->page_offsets || score->pool_pages || score->page_count ||
-        score->cu_seqlens_kv || score->total_kv)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "score has key_lengths, pages or what belongs to them, or cu_seqlens_kv: they are the cache's "
-                        "own, and must be zero");
+        score->cu_seqlens_kv || score->total_kv || score->kv_scales)
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "score has key_lengths, pages or what belongs to them, cu_seqlens_kv or kv_scales: they are the "
+            "cache's own, and must be zero");
     if (given->layer < 0 || given->layer >= step->cache->pages.layers)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "layer is %lld: layers are numbered from 0 to %lld",
                         (long long)given->layer, (long long)(step->cache->pages.layers - 1));
@@ -190,7 +191,7 @@ static clattn_status check(struct step *step, struct cla_host_job *job, struct c
         status = take_table(step, error);
     if (status)
         return status;
-    const struct clattn_score_args arrays = cla_host_score_arrays(&step->score);
+    const struct clattn_score_args arrays = cla_host_score_arrays(job, &step->score);
     status = cla_call_begin(&job->call, &cache->problem, cache->features, CLA_ARRAYS, &step->shape, &arrays, error);
     if (status)
         return status;
@@ -291,7 +292,8 @@ static clattn_status compute(struct cla_host_job *job, cl_uint wait_count, const
 static clattn_status run(struct step *step, struct cla_error *error)
 {
     struct clattn_host_cache *cache = step->cache;
-    struct cla_host_job job = {.host = cache->host, .plan = cache->plan, .splits = 1, .args = step};
+    struct clattn_kv_scales scales;
+    struct cla_host_job job = {.host = cache->host, .plan = cache->plan, .splits = 1, .args = step, .scales = &scales};
     clattn_status status = check(step, &job, error);
     if (!status)
         status = add_plan_bytes(step, &job, error);
