@@ -8,11 +8,13 @@
  *   CLATTN_Q_TYPE, _K_TYPE, _V_TYPE   of the rotated Q and of the cache.
  *   CLATTN_D, CLATTN_D_V    columns of K and Q, and of V.
  *   CLATTN_ROTARY           how many of them are rotated: even, from 0 to CLATTN_D.
+ *   CLATTN_K_SCALE_GROUP, _V_SCALE_GROUP   elements that have one scale; of formats without scales apart a block.
  *   CLATTN_INTERLEAVED      1: a pair is two neighbours. 0: its columns are CLATTN_ROTARY / 2 apart.
  *   CLATTN_WORK_GROUP_SIZE  from 1 to 1024: work-items that share a row.
  *
  * NDRange: batch * heads * n_q work-groups.
  */
+#include "common/quantise.clh"
 #include "common/types.clh"
 #include "common/view.clh"
 #include "source/dense.clh"
@@ -59,60 +61,131 @@ CLATTN_INLINE append_row append_place(__global const int *positions, clattn_appe
     return row;
 }
 
-/* A row of `columns` elements, of which the first `rotary` are rotated. Both elements of a pair are read before one is
- * written: the rows may be the same. */
-CLATTN_INLINE void append_copy(__global const void *from, __global void *to, const int type, const int columns,
-                               const int rotary, int position, __global const float *cosines,
-                               __global const float *sines, clattn_append_params p)
+/* A new row: its elements, and how the first `rotary` of them are rotated. */
+typedef struct {
+    __global const void *base;
+    __global const float *cosines, *sines; /* of the row's position */
+    long column, cosine_column, sine_column;
+} append_source;
+
+CLATTN_INLINE append_source append_open(__global const void *from, int b, int h, long i, int position,
+                                        __global const float *cosines, __global const float *sines,
+                                        const int rotary, clattn_append_params p)
+{
+    append_source s;
+    s.base = clattn_place(CLATTN_DTYPE, from, clattn_at(p.from, b, h, i));
+    s.cosines = rotary ? cosines + p.cosines.offset + position * p.cosines.row : 0;
+    s.sines = rotary ? sines + p.sines.offset + position * p.sines.row : 0;
+    s.column = p.from.column;
+    s.cosine_column = p.cosines.column;
+    s.sine_column = p.sines.column;
+    return s;
+}
+
+/* Pair u is columns x and y. */
+#define PAIR_X(u)         (CLATTN_INTERLEAVED ? 2 * (u) : (u))
+#define PAIR_Y(u, rotary) (CLATTN_INTERLEAVED ? 2 * (u) + 1 : (u) + (rotary) / 2)
+
+CLATTN_INLINE float2 append_pair(const append_source *s, int u, const int rotary)
+{
+    const float a = clattn_read(CLATTN_DTYPE, s->base, PAIR_X(u) * s->column);
+    const float b = clattn_read(CLATTN_DTYPE, s->base, PAIR_Y(u, rotary) * s->column);
+    const float cosine = s->cosines[u * s->cosine_column], sine = s->sines[u * s->sine_column];
+    return (float2)(a * cosine - b * sine, b * cosine + a * sine);
+}
+
+/* Both elements of a pair are read before one is written: rows may be rotated where they lie. */
+CLATTN_INLINE void append_copy(const append_source *s, __global void *to, long column, const int type,
+                               const int columns, const int rotary)
 {
     const int pairs = rotary / 2;
     for (int u = (int)get_local_id(0); u < columns - pairs; u += CLATTN_WORK_GROUP_SIZE) {
-        const int x = u >= pairs ? u + pairs : CLATTN_INTERLEAVED ? 2 * u : u;
-        const int y = CLATTN_INTERLEAVED ? x + 1 : x + pairs;
-        const float a = clattn_read(CLATTN_DTYPE, from, x * p.from.column);
-        if (u >= pairs) {
-            clattn_write(type, a, to, x * p.to.column);
-            continue;
-        }
-        const float b = clattn_read(CLATTN_DTYPE, from, y * p.from.column);
-        const float c = cosines[p.cosines.offset + position * p.cosines.row + u * p.cosines.column];
-        const float s = sines[p.sines.offset + position * p.sines.row + u * p.sines.column];
-        clattn_write(type, a * c - b * s, to, x * p.to.column);
-        clattn_write(type, b * c + a * s, to, y * p.to.column);
+        if (u < pairs) {
+            const float2 pair = append_pair(s, u, rotary);
+            clattn_write(type, pair.x, to, PAIR_X(u) * column);
+            clattn_write(type, pair.y, to, PAIR_Y(u, rotary) * column);
+        } else
+            clattn_write(type, clattn_read(CLATTN_DTYPE, s->base, (u + pairs) * s->column), to, (u + pairs) * column);
     }
 }
 
+#if CLATTN_FORMATS
+/* Element x of the row, rotated. */
+CLATTN_INLINE float append_element(const append_source *s, int x, const int rotary)
+{
+    const int pairs = rotary / 2;
+    if (x >= rotary)
+        return clattn_read(CLATTN_DTYPE, s->base, x * s->column);
+    const float2 pair = append_pair(s, CLATTN_INTERLEAVED ? x / 2 : x % pairs, rotary);
+    return (CLATTN_INTERLEAVED ? x % 2 == 0 : x < pairs) ? pair.x : pair.y;
+}
+
+/* The same into a format: a group of elements at a time, or a block. Groups of an odd number of int4 share bytes, and
+ * are one work-item's. */
+CLATTN_INLINE void append_quantised(const append_source *s, const clattn_source *keys, __global uchar *to, int j,
+                                    const int type, const int columns, const int rotary, const int group)
+{
+    const bool together = type == CLATTN_INT4 && group % 2;
+    const int step = together ? 1 : CLATTN_WORK_GROUP_SIZE;
+    if (together && get_local_id(0) > 0)
+        return;
+    for (int g = together ? 0 : (int)get_local_id(0); g * group < columns; g += step) {
+        const int first = g * group, count = min(group, columns - first);
+        quantise_range range = quantise_nothing();
+        for (int x = first; x < first + count; ++x)
+            quantise_reach(&range, append_element(s, x, rotary));
+        if (!CLATTN_IS_SCALED(type)) {
+            __global uchar *const block = to + clattn_format_bytes(type, first);
+            const float scale = quantise_block(type, &range, block);
+            for (int e = 0; e < CLATTN_BLOCK; ++e)
+                quantise_in_block(type, e < count ? append_element(s, first + e, rotary) : 0.0f, scale, block, e);
+            continue;
+        }
+        const float2 scale = quantise_scale(keys, j, g, type, &range);
+        for (int x = first; x < first + count; ++x)
+            quantise_element(type, append_element(s, x, rotary), scale, to, x);
+    }
+}
+#endif
+
 /* Of K or V: the row goes to the key at its position. */
-CLATTN_INLINE void append_key(__global const void *from, __global void *to, const int type, const int columns,
-                              const int rotary, __global const int *positions, __global const float *cosines,
-                              __global const float *sines, clattn_append_params p CLATTN_SCORE_PARAMETERS)
-{
-    const int bh = (int)get_group_id(0) / p.n_q, b = bh / p.heads, h = bh - b * p.heads;
-    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-    const append_row row = append_place(positions, p, rotary, &view);
-    if (row.position < 0)
-        return;
-    const clattn_source keys = clattn_open_keys(to, type, p.to, columns, 1, h, &view);
-    const long at = clattn_key_at(&keys, row.position);
-    if (at < 0)
-        return;
-    append_copy(clattn_place(CLATTN_DTYPE, from, clattn_at(p.from, b, h, view.row_base + row.i)),
-                (__global void *)clattn_place(type, keys.base, at), type, columns, rotary, row.position, cosines,
-                sines, p);
-}
+#define APPEND_KEY(open, type, columns, rotary, group)                                                                 \
+    const int bh = (int)get_group_id(0) / p.n_q, b = bh / p.heads, h = bh - b * p.heads;                               \
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                         \
+    const append_row row = append_place(positions, p, rotary, &view);                                                  \
+    if (row.position < 0)                                                                                              \
+        return;                                                                                                        \
+    const clattn_source keys = open(to, p.to, columns, 1, h, &view);                                                   \
+    const long at = clattn_key_at(&keys, row.position);                                                                \
+    if (at < 0)                                                                                                        \
+        return;                                                                                                        \
+    const append_source source =                                                                                       \
+        append_open(from, b, h, view.row_base + row.i, row.position, cosines, sines, rotary, p);                       \
+    APPEND_AS(type, (__global void *)clattn_place(type, keys.base, at), columns, rotary, group)
 
-KERNEL clattn_append_k(__global const void *from, __global void *to, __global const int *positions,
+#if CLATTN_FORMATS
+#define APPEND_AS(type, place, columns, rotary, group)                                                                 \
+    if (CLATTN_IS_FORMAT(type))                                                                                        \
+        append_quantised(&source, &keys, place, row.position, type, columns, rotary, group);                           \
+    else                                                                                                               \
+        append_copy(&source, place, p.to.column, type, columns, rotary);
+#else
+#define APPEND_AS(type, place, columns, rotary, group)                                                                 \
+    append_copy(&source, place, p.to.column, type, columns, rotary);
+#endif
+
+KERNEL clattn_append_k(__global const void *from, __global clattn_k *to, __global const int *positions,
                        __global const float *cosines, __global const float *sines,
                        const clattn_append_params p CLATTN_SCORE_PARAMETERS)
 {
-    append_key(from, to, CLATTN_K_TYPE, CLATTN_D, CLATTN_ROTARY, positions, cosines, sines, p CLATTN_SCORE_ARGUMENTS);
+    APPEND_KEY(clattn_open_k, CLATTN_K_TYPE, CLATTN_D, CLATTN_ROTARY, CLATTN_K_SCALE_GROUP)
 }
 
-KERNEL clattn_append_v(__global const void *from, __global void *to, __global const int *positions,
+KERNEL clattn_append_v(__global const void *from, __global clattn_v *to, __global const int *positions,
                        __global const float *cosines, __global const float *sines,
                        const clattn_append_params p CLATTN_SCORE_PARAMETERS)
 {
-    append_key(from, to, CLATTN_V_TYPE, CLATTN_D_V, 0, positions, cosines, sines, p CLATTN_SCORE_ARGUMENTS);
+    APPEND_KEY(clattn_open_v, CLATTN_V_TYPE, CLATTN_D_V, 0, CLATTN_V_SCALE_GROUP)
 }
 
 /* Rows of Q stay where they are in their sequence. */
@@ -123,9 +196,10 @@ KERNEL clattn_append_q(__global const void *from, __global void *to, __global co
     const int bh = (int)get_group_id(0) / p.n_q, b = bh / p.heads, h = bh - b * p.heads;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     const append_row row = append_place(positions, p, CLATTN_ROTARY, &view);
+    if (row.position < 0)
+        return;
     const long i = view.row_base + row.i;
-    if (row.position >= 0)
-        append_copy(clattn_place(CLATTN_DTYPE, from, clattn_at(p.from, b, h, i)),
-                    (__global void *)clattn_place(CLATTN_Q_TYPE, to, clattn_at(p.to, b, h, i)), CLATTN_Q_TYPE,
-                    CLATTN_D, CLATTN_ROTARY, row.position, cosines, sines, p);
+    const append_source source = append_open(from, b, h, i, row.position, cosines, sines, CLATTN_ROTARY, p);
+    append_copy(&source, (__global void *)clattn_place(CLATTN_Q_TYPE, to, clattn_at(p.to, b, h, i)), p.to.column,
+                CLATTN_Q_TYPE, CLATTN_D, CLATTN_ROTARY);
 }

@@ -10,7 +10,7 @@ CLATTN_BEGIN_DECLS
  * by the same shape and the same struct clattn_score_args. On the way they are converted to the cache's types, and rows
  * of K, and of Q where that is given, are rotated (RoPE, arXiv:2104.09864).
  *
- *     problem.k_type, v_type, q_type   how the cache and the rotated Q are stored
+ *     problem.k_type, v_type, q_type   how the cache and the rotated Q are stored; k_type and v_type may be a format
  *     CLATTN_PAGES                     K and V are pools of pages, and score.pages says which ones a sequence has
  *     CLATTN_VARLEN                    the new rows are packed, [heads, total_q, d]; with CLATTN_PAGES alone
  *     CLATTN_KEY_LENGTHS               score.key_lengths says how many keys each sequence has, the new ones counted in
@@ -23,6 +23,12 @@ CLATTN_BEGIN_DECLS
  * A row whose position is not one of the n_kv keys of the shape, is beyond the tables of the rotation, or lies in a
  * page that is not there, is not written anywhere, whatever the arrays hold: -1 leaves a row out. Rows of one sequence
  * that have one position leave one of them there.
+ *
+ * Formats (enum clattn_operand_type): rows are quantised on the way. INT8, INT4 and FP8 have scales, and zero points
+ * where problem.zero_points says so, in score.kv_scales. Those that each key has of its own are made, the least that
+ * reach the largest value of their group, and written; where one serves several keys (a row stride of 0), it is used as
+ * it is, and what is beyond its reach becomes the largest element. q8_0 and q4_0 follow ggml's rule. Values that are
+ * not finite count as 0.
  *
  * Threads: an appender does not change once made. Any number of threads may enqueue from one at the same time. */
 typedef struct clattn_appender clattn_appender;
@@ -78,7 +84,7 @@ struct clattn_append_args {
     int64_t rope_rows;
 
     /* As in the forward call that follows; of it are looked at: key_lengths, cu_seqlens_q, total_q, pages,
-     * page_offsets, pool_pages, page_count. */
+     * page_offsets, pool_pages, page_count, kv_scales. */
     struct clattn_score_args score;
     cl_event *first_event; /* as in struct clattn_forward_args */
 

@@ -93,7 +93,23 @@ static struct clattn_score_args places_of(unsigned features, const struct clattn
         places.pool_pages = given->pool_pages;
         places.page_count = given->page_count;
     }
+    if (features & CLA_FEATURE_SCALES)
+        places.kv_scales = given->kv_scales;
     return places;
+}
+
+/* Scales that each key has of its own are made; one that serves several is used. */
+static clattn_status place_scales(struct cla_call *call, const struct clattn_kv_scales *scales, struct cla_error *error)
+{
+    if (!scales)
+        return CLATTN_SUCCESS;
+    const struct clattn_tensor *const tensors[] = {&scales->k_scales, &scales->k_zeros, &scales->v_scales,
+                                                   &scales->v_zeros};
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < 4 && !status; i++)
+        if (call->operands[CLA_K_SCALES + i].end && call->operands[CLA_K_SCALES + i].layout.row)
+            status = cla_call_place(call, CLA_K_SCALES + i, tensors[i], CLA_OUTPUT, error);
+    return status;
 }
 
 static clattn_status check_groups(const struct clattn_appender *appender, const struct clattn_shape *shape,
@@ -130,6 +146,8 @@ static clattn_status check(const struct clattn_appender *appender, cl_command_qu
         status = cla_call_place(call, CLA_POSITIONS, &args->positions, CLA_INPUT | CLA_OPTIONAL, error);
     if (!status)
         status = cla_score_place(call, &places, error);
+    if (!status)
+        status = place_scales(call, places.kv_scales, error);
     if (!status)
         status = check_groups(appender, &call->shape, error);
     if (!status)

@@ -9,7 +9,7 @@
 #include "plan/types.h"
 #include <stdlib.h>
 
-/* The problem's features that say where keys lie, and which rows a sequence has. */
+/* The problem's features that say where keys lie, and which rows a sequence has; their scales are others. */
 enum { PLACES = CLATTN_PAGES | CLATTN_VARLEN | CLATTN_KEY_LENGTHS };
 
 /* Most work-items that share a row: heads have few columns. */
@@ -39,11 +39,6 @@ static clattn_status check_problem(const struct clattn_problem *problem, struct 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->problem->features has CLATTN_VARLEN without CLATTN_PAGES: keys that are packed end to "
                         "end leave no room to append to: take pages");
-    for (int operand = CLA_K; operand <= CLA_V; operand++)
-        if (cla_type_of(problem, operand) > CLATTN_BF16)
-            return cla_fail(error, CLATTN_INVALID_TYPE,
-                            "params->problem->%c_type is %s: rows are appended to caches of fp32, fp16 and bf16",
-                            operand == CLA_K ? 'k' : 'v', cla_type((int)cla_type_of(problem, operand))->name);
     return CLATTN_SUCCESS;
 }
 
@@ -71,7 +66,7 @@ static clattn_status take_params(struct clattn_appender *appender, const struct 
     appender->new_type = params->new_type == CLATTN_AS_DTYPE ? params->problem->dtype
                                                              : (enum clattn_dtype)(params->new_type - CLATTN_AS_FP32);
     appender->rotary_d = (int)params->rotary_d;
-    appender->features = problem->features & PLACES;
+    appender->features = cla_problem_features(problem) & (PLACES | CLA_FEATURE_SCALES);
     return CLATTN_SUCCESS;
 }
 
@@ -79,6 +74,13 @@ static int row_items(const struct clattn_capabilities *capabilities)
 {
     const int most = cla_small_work_group(capabilities);
     return most < ROW_ITEMS ? most : ROW_ITEMS;
+}
+
+/* Elements that are quantised together. */
+static int group_of(const struct clattn_problem *problem, int operand)
+{
+    const int64_t group = cla_scale_group(problem, operand);
+    return group ? (int)group : cla_type((int)cla_type_of(problem, operand))->block;
 }
 
 static clattn_status compile(struct clattn_appender *appender, int interleaved, struct cla_error *error)
@@ -92,11 +94,13 @@ static clattn_status compile(struct clattn_appender *appender, int interleaved, 
     cla_text_printf(&defines,
                     "#define CLATTN_CAUSAL 1\n#define CLATTN_D %d\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
                     "#define CLATTN_FEATURES %u\n#define CLATTN_INTERLEAVED %d\n#define CLATTN_K_TYPE %d\n"
-                    "#define CLATTN_Q_TYPE %d\n#define CLATTN_ROTARY %d\n#define CLATTN_STATE 0\n"
-                    "#define CLATTN_V_TYPE %d\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    "#define CLATTN_K_SCALE_GROUP %d\n#define CLATTN_Q_TYPE %d\n#define CLATTN_ROTARY %d\n"
+                    "#define CLATTN_STATE 0\n#define CLATTN_V_SCALE_GROUP %d\n#define CLATTN_V_TYPE %d\n"
+                    "#define CLATTN_WORK_GROUP_SIZE %d\n",
                     problem->d, (int)appender->new_type, problem->d_v, appender->features, interleaved,
-                    (int)cla_type_of(problem, CLA_K), (int)cla_type_of(problem, CLA_Q), appender->rotary_d,
-                    (int)cla_type_of(problem, CLA_V), appender->work_group_size);
+                    (int)cla_type_of(problem, CLA_K), group_of(problem, CLA_K), (int)cla_type_of(problem, CLA_Q),
+                    appender->rotary_d, group_of(problem, CLA_V), (int)cla_type_of(problem, CLA_V),
+                    appender->work_group_size);
     if (problem->page_keys)
         cla_text_printf(&defines, "#define CLATTN_PAGE_KEYS %lld\n", (long long)problem->page_keys);
     clattn_status status = cla_small_program(appender->context, "append", &defines, files, &program, error);

@@ -145,7 +145,7 @@ static void set_new_sizes(const struct step *step, struct cla_call *call)
 {
     const struct cla_sizes q = call->operands[CLA_Q].sizes;
     const int bytes = clattn_dtype_size(step->cache->appender->new_type);
-    for (int i = 0; i < CLA_CACHE_TENSORS; i++) {
+    for (int i = CLA_CACHE_K; i <= CLA_CACHE_V; i++) {
         struct cla_operand *operand = &call->operands[i == CLA_CACHE_K ? CLA_NEW_K : CLA_NEW_V];
         operand->sizes = q;
         operand->sizes.heads = step->cache->kv_heads;
@@ -192,7 +192,9 @@ static clattn_status check(struct step *step, struct cla_host_job *job, struct c
     if (status)
         return status;
     const struct clattn_score_args arrays = cla_host_score_arrays(job, &step->score);
-    status = cla_call_begin(&job->call, &cache->problem, cache->features, CLA_ARRAYS, &step->shape, &arrays, error);
+    /* Scales are with K and V. */
+    status = cla_call_begin(&job->call, &cache->problem, cache->features & ~CLA_FEATURE_SCALES, CLA_ARRAYS,
+                            &step->shape, &arrays, error);
     if (status)
         return status;
     set_new_sizes(step, &job->call);
@@ -277,9 +279,12 @@ static clattn_status compute(struct cla_host_job *job, cl_uint wait_count, const
                              struct cla_error *error)
 {
     const struct step *step = job->args;
-    const struct clattn_score_args score = cla_host_score_device(job, &step->score);
+    const struct clattn_kv_scales scales = cla_cache_scales(step->cache, step->given->layer);
+    struct clattn_score_args score = cla_host_score_device(job, &step->score);
     const bool first = step->appends || step->cache->appender->rotary_d;
     clattn_status status = CLATTN_SUCCESS;
+    if (step->cache->features & CLA_FEATURE_SCALES)
+        score.kv_scales = &scales;
     if (first && !step->attends)
         return append(step, job, &score, wait_count, waits, &job->computed, error);
     if (first)

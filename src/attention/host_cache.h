@@ -7,8 +7,16 @@
 #include "plan/cache_pages.h"
 #include <clattn/host_cache.h>
 
-/* K or V of a layer: its pages, one after the other. */
-enum { CLA_CACHE_K, CLA_CACHE_V, CLA_CACHE_TENSORS };
+/* What a layer has in pages: K and V, and where these are in formats that take them their scales and zero points. */
+enum {
+    CLA_CACHE_K,
+    CLA_CACHE_V,
+    CLA_CACHE_K_SCALES,
+    CLA_CACHE_V_SCALES,
+    CLA_CACHE_K_ZEROS,
+    CLA_CACHE_V_ZEROS,
+    CLA_CACHE_TENSORS
+};
 
 struct cla_cache_layer {
     struct cla_device_block tensors[CLA_CACHE_TENSORS];
@@ -24,7 +32,7 @@ struct clattn_host_cache {
     int64_t kv_heads, rope_rows, interleaved;
     struct cla_cache_pages pages;
     struct cla_cache_layer *layers;
-    size_t page_bytes[CLA_CACHE_TENSORS]; /* of a layer */
+    size_t page_bytes[CLA_CACHE_TENSORS]; /* of a layer; 0: there is no such tensor */
     struct cla_device_block cosines, sines;
     /* Of a step, by batch element: what each sequence will have, and the pages. */
     struct cla_host_block lengths, table;
@@ -44,7 +52,11 @@ clattn_status cla_cache_reserve(struct clattn_host_cache *cache, int64_t sequenc
 /* Gives back what was reserved beyond the keys that are there. */
 void cla_cache_trim(struct clattn_host_cache *cache);
 
-/* K or V of a layer, as the device level takes it. */
+/* As the device level takes them: pages that are dense. */
 struct clattn_tensor cla_cache_tensor(const struct clattn_host_cache *cache, int64_t layer, int which);
+struct clattn_kv_scales cla_cache_scales(const struct clattn_host_cache *cache, int64_t layer);
+
+/* The bytes of a page of a layer, all of it. */
+size_t cla_cache_page_bytes(const struct clattn_host_cache *cache);
 
 #endif

@@ -17,18 +17,16 @@ enum { IDENTITY = 256 };
 /* What the elements of the file are. */
 static void identify(const struct clattn_host_cache *cache, char identity[IDENTITY])
 {
-    snprintf(identity, IDENTITY,
-             "clattn cache of keys 1: layers %lld, kv_heads %lld, d %d, d_v %d, K %s, V %s, page_keys %lld, rotary_d "
-             "%d, interleaved %lld",
-             (long long)cache->pages.layers, (long long)cache->kv_heads, cache->problem.d, cache->problem.d_v,
-             clattn_dtype_name(cla_type_of(&cache->problem, CLA_K)),
-             clattn_dtype_name(cla_type_of(&cache->problem, CLA_V)), (long long)cache->pages.page_keys,
-             cache->appender->rotary_d, (long long)cache->interleaved);
-}
-
-static size_t page_bytes(const struct clattn_host_cache *cache)
-{
-    return cache->page_bytes[CLA_CACHE_K] + cache->page_bytes[CLA_CACHE_V];
+    const struct clattn_problem *problem = &cache->problem;
+    snprintf(
+        identity, IDENTITY,
+        "clattn cache of keys 1: layers %lld, kv_heads %lld, d %d, d_v %d, K %s by %lld, V %s by %lld, zero_points "
+        "%lld, page_keys %lld, rotary_d %d, interleaved %lld",
+        (long long)cache->pages.layers, (long long)cache->kv_heads, problem->d, problem->d_v,
+        cla_type((int)cla_type_of(problem, CLA_K))->name, (long long)cla_scale_group(problem, CLA_K),
+        cla_type((int)cla_type_of(problem, CLA_V))->name, (long long)cla_scale_group(problem, CLA_V),
+        (long long)problem->zero_points, (long long)cache->pages.page_keys, cache->appender->rotary_d,
+        (long long)cache->interleaved);
 }
 
 /* --- save */
@@ -106,7 +104,7 @@ static clattn_status save(const struct clattn_host_cache *cache, const char *pat
     size_t table = 0, elements = 0, size = 0;
     void *payload = NULL, *file = NULL;
     identify(cache, identity);
-    if (cla_cache_file_bytes(&cache->pages, page_bytes(cache), &table, &elements))
+    if (cla_cache_file_bytes(&cache->pages, cla_cache_page_bytes(cache), &table, &elements))
         file = cla_binary_begin(identity, table + elements, &payload, &size);
     if (!file)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the %zu bytes of %s", table + elements, path);
@@ -187,7 +185,8 @@ static clattn_status take(struct clattn_host_cache *cache, const char *path, con
     if (!cla_cache_pages_init(&loaded.pages, now->page_keys, now->layers, now->sequences, now->most) || !loaded.layers)
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for what is in %s", path);
     if (!status)
-        status = cla_cache_file_take(path, file, size, identity, page_bytes(cache), &loaded.pages, &elements, error);
+        status = cla_cache_file_take(path, file, size, identity, cla_cache_page_bytes(cache), &loaded.pages, &elements,
+                                     error);
     if (!status)
         status = check_lengths(cache, &loaded.pages, path, error);
     if (!status)

@@ -81,21 +81,37 @@ static clattn_status check_params(const struct clattn_host_cache_params *params,
 static int64_t most_pages(const struct clattn_host_cache *cache, const struct clattn_host_cache_params *params,
                           int64_t layers)
 {
-    const size_t *bytes = cache->page_bytes, larger = bytes[bytes[0] < bytes[1]];
+    size_t larger = 1;
+    for (int i = 0; i < CLA_CACHE_TENSORS; i++)
+        larger = cache->page_bytes[i] > larger ? cache->page_bytes[i] : larger;
     const uint64_t device = cache->host->context->capabilities.max_allocation_bytes / larger;
     uint64_t most = device < INT32_MAX ? device : INT32_MAX;
     if (params->max_bytes) {
-        const uint64_t asked = params->max_bytes / (uint64_t)layers / (bytes[0] + bytes[1]);
+        const uint64_t asked = params->max_bytes / (uint64_t)layers / cla_cache_page_bytes(cache);
         most = asked < most ? asked : most;
     }
     return (int64_t)most;
 }
 
+/* A row of one key and head. */
+static int64_t row_bytes(const struct clattn_problem *problem, int which)
+{
+    const int operand =
+        which == CLA_CACHE_K || which == CLA_CACHE_K_SCALES || which == CLA_CACHE_K_ZEROS ? CLA_K : CLA_V;
+    const int64_t columns = operand == CLA_K ? problem->d : problem->d_v, group = cla_scale_group(problem, operand);
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, operand));
+    const bool zeros = problem->zero_points & (operand == CLA_K ? CLATTN_K_ZEROS : CLATTN_V_ZEROS);
+    if (which <= CLA_CACHE_V)
+        return cla_ceil_div(columns, type->block) * type->bytes;
+    if (!group || (which >= CLA_CACHE_K_ZEROS && !zeros))
+        return 0;
+    return cla_ceil_div(columns, group) * (int64_t)sizeof(float);
+}
+
 static clattn_status measure_pages(struct clattn_host_cache *cache, struct cla_error *error)
 {
-    const int64_t columns[] = {cache->problem.d, cache->problem.d_v};
     for (int i = 0; i < CLA_CACHE_TENSORS; i++) {
-        int64_t bytes = columns[i] * cla_size_of(&cache->problem, i == CLA_CACHE_K ? CLA_K : CLA_V);
+        int64_t bytes = row_bytes(&cache->problem, i);
         if (!cla_multiply(bytes, cache->kv_heads, &bytes) || !cla_multiply(bytes, cache->problem.page_keys, &bytes))
             return cla_fail(error, CLATTN_TOO_LARGE, "a page of %lld keys of %lld heads is larger than 64 bits count",
                             (long long)cache->problem.page_keys, (long long)cache->kv_heads);

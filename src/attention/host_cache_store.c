@@ -67,6 +67,8 @@ static clattn_status copy_page(const struct clattn_host_cache *cache, const stru
     const size_t bytes = cache->page_bytes[which];
     const struct cla_device_block *block = &layer->tensors[which];
     cl_event event = NULL;
+    if (!bytes)
+        return CLATTN_SUCCESS;
     const clattn_status status = cla_cl_enqueue_copy(cache->host->queue, block->buffer, (size_t)from * bytes,
                                                      block->buffer, (size_t)to * bytes, bytes, &event, error);
     return wait_and_release(event, status, error);
@@ -127,7 +129,21 @@ void cla_cache_trim(struct clattn_host_cache *cache)
 
 struct clattn_tensor cla_cache_tensor(const struct clattn_host_cache *cache, int64_t layer, int which)
 {
-    const int columns = which == CLA_CACHE_K ? cache->problem.d : cache->problem.d_v;
-    return (struct clattn_tensor){.buffer = cache->layers[layer].tensors[which].buffer,
-                                  .layout = clattn_layout_bhnd(cache->kv_heads, cache->pages.page_keys, columns)};
+    return (struct clattn_tensor){.buffer = cache->layers[layer].tensors[which].buffer};
+}
+
+struct clattn_kv_scales cla_cache_scales(const struct clattn_host_cache *cache, int64_t layer)
+{
+    return (struct clattn_kv_scales){.k_scales = cla_cache_tensor(cache, layer, CLA_CACHE_K_SCALES),
+                                     .k_zeros = cla_cache_tensor(cache, layer, CLA_CACHE_K_ZEROS),
+                                     .v_scales = cla_cache_tensor(cache, layer, CLA_CACHE_V_SCALES),
+                                     .v_zeros = cla_cache_tensor(cache, layer, CLA_CACHE_V_ZEROS)};
+}
+
+size_t cla_cache_page_bytes(const struct clattn_host_cache *cache)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < CLA_CACHE_TENSORS; i++)
+        bytes += cache->page_bytes[i];
+    return bytes;
 }

@@ -206,12 +206,12 @@ static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b
     return a->end && b->end && memory_of(a) == memory_of(b) && in_a.first < in_b.end && in_b.first < in_a.end;
 }
 
-/* K and V of a cache may lie among each other, and rows be rotated where they lie. */
+/* K and V of a cache, and their scales, may lie among each other, and rows be rotated where they lie. */
 static bool may_share(const struct cla_call *call, int output, int other)
 {
     const struct cla_operand *a = &call->operands[output], *b = &call->operands[other];
     if (a->output && b->output)
-        return (output == CLA_K || output == CLA_V) && (other == CLA_K || other == CLA_V);
+        return is_of_keys(output) && is_of_keys(other);
     return output == CLA_ROTATED_Q && other == CLA_Q && a->buffer == b->buffer &&
            a->element_bytes == b->element_bytes && memcmp(&a->layout, &b->layout, sizeof a->layout) == 0;
 }

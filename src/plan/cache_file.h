@@ -13,7 +13,8 @@
  *     8              pages, with those among them that nobody has
  *     8 each         lengths [layers, sequences]
  *     4 each         for each sequence the numbers of its pages: as many as its longest layer takes
- *     K, then V      of each layer: its pages, zeros where no keys are */
+ *     K, then V      of each layer: its pages, zeros where no keys are; behind them, where there are such, the scales
+ *                    of K and of V, and their zero points */
 
 /* The bytes before the elements, and those of all elements; false where 64 bits do not hold them. `page_bytes`: of a
  * page of K and V of one layer together. */

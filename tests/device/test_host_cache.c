@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "plan/half.h"
 #include "random.h"
+#include "reference/formats.h"
 #include "support/device.h"
 #include "support/unit.h"
 #include <dlfcn.h>
@@ -27,6 +28,7 @@ enum {
 
 static struct test_device device;
 static struct random chance;
+static bool in_formats; /* K int8 with a scale a key, V q8_0 */
 static float cosines[ROPE_ROWS * D / 2], sines[ROPE_ROWS * D / 2];
 
 /* --- what crosses to the device and back: the functions below stand in the loader's place */
@@ -85,6 +87,28 @@ static void rotate(float *row, int position)
     }
 }
 
+static void round_row(int type, int columns, float *row)
+{
+    const struct formats_way way = {.type = type, .columns = columns};
+    uint8_t stored[64];
+    float scale = 0;
+    formats_quantise(&way, row, stored, &scale, NULL);
+    formats_expand(&way, stored, &scale, NULL, row);
+}
+
+static void round_rows(float *k, float *v)
+{
+    if (in_formats) {
+        round_row(CLATTN_AS_INT8, D, k);
+        round_row(CLATTN_AS_Q8_0, D_V, v);
+        return;
+    }
+    for (int x = 0; x < D; x++)
+        k[x] = cla_half_to_float(cla_half_from_float(k[x]));
+    for (int x = 0; x < D_V; x++)
+        v[x] = cla_bf16_to_float(cla_bf16_from_float(v[x]));
+}
+
 /* Of one batch element of one step. */
 struct part {
     int sequence, rows, first; /* its rows begin at so many of all */
@@ -107,10 +131,7 @@ static void append_plain(const struct step *step, const struct part *part, int l
             memcpy(k, step->k + row * D, D * sizeof *k);
             memcpy(v, step->v + row * D_V, D_V * sizeof *v);
             rotate(k, position);
-            for (int x = 0; x < D; x++)
-                k[x] = cla_half_to_float(cla_half_from_float(k[x]));
-            for (int x = 0; x < D_V; x++)
-                v[x] = cla_bf16_to_float(cla_bf16_from_float(v[x]));
+            round_rows(k, v);
         }
 }
 
@@ -232,8 +253,8 @@ static clattn_host_cache *make_cache(bool packed, uint64_t max_bytes)
 {
     const struct clattn_problem problem = {.d = D,
                                            .d_v = D_V,
-                                           .k_type = CLATTN_AS_FP16,
-                                           .v_type = CLATTN_AS_BF16,
+                                           .k_type = in_formats ? CLATTN_AS_INT8 : CLATTN_AS_FP16,
+                                           .v_type = in_formats ? CLATTN_AS_Q8_0 : CLATTN_AS_BF16,
                                            .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
                                            .features = packed ? CLATTN_VARLEN : 0,
                                            .page_keys = PAGE_KEYS};
@@ -290,10 +311,12 @@ static void as_plain_arrays(void **state)
     beside_plain_arrays(false);
 }
 
-static void as_plain_arrays_with_packed_rows(void **state)
+static void as_plain_arrays_with_packed_rows_in_formats(void **state)
 {
     (void)state;
+    in_formats = true;
     beside_plain_arrays(true);
+    in_formats = false;
 }
 
 /* --- one sequence, whose rows are zeros */
@@ -452,7 +475,7 @@ int main(void)
     }
     test_device_open(&device);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_plain_arrays),           cmocka_unit_test(as_plain_arrays_with_packed_rows),
+        cmocka_unit_test(as_plain_arrays),           cmocka_unit_test(as_plain_arrays_with_packed_rows_in_formats),
         cmocka_unit_test(a_step_copies_what_is_new), cmocka_unit_test(limits_hold),
         cmocka_unit_test(wrong_calls_are_refused),   cmocka_unit_test(wrong_caches_are_refused)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
