@@ -4,7 +4,7 @@
  * spend 7, and FlashAttention-3's division of labour. Storage is fp16 or bf16, products accumulate in float.
  *
  * A work-group keeps a block of keys (K and V) while rows of Q and dO pass, CLATTN_B_R at a time. Its first warp group
- * is the producer, which brings tiles into whichever of their places is free; the two others are consumers. For each
+ * is the producer, which loads tiles into whichever stage is free; the two others are consumers. For each
  * tile of rows they form, transposed, keys by rows,
  *     S = K Q^T,  dP = V dO^T,  P = e^(scale S - lse),  dS = P (dP - delta),  dV += P dO,  dK += dS Q
  * with P and dS rounded to the storage type on their way from accumulators to operands. Up to 128 columns each consumer
@@ -16,9 +16,9 @@
  *
  * Sums of floats depend on their order. Unless CLATTN_UNORDERED, a tile of rows receives what blocks of keys have for
  * it in the order in which these are taken, by ticket, so that none waits for one that has not begun: its counter says
- * by which block that has been done last. A mask leaves different numbers of tiles of each, and those with fewer come
- * to a tile before its turn: they come in an order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_CHAINS sums of
- * each tile, to which blocks add in turn, they wait for fewer others. The first to come stores in place of adding (for
+ * by which block that has been done last. A mask leaves different numbers of tiles of each, and those with fewer would
+ * wait at a tile: they come in an order of their own (CLATTN_ORDERS_BLOCKS), and with CLATTN_DQ_SUMS sums of each tile,
+ * each for one block in so many, they wait for fewer others. The first to come stores in place of adding (for
  * it alone others wait with CLATTN_UNORDERED): a counter of 0 stands for sums of 0.
  *
  * Where blocks of keys are too few for the device, or too uneven, each is shared out between p.shares work-groups.
@@ -34,7 +34,7 @@
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, any number of groups. Tickets, counters and flags begin at 0; sums
  * may hold anything. Behind the word of tickets is one, 0 at first, that is 1 if an item has given up waiting
- * (hopper_sum_up).
+ * (hopper_reduce_dq).
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and nvidia_mma.clh)
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
@@ -43,14 +43,14 @@
  *   CLATTN_ROW_PIECES, CLATTN_D_PIECES, CLATTN_V_PIECES   ceil(B_R / 16), ceil(D / 16), ceil(D_V / 16), and
  *   CLATTN_PART_PIECES       (of a consumer) 4 where D_PIECES is more, else half of these, as literal numbers from 1 to
  *                            16
- *   CLATTN_STAGES, CLATTN_KV_STAGES   places for tiles of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
+ *   CLATTN_STAGES, CLATTN_KV_STAGES   stages of Q and dO (of dO 1 where keys are shared), 2 or more (3 where
  *                            consumers skip tiles: each is at its own while the next comes); for K and V, 1 or 2
- *   CLATTN_SUM_PLACES        places of what is to be added to the sums: 1; or 2, where a tile's dQ comes in two passes
- *   CLATTN_CHAINS            sums of each tile, to which blocks of keys add in turn, each with a counter of its own; in
+ *   CLATTN_SUM_STAGES        stages of what is to be added to the sums: 1; or 2, where a tile's dQ comes in two passes
+ *   CLATTN_DQ_SUMS           sums of each tile, each for one block of keys in so many, with a counter of its own; in
  *                            any order 1
  *   CLATTN_ORDERS_BLOCKS     1: blocks of keys come in the order that backward_order.cl has found; 0: in their own
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have
- *   CLATTN_FILLERS           96: three of the producer's warps fill tiles, an item of the fourth sums up; 64: two do,
+ *   CLATTN_LOADERS           96: three of the producer's warps load tiles, an item of the fourth adds dQ; 64: two do,
  *                            and an item of each of the others
  *   CLATTN_TMA             1: see hopper_tiles.clh; consumers publish nothing
  *   CLATTN_UNORDERED         1: sums of dQ in any order; 0: always in the same
@@ -93,26 +93,26 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
             hopper_barrier_create(memory + BLOCK_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_KV_STAGES; ++stage) {
-            hopper_barrier_create(memory + K_FULL(stage), CLATTN_FILLERS);
-            hopper_barrier_create(memory + V_FULL(stage), CLATTN_FILLERS);
+            hopper_barrier_create(memory + K_FULL(stage), CLATTN_LOADERS);
+            hopper_barrier_create(memory + V_FULL(stage), CLATTN_LOADERS);
             hopper_barrier_create(memory + KV_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < CLATTN_STAGES; ++stage) {
-            hopper_barrier_create(memory + Q_FULL(stage), 2 * CLATTN_FILLERS);
+            hopper_barrier_create(memory + Q_FULL(stage), 2 * CLATTN_LOADERS);
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int stage = 0; stage < DO_STAGES; ++stage) {
-            hopper_barrier_create(memory + DO_FULL(stage), CLATTN_FILLERS);
+            hopper_barrier_create(memory + DO_FULL(stage), CLATTN_LOADERS);
             hopper_barrier_create(memory + DO_EMPTY(stage), 4 * CONSUMERS);
         }
         for (int n = 0; n < 2; ++n) {
             hopper_barrier_create(memory + DS_FULL(n), SHARED_KEYS ? HOPPER_ITEMS : CONSUMERS * HOPPER_ITEMS);
             hopper_barrier_create(memory + DS_EMPTY(n), 4 * CONSUMERS);
         }
-        for (int place = 0; place < CLATTN_SUM_PLACES; ++place) {
-            for (int which = 0; which < SUMMERS; ++which)
-                hopper_barrier_create(memory + SUMMANDS_FULL(which, place), CONSUMERS * HOPPER_ITEMS);
-            hopper_barrier_create(memory + SUMMANDS_EMPTY(place), 1);
+        for (int stage = 0; stage < CLATTN_SUM_STAGES; ++stage) {
+            for (int which = 0; which < REDUCERS; ++which)
+                hopper_barrier_create(memory + DQ_FULL(which, stage), CONSUMERS * HOPPER_ITEMS);
+            hopper_barrier_create(memory + DQ_EMPTY(stage), 1);
         }
         if (SHARED_KEYS) {
             hopper_barrier_create(memory + FACTORS_FULL, HOPPER_ITEMS);
@@ -123,11 +123,11 @@ clattn_dk_dv(__global const clattn_storage *q, __global const clattn_storage *k,
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid < HOPPER_ITEMS) {
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
-        if (lid == CLATTN_FILLERS)
-            hopper_sum_up(out, memory, 0);
-        else if (SUMMERS == 2 && lid == CLATTN_FILLERS + UNIT_LANES)
-            hopper_sum_up(out, memory, SUMMERS - 1);
-        else if (lid < CLATTN_FILLERS)
+        if (lid == CLATTN_LOADERS)
+            hopper_reduce_dq(out, memory, 0);
+        else if (REDUCERS == 2 && lid == CLATTN_LOADERS + UNIT_LANES)
+            hopper_reduce_dq(out, memory, REDUCERS - 1);
+        else if (lid < CLATTN_LOADERS)
             hopper_produce(in, words + p.descriptors + get_group_id(0) * ((HOPPER_D_O + 1) * HOPPER_DESCRIPTOR_WORDS),
                            words + p.tickets, words + p.order, memory, lid, p CLATTN_SCORE_ARGUMENTS);
     } else {

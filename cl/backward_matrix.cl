@@ -24,7 +24,7 @@
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
- *   CLATTN_CHAINS            sums of each tile that backward_hopper.cl leaves; else 1
+ *   CLATTN_DQ_SUMS            sums of each tile that backward_hopper.cl leaves; else 1
  *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the
  *                            workspace, dk_dv_again computes the blocks of keys that are flagged there; both run
  *                            carefully at once where something is NaN
@@ -121,9 +121,9 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     bool poisoned = false;
 #if CLATTN_SUMMED
     MATRIX_ZERO(out1, O1);
-    UNROLL for (int chain = 0; chain < CLATTN_CHAINS; ++chain)
+    UNROLL for (int chain = 0; chain < CLATTN_DQ_SUMS; ++chain)
     {
-        const int at = (bh * blocks + fixed / FIXED) * CLATTN_CHAINS + chain;
+        const int at = (bh * blocks + fixed / FIXED) * CLATTN_DQ_SUMS + chain;
         if (CLATTN_SUMMED == 2 || ((__global const uint *)workspace)[p.counters + at] != 0)
             matrix_add_sums((__global const float4 *)(workspace + p.sums), at, mine - fixed, lane, out1);
     }

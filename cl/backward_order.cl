@@ -2,10 +2,10 @@
  *
  * In which order backward_hopper.cl takes the blocks of keys of a head, where a mask leaves different numbers of tiles
  * of each. In any order the longest come first, so that none is left for the end. Where each tile of rows receives what
- * blocks have for it in turn, the shortest do: then who comes after another is seldom done with its tiles before it.
+ * blocks have for it one after the other, the shortest do: who comes after another then seldom waits for it.
  *
  * A work-group has the blocks of one head of K and V: it counts what tiles of rows see of each, then finds each one's
- * place. Of equal ones the first comes first, so that the order is always the same.
+ * position. Of equal ones the first comes first, so that the order is always the same.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group, batch * kv_heads groups. At p.order of the workspace (words) a
  * group leaves as many numbers of blocks as there are, in their order; behind these what it has counted.
@@ -26,7 +26,7 @@
 #define WG CLATTN_WORK_GROUP_SIZE
 #define HALVES (CLATTN_B_C > 64 ? 2 : 1) /* of its keys, which two consumers share out */
 
-/* What a tile costs that one consumer passes over, and one that none does. */
+/* What a tile costs that one consumer skips, and one that none does. */
 enum { ORDER_PASSED = 3, ORDER_WHOLE = 5 };
 
 CLATTN_INLINE uint order_cost(int row, int first_key, const clattn_view *view)
@@ -75,11 +75,11 @@ clattn_order(__global const clattn_storage *q, __global const clattn_storage *k,
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int block = lid; block < blocks; block += WG) {
         const uint own = all_costs[block];
-        int place = 0;
+        int position = 0;
         for (int other = 0; other < blocks; ++other) {
             const uint its = all_costs[other];
-            place += order_precedes(its, own) || (its == own && other < block);
+            position += order_precedes(its, own) || (its == own && other < block);
         }
-        order[place] = (uint)block;
+        order[position] = (uint)block;
     }
 }

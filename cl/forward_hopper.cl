@@ -4,9 +4,9 @@
  * unit/nvidia_wgmma.clh, with the same treatment of scores as forward_matrix.cl (common/matrix_scores.clh,
  * matrix_weights.clh).
  *
- * The first warp group of a work-group is the producer: it brings Q once and K and V tile by tile into local memory,
+ * The first warp group of a work-group is the producer: it loads Q once and K and V tile by tile into local memory,
  * into whichever of CLATTN_STAGES stages is free, with CLATTN_TMA by TMA where it can (source/hopper_tma.clh). Where
- * TMA brings all of them, which is known before the first, one warp of the producer does all that, and leaves its
+ * TMA loads all of them, which is known before the first, one warp of the producer does all that, and leaves its
  * scheduler's time to the consumers. The other warp groups, one to four, are consumers: each owns 64 query rows, with
  * their outputs and softmax state in registers. For each tile a consumer forms S = Q K^T, turns S into weights P,
  * rounds them to the storage type, and adds P V. The product Q K^T of the next tile and P V of this one run together.
@@ -44,9 +44,9 @@
  *   CLATTN_STAGES, CLATTN_Q_STAGES   stages of K and V, 2 or more; of Q, 1 or 2
  *   CLATTN_PING_PONG         1: consumers, of all pipelines, ping-pong, and there are more than one; else 0
  *   CLATTN_PRODUCER_REGISTERS, CLATTN_CONSUMER_REGISTERS   what items of each have; 0: as compiled
- *   CLATTN_FILLERS           128 / PIPELINES
- *   CLATTN_TMA               1: TMA brings tiles where it can, and each work-group has device memory for its
- *                            descriptors; 0: it brings none
+ *   CLATTN_LOADERS           128 / PIPELINES
+ *   CLATTN_TMA               1: TMA loads tiles where it can, and each work-group has device memory for its
+ *                            descriptors; 0: it loads none
  *   CLATTN_STALE_MAX         1: bounds of the tile before are tried before a tile's largest scores are looked for; 0:
  *                            they always are
  *   CLATTN_KEEPS_PHILOX       see score/fast/dropout.clh
@@ -82,13 +82,13 @@
 /* S = Q K^T begins; with ALiBi's linear part, S = Q K^T + linear. */
 #if CLATTN_ALIBI_LINEAR
 #define HOPPER_LINEAR_PARAMETERS , ulong linear_left, ulong linear_right
-#define HOPPER_LINEAR_ARGUMENTS(work, q_turn)                                                                          \
-    , hopper_linear_left(memory + LINEAR_TILE, (q_turn).stage),                                                        \
+#define HOPPER_LINEAR_ARGUMENTS(work, q_stage)                                                                         \
+    , hopper_linear_left(memory + LINEAR_TILE, (q_stage).index),                                                       \
         hopper_linear_right(memory + LINEAR_TILE,                                                                      \
                             matrix_linear_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
 #else
 #define HOPPER_LINEAR_PARAMETERS
-#define HOPPER_LINEAR_ARGUMENTS(work, q_turn)
+#define HOPPER_LINEAR_ARGUMENTS(work, q_stage)
 #endif
 CLATTN_INLINE void hopper_scores(unit_accumulator s[1][KT], unit_address my_q,
                                  unit_address k_tile HOPPER_LINEAR_PARAMETERS)
@@ -152,9 +152,9 @@ CLATTN_INLINE void hopper_scale_q(unit_address q_tile, int consumer, int lid, ho
 #endif
 
 #if HOPPER_SENDS_TILES
-#define HOPPER_TAKE_TILE(turn, work) hopper_take_tile(memory + K_MESSAGE((turn).stage), work)
+#define HOPPER_TAKE_TILE(in, work) hopper_take_tile(memory + K_MESSAGE((in).index), work)
 #else
-#define HOPPER_TAKE_TILE(turn, work) (void)0
+#define HOPPER_TAKE_TILE(in, work) (void)0
 #endif
 
 #if CLATTN_DROPOUT
@@ -171,7 +171,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
     const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * 16;
     memory += pipeline * PIPELINE_PITCH;
     const unit_address my_part = memory + consumer * (64 * 128);
-    hopper_turn turn = hopper_first_turn(), q_turn = hopper_first_turn();
+    hopper_stage kv_stage = hopper_first_stage(), q_stage = hopper_first_stage();
     hopper_work work;
     unit_accumulator s[1][KT], out[1][VT];
     unit_operand weights[1][KT];
@@ -183,27 +183,27 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
     if (CLATTN_PING_PONG && first + consumer == ALL_CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(0), 2 * HOPPER_ITEMS);
 
-    int kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+    int kind = hopper_await_message(memory, q_stage, &work, lane, p CLATTN_SCORE_ARGUMENTS);
 #pragma unroll 1
     while (kind != HOPPER_MESSAGE_NONE) {
         if (kind == HOPPER_MESSAGE_EMPTY) {
             hopper_write_empty(all, row_in_block, lane, &work, p);
-            hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
-            q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
-            kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            hopper_release(memory + Q_EMPTY(q_stage.index), lane);
+            q_stage = hopper_next_stage(q_stage, CLATTN_Q_STAGES);
+            kind = hopper_await_message(memory, q_stage, &work, lane, p CLATTN_SCORE_ARGUMENTS);
             continue;
         }
-        hopper_scale_q(memory + Q_TILE(q_turn.stage), consumer, lid, &work);
+        hopper_scale_q(memory + Q_TILE(q_stage.index), consumer, lid, &work);
         /* The first tile's scores alone; from then on the next tile's together with this one's values. */
         matrix_begin(&rows, out);
-        hopper_await(memory + K_FULL(turn.stage), turn.parity);
+        hopper_await(memory + K_FULL(kv_stage.index), kv_stage.phase);
         hopper_publish_found();
-        HOPPER_TAKE_TILE(turn, &work);
+        HOPPER_TAKE_TILE(kv_stage, &work);
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_scores(s, my_part + Q_TILE(q_turn.stage),
-                      memory + K_TILE(turn.stage) HOPPER_LINEAR_ARGUMENTS(work, q_turn));
+        hopper_scores(s, my_part + Q_TILE(q_stage.index),
+                      memory + K_TILE(kv_stage.index) HOPPER_LINEAR_ARGUMENTS(work, q_stage));
         HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
-        hopper_release(memory + K_EMPTY(turn.stage), lane);
+        hopper_release(memory + K_EMPTY(kv_stage.index), lane);
         matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
         HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
         matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &work.view, &rows, shrink);
@@ -214,41 +214,41 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         hopper_work next;
 #pragma unroll 1
         for (;;) {
-            hopper_turn next_q = q_turn;
+            hopper_stage next_q = q_stage;
             next = work;
             const bool last = !hopper_leave_tile(&next);
             if (last) {
                 if (CLATTN_Q_STAGES == 1)
                     break;
-                next_q = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+                next_q = hopper_next_stage(q_stage, CLATTN_Q_STAGES);
                 kind = hopper_await_message(memory, next_q, &next, lane, p CLATTN_SCORE_ARGUMENTS);
                 if (kind != HOPPER_MESSAGE_ROWS)
                     break;
-                hopper_scale_q(memory + Q_TILE(next_q.stage), consumer, lid, &next);
+                hopper_scale_q(memory + Q_TILE(next_q.index), consumer, lid, &next);
             }
-            const hopper_turn next_turn = hopper_next_turn(turn, CLATTN_STAGES);
-            hopper_await(memory + K_FULL(next_turn.stage), next_turn.parity);
+            const hopper_stage next_kv = hopper_next_stage(kv_stage, CLATTN_STAGES);
+            hopper_await(memory + K_FULL(next_kv.index), next_kv.phase);
             hopper_publish_found();
-            HOPPER_TAKE_TILE(next_turn, &next);
+            HOPPER_TAKE_TILE(next_kv, &next);
             if (CLATTN_PING_PONG)
                 HOPPER_SYNC(HOPPER_PING_PONG(first + consumer), 2 * HOPPER_ITEMS);
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_scores(s, my_part + Q_TILE(next_q.stage),
-                          memory + K_TILE(next_turn.stage) HOPPER_LINEAR_ARGUMENTS(next, next_q));
-            hopper_await(memory + V_FULL(turn.stage), turn.parity);
+            hopper_scores(s, my_part + Q_TILE(next_q.index),
+                          memory + K_TILE(next_kv.index) HOPPER_LINEAR_ARGUMENTS(next, next_q));
+            hopper_await(memory + V_FULL(kv_stage.index), kv_stage.phase);
             hopper_publish_found();
             HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_values(out, weights[0], memory + V_TILE(turn.stage));
+            hopper_values(out, weights[0], memory + V_TILE(kv_stage.index));
             if (CLATTN_PING_PONG)
                 HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(HOPPER_AFTER(first + consumer)), 2 * HOPPER_ITEMS);
             const int row = next.place.row + row_in_block;
             HOPPER_DRAW(row, next.tile, last, &next.view); /* while products are under way */
             HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + K_EMPTY(next_turn.stage), lane);
+            hopper_release(memory + K_EMPTY(next_kv.index), lane);
 #if CLATTN_STALE_MAX
-            /* That V's place is free must not wait for the exponentials, for the producer waits for it. */
+            /* That V's stage is free must not wait for the exponentials, for the producer waits for it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + V_EMPTY(turn.stage), lane);
+            hopper_release(memory + V_EMPTY(kv_stage.index), lane);
             bool weighed = false;
             if (!MATRIX_CAPS_LATE)
                 form = hopper_modify(s, &next, row_in_block, lane, p, false);
@@ -267,7 +267,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 const bool moved =
                     matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &next.view, &rows, shrink);
                 which_max = matrix_which_max(lane, &rows, p, &next.view);
-                hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
+                hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_stage, consumer, lid, &work, p);
             }
 #else
             matrix_softmax done = rows;
@@ -276,30 +276,30 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 matrix_begin_rows(&rows);
             bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
             const bool moved = matrix_bound(lane, s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
-            /* P V is over by now; that V's place is free must not wait for the exponentials, for the producer waits for
+            /* P V is over by now; that V's stage is free must not wait for the exponentials, for the producer waits for
              * it. */
             HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + V_EMPTY(turn.stage), lane);
+            hopper_release(memory + V_EMPTY(kv_stage.index), lane);
             matrix_weigh_found(lane, weights, s, &bounds, &drawing, p, &next.view, &rows);
-            hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_turn, consumer, lid, &work, p);
+            hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_stage, consumer, lid, &work, p);
 #endif
             work = next;
-            turn = next_turn;
-            q_turn = next_q;
+            kv_stage = next_kv;
+            q_stage = next_q;
         }
-        hopper_await(memory + V_FULL(turn.stage), turn.parity);
+        hopper_await(memory + V_FULL(kv_stage.index), kv_stage.phase);
         hopper_publish_found();
         HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_values(out, weights[0], memory + V_TILE(turn.stage));
+        hopper_values(out, weights[0], memory + V_TILE(kv_stage.index));
         HOPPER_WAIT(0, CLATTN_VALUE_PIECES, out[0]);
-        hopper_release(memory + V_EMPTY(turn.stage), lane);
-        hopper_write(all, &spoilt, out, &rows, memory + Q_TILE(q_turn.stage), consumer, lid, &work, p);
-        hopper_release(memory + Q_EMPTY(q_turn.stage), lane);
-        turn = hopper_next_turn(turn, CLATTN_STAGES);
-        q_turn = hopper_next_turn(q_turn, CLATTN_Q_STAGES);
+        hopper_release(memory + V_EMPTY(kv_stage.index), lane);
+        hopper_write(all, &spoilt, out, &rows, memory + Q_TILE(q_stage.index), consumer, lid, &work, p);
+        hopper_release(memory + Q_EMPTY(q_stage.index), lane);
+        kv_stage = hopper_next_stage(kv_stage, CLATTN_STAGES);
+        q_stage = hopper_next_stage(q_stage, CLATTN_Q_STAGES);
         work = next;
         if (CLATTN_Q_STAGES == 1) {
-            kind = hopper_await_message(memory, q_turn, &work, lane, p CLATTN_SCORE_ARGUMENTS);
+            kind = hopper_await_message(memory, q_stage, &work, lane, p CLATTN_SCORE_ARGUMENTS);
         }
     }
     if (CLATTN_PING_PONG && CLATTN_PIPELINES > 1)
@@ -320,25 +320,25 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     __local uint array[HOPPER_LOCAL_BYTES / 4] __attribute__((aligned(1024)));
     const unit_address all_memory = unit_address_of(array);
     const int lid = (int)get_local_id(0);
-    /* Of the producer's items: for which pipeline they bring tiles, and which of those who do they are. */
-    const int filling = CLATTN_PIPELINES > 1 ? lid / CLATTN_FILLERS : 0,
-              filler = CLATTN_PIPELINES > 1 ? lid % CLATTN_FILLERS : lid;
+    /* Of the producer's items: for which pipeline they load tiles, and which of those who do they are. */
+    const int pipeline = CLATTN_PIPELINES > 1 ? lid / CLATTN_LOADERS : 0,
+              loader = CLATTN_PIPELINES > 1 ? lid % CLATTN_LOADERS : lid;
     const hopper_inputs in = {q, k, v};
     const hopper_outputs all = {o, lse, m, l};
 #if CLATTN_TMA
     __global uint *const descriptors =
-        workspace + p.descriptors + HOPPER_GROUP(filling) * ((HOPPER_V + 1) * HOPPER_DESCRIPTOR_WORDS);
+        workspace + p.descriptors + HOPPER_GROUP(pipeline) * ((HOPPER_V + 1) * HOPPER_DESCRIPTOR_WORDS);
 #else
     __global uint *const descriptors = 0;
 #endif
-    hopper_ways ways;
+    hopper_loads loads;
     if (lid < HOPPER_ITEMS)
-        ways = hopper_find_ways(in, descriptors, filler, p CLATTN_SCORE_ARGUMENTS);
+        loads = hopper_find_loads(in, descriptors, loader, p CLATTN_SCORE_ARGUMENTS);
     if (CLATTN_PIPELINES > 1 && lid == 0)
         unit_put4(all_memory + HOPPER_ENDED, 0);
-    if (lid < HOPPER_ITEMS && filler == 0) {
-        const unit_address memory = all_memory + filling * PIPELINE_PITCH;
-        const int arrivals = ways.alone ? 1 : CLATTN_FILLERS;
+    if (lid < HOPPER_ITEMS && loader == 0) {
+        const unit_address memory = all_memory + pipeline * PIPELINE_PITCH;
+        const int arrivals = loads.alone ? 1 : CLATTN_LOADERS;
         for (int stage = 0; stage < CLATTN_Q_STAGES; ++stage) {
             hopper_barrier_create(memory + Q_FULL(stage), arrivals + 1); /* Q, and the message */
             hopper_barrier_create(memory + Q_EMPTY(stage), 4 * CONSUMERS);
@@ -360,7 +360,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_PRODUCER_REGISTERS
         HOPPER_GIVE_REGISTERS(CLATTN_PRODUCER_REGISTERS);
 #endif
-        hopper_produce(in, ways, all_memory + filling * PIPELINE_PITCH, filler, filling, p CLATTN_SCORE_ARGUMENTS);
+        hopper_produce(in, loads, all_memory + pipeline * PIPELINE_PITCH, loader, pipeline, p CLATTN_SCORE_ARGUMENTS);
     } else {
 #if CLATTN_CONSUMER_REGISTERS
         HOPPER_TAKE_REGISTERS(CLATTN_CONSUMER_REGISTERS);

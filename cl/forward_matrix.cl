@@ -80,7 +80,7 @@ CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PI
 #define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
 /* where it lies what dropout takes, of each sub-group's rows */
 #define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
-#if MATRIX_STORES_WORDS
+#if MATRIX_STORES_PHILOX
 #define STORED_BYTES (CLATTN_B_R / UNIT_PIECE * MATRIX_STORED)
 #else
 #define STORED_BYTES 0
@@ -262,7 +262,7 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
             continue;
         matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
-#if MATRIX_STORES_WORDS
+#if MATRIX_STORES_PHILOX
         matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / UNIT_PIECE * MATRIX_STORED,
                            &at->drawn_key, view);
 #endif

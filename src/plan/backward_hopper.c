@@ -12,8 +12,8 @@
 
 enum {
     WARP_GROUP = 128,   /* items */
-    FILLERS = 96,       /* of the producer, where one item adds up dQ, */
-    FEWER_FILLERS = 64, /* and where two do */
+    LOADERS = 96,       /* of the producer, where one item adds up dQ, */
+    FEWER_LOADERS = 64, /* and where two do */
     CONSUMERS = 2,
     CONSUMER_KEYS = 64,  /* of each, or shared by all */
     ROWS = 64,           /* that pass at a time */
@@ -36,16 +36,16 @@ static bool draws(const struct clattn_problem *problem, const struct cla_config 
     return problem->features & CLATTN_DROPOUT && !shares_keys(config);
 }
 
-/* In order, it takes longer than a tile until what an item has added is there for others: so two take turns. Dropout's
+/* In order, it takes longer than a tile until what an item has added is there for others: so two alternate. Dropout's
  * words want three warps that fill tiles. */
-static int fillers(const struct clattn_problem *problem, const struct cla_config *config)
+static int loaders(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return problem->unordered || draws(problem, config) ? FILLERS : FEWER_FILLERS;
+    return problem->unordered || draws(problem, config) ? LOADERS : FEWER_LOADERS;
 }
 
-/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, with each row's statistics and, for dropout,
- * words of its calls, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the
- * other, else what dropout takes of each one's keys, twice; what is added to sums; the producer's notes; barriers. */
+/* To the byte what the kernel declares (HOPPER_LOCAL_BYTES): K and V; Q, each row's statistics and, for dropout, the
+ * numbers of Philox, and ALiBi's slope, and dO; dS, twice; where keys are shared, the factors from one consumer to the
+ * other, else what dropout takes of each one's keys, twice; what is added to sums; messages; barriers. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t k = cla_panels(problem->d), v = cla_panels(problem->d_v), row = config->b_r * 128,
@@ -57,10 +57,10 @@ static uint64_t local_bytes(const struct clattn_problem *problem, const struct c
     const int64_t keys = config->backward_hopper.kv_stages * ((k + v) * key + 24);
     const int64_t rows = stages * (k * row + words + config->b_r * 8 + slope + 16) + d_o_stages * (v * row + 16);
     const int64_t weights = 2 * (key + 16) + (shares_keys(config) ? 4 * (int64_t)config->b_r * config->b_c : 0);
-    const int64_t summands = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS + 24 +
+    const int64_t dq_parts = 4 * CONSUMERS * (int64_t)cla_sum_part_pieces(problem) * CLA_PIECE * ROWS + 24 +
                              (problem->unordered ? 0 : 8),
-                  notes = ((stages + config->backward_hopper.sum_places > 4 ? 16 : 8) + 2) * 16 + 2 * 16;
-    return (uint64_t)(keys + rows + weights + dropped + config->backward_hopper.sum_places * summands + notes +
+                  messages = ((stages + config->backward_hopper.sum_stages > 4 ? 16 : 8) + 2) * 16 + 2 * 16;
+    return (uint64_t)(keys + rows + weights + dropped + config->backward_hopper.sum_stages * dq_parts + messages +
                       (shares_keys(config) ? 16 : 0));
 }
 
@@ -71,27 +71,27 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return 4 * (uint64_t)(8 * (results + (shares_keys(config) ? 1 : 2) * rows) + 32);
 }
 
-/* Whether consumers pass over tiles of which their halves of the keys see nothing (HOPPER_HALVES). */
-static bool passes_over(const struct clattn_problem *problem)
+/* Whether consumers skip tiles of which their halves of the keys see nothing (HOPPER_HALVES). */
+static bool skips_tiles(const struct clattn_problem *problem)
 {
     return problem->block_q && problem->block_kv % (CONSUMERS * CONSUMER_KEYS) != 0 &&
            cla_widest(problem) <= LARGEST_OWN_D;
 }
 
 /* Blocks of keys of which a mask leaves different numbers of tiles are taken in an order of their own. In order with
- * two sums, where consumers pass over tiles, it was no faster. */
+ * two sums, where consumers skip tiles, it was no faster. */
 bool cla_backward_hopper_orders(const struct clattn_problem *problem)
 {
-    return problem->block_q && (problem->unordered || !passes_over(problem));
+    return problem->block_q && (problem->unordered || !skips_tiles(problem));
 }
 
 /* In order, blocks of keys of which a mask leaves different numbers of tiles wait for each other: less, if every other
  * one has sums of its own. Beyond a panel the cache would keep these for half as many heads, which takes as much where
- * consumers pass over tiles. */
-static int chains_of(const struct clattn_problem *problem)
+ * consumers skip tiles. */
+static int dq_sums_of(const struct clattn_problem *problem)
 {
     const bool waits = problem->block_q && !problem->unordered && !cla_problem_is_mostly_seen(problem);
-    const int most_d = passes_over(problem) ? CLA_PANEL : LARGEST_OWN_D;
+    const int most_d = skips_tiles(problem) ? CLA_PANEL : LARGEST_OWN_D;
     return waits && cla_widest(problem) <= most_d ? 2 : 1;
 }
 
@@ -108,8 +108,8 @@ static struct cla_config sizes(const struct clattn_problem *problem, int stages)
     config.lanes = CLA_NVIDIA_LANES;
     config.level = 90;
     config.backward_hopper.stages = stages;
-    config.backward_hopper.chains = chains_of(problem);
-    config.backward_hopper.sum_places = 1;
+    config.backward_hopper.dq_sums = dq_sums_of(problem);
+    config.backward_hopper.sum_stages = 1;
     return config;
 }
 
@@ -119,16 +119,16 @@ static bool two_passes(const struct clattn_problem *problem)
     return problem->d > LARGEST_OWN_D;
 }
 
-/* Consumers that are each at a tile of their own hold two places: then a third, where there is room for it. So have two
- * passes a place each, lest the second wait until the first has been read. */
+/* Consumers that are each at a tile of their own hold two stages: then a third, where there is room for it. Two
+ * passes have a stage each, lest the second wait until the first has been read. */
 static struct cla_config first_choice(const struct clattn_capabilities *capabilities,
                                       const struct clattn_problem *problem)
 {
     const uint64_t most = cla_matrix_limits_of(capabilities).local_bytes;
     const struct cla_config three = sizes(problem, 3), two = sizes(problem, 2);
     struct cla_config apart = two;
-    apart.backward_hopper.sum_places = 2;
-    if (passes_over(problem) && local_bytes(problem, &three) <= most)
+    apart.backward_hopper.sum_stages = 2;
+    if (skips_tiles(problem) && local_bytes(problem, &three) <= most)
         return three;
     return two_passes(problem) && local_bytes(problem, &apart) <= most ? apart : two;
 }
@@ -161,20 +161,20 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   config->b_r, CONSUMERS,
                   shares_keys(config) ? "that share 64 keys, one for P and dV, one for dS and dK" : "of 64 keys",
                   problem->unordered ? "in any order" : "always in the same order",
-                  passes_over(problem) ? ", and pass over tiles that theirs do not see" : "");
+                  skips_tiles(problem) ? ", and skip tiles that theirs do not see" : "");
     if (cla_backward_hopper_orders(problem))
         cla_plan_step(info, "order", config->b_r, config->b_c,
                       "of blocks of keys a mask leaves different numbers of tiles: the %s come first",
                       problem->unordered ? "longest" : "shortest");
-    if (config->backward_hopper.chains > 1)
+    if (config->backward_hopper.dq_sums > 1)
         cla_plan_step(info, "sums", config->b_r, config->b_c,
-                      "each has %d places that blocks of keys add to in turn, so that fewer wait for each other",
-                      config->backward_hopper.chains);
+                      "each has %d sums, each for its share of the blocks of keys, so that fewer wait for each other",
+                      config->backward_hopper.dq_sums);
     if (config->backward_hopper.shares > 1)
         cla_plan_step(info, "shares", config->b_r, config->b_c, "%d work-groups share out each block of keys",
                       config->backward_hopper.shares);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "K and V in %d place%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
+                  "K and V in %d stage%s, Q in %d, dO in %d, dS in 2%s: %llu of %llu bytes",
                   config->backward_hopper.kv_stages, config->backward_hopper.kv_stages == 1 ? "" : "s",
                   config->backward_hopper.stages, shares_keys(config) ? 1 : config->backward_hopper.stages,
                   draws(problem, config) ? ", and what dropout draws" : "",
@@ -208,16 +208,16 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, const st
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    if (problem->unordered && config->backward_hopper.chains > 1)
+    if (problem->unordered && config->backward_hopper.dq_sums > 1)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs: chains is %d: where problem.unordered is 1 no block of keys waits for another, "
-                        "and there is one sum of each tile: take chains=1",
-                        config->backward_hopper.chains);
-    if (config->backward_hopper.sum_places > 1 && !two_passes(problem))
+                        "and there is one sum of each tile: take dq_sums=1",
+                        config->backward_hopper.dq_sums);
+    if (config->backward_hopper.sum_stages > 1 && !two_passes(problem))
         return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.knobs: sum_places is %d: up to d = %d a tile's part of dQ takes one place: take "
-                        "sum_places=1",
-                        config->backward_hopper.sum_places, LARGEST_OWN_D);
+                        "problem.knobs: sum_stages is %d: up to d = %d a tile's part of dQ takes one stage: take "
+                        "sum_stages=1",
+                        config->backward_hopper.sum_stages, LARGEST_OWN_D);
     if (!suits(capabilities, problem, config))
         return nothing_fits(problem, config, error);
     explain(capabilities, problem, config, info);
@@ -244,11 +244,11 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 }
 
 static const struct cla_knob knobs[] = {
-    {"chains", offsetof(struct cla_config, backward_hopper.chains), 1, 4, {1, 2}, 2},
+    {"dq_sums", offsetof(struct cla_config, backward_hopper.dq_sums), 1, 4, {1, 2}, 2},
     {"kv_stages", offsetof(struct cla_config, backward_hopper.kv_stages), 1, 2, {1, 2}, 2},
     {"shares", offsetof(struct cla_config, backward_hopper.shares), 0, 32, {0}, 0},
     {"stages", offsetof(struct cla_config, backward_hopper.stages), 2, 4, {2, 3}, 2},
-    {"sum_places", offsetof(struct cla_config, backward_hopper.sum_places), 1, 2, {1, 2}, 2},
+    {"sum_stages", offsetof(struct cla_config, backward_hopper.sum_stages), 1, 2, {1, 2}, 2},
     {NULL, 0, 0, 0, {0}, 0}};
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
@@ -257,20 +257,20 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"TMA", 1},
         {"CONSUMER_REGISTERS", config->backward_hopper.consumer_registers},
         {"D_PIECES", cla_pieces(problem->d)},
-        {"FILLERS", fillers(problem, config)},
+        {"LOADERS", loaders(problem, config)},
         {"KV_STAGES", config->backward_hopper.kv_stages},
         {"ORDERS_BLOCKS", cla_backward_hopper_orders(problem)},
         {"PART_PIECES", cla_sum_part_pieces(problem)},
         {"PRODUCER_REGISTERS", config->backward_hopper.producer_registers},
         {"ROW_PIECES", cla_pieces(config->b_r)},
         {"STAGES", config->backward_hopper.stages},
-        {"SUM_PLACES", config->backward_hopper.sum_places},
+        {"SUM_STAGES", config->backward_hopper.sum_stages},
         {"UNORDERED", problem->unordered},
         {"V_PIECES", cla_pieces(problem->d_v)},
     };
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
     cla_backward_matrix_define(&cla_matrix_units[CLA_NVIDIA_MMA], config->level, &config->backward_hopper.ending,
-                               CLA_SUMMED_BY_HOPPER, config->backward_hopper.chains, text);
+                               CLA_SUMMED_BY_HOPPER, config->backward_hopper.dq_sums, text);
 }
 
 static const char *const files[] = {"backward_hopper.cl", NULL};

@@ -71,7 +71,7 @@ static int32_t heads_together(const struct cla_run *run, int64_t units, int32_t 
     const struct clattn_problem *problem = run->problem;
     const int64_t blocks = cla_run_key_blocks(run) * shares;
     const int64_t row_bytes =
-        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_hopper.chains * problem->d;
+        2 * ((int64_t)problem->d + problem->d_v) + 4 * (int64_t)run->config->backward_hopper.dq_sums * problem->d;
     const int64_t all = shape->batch * shape->kv_heads * blocks;
     struct cla_together work = {.heads = shape->batch * shape->kv_heads,
                                 .blocks = blocks,
@@ -82,17 +82,17 @@ static int32_t heads_together(const struct cla_run *run, int64_t units, int32_t 
     return cla_heads_together(&work);
 }
 
-/* TMA descriptors of a work-group; words of a block of keys: its place, and its cost */
+/* TMA descriptors of a work-group; words of a block of keys: its position, and its cost */
 enum { DESCRIPTORS = 4, ORDER = 2 };
 
 static void regions(const struct cla_run *run, const struct cla_sum_blocks *blocks, int64_t units, int32_t shares,
                     struct cla_recipe *out)
 {
-    const int chains = run->config->backward_hopper.chains;
+    const int dq_sums = run->config->backward_hopper.dq_sums;
     out->stuck_region = 0;
     out->stuck_word = 1; /* behind the one that counts tickets */
     cla_recipe_region(out, "tickets", 2, sizeof(uint32_t), true, offsetof(struct cla_backward_params, tickets));
-    cla_recipe_region(out, "counters", cla_recipe_times(out, blocks->rows, chains), sizeof(uint32_t), true,
+    cla_recipe_region(out, "counters", cla_recipe_times(out, blocks->rows, dq_sums), sizeof(uint32_t), true,
                       offsetof(struct cla_backward_params, counters));
     cla_sum_flags(blocks, out);
     cla_recipe_region(out, "TMA descriptors", DESCRIPTORS * units, CLA_DESCRIPTOR_WORDS * sizeof(uint32_t), false,
@@ -103,7 +103,7 @@ static void regions(const struct cla_run *run, const struct cla_sum_blocks *bloc
     if (shares > 1)
         cla_recipe_region(out, "shares of dK and dV", cla_recipe_times(out, blocks->keys, shares), share_bytes(run),
                           false, offsetof(struct cla_backward_params, share_sums));
-    cla_sum_sums(run, blocks, chains, false, out);
+    cla_sum_sums(run, blocks, dq_sums, false, out);
 }
 
 static void numbers(const struct cla_run *run, int64_t units, int32_t shares, struct cla_recipe *out)

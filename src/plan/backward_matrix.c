@@ -383,9 +383,9 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
 }
 
 void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, const struct cla_backward_units *units,
-                                enum cla_summed summed, int chains, struct cla_text *text)
+                                enum cla_summed summed, int dq_sums, struct cla_text *text)
 {
-    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_CHAINS %d\n", (int)summed, chains);
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_DQ_SUMS %d\n", (int)summed, dq_sums);
     cla_matrix_unit_define(unit, level, text);
     static const char *const names[SIDES] = {"DQ", "DK_DV"};
     for (int i = 0; i < SIDES; i++) {

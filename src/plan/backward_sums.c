@@ -34,10 +34,10 @@ void cla_sum_flags(const struct cla_sum_blocks *blocks, struct cla_recipe *recip
                       offsetof(struct cla_backward_params, flags));
 }
 
-void cla_sum_sums(const struct cla_run *run, const struct cla_sum_blocks *blocks, int chains, bool zeroed,
+void cla_sum_sums(const struct cla_run *run, const struct cla_sum_blocks *blocks, int dq_sums, bool zeroed,
                   struct cla_recipe *recipe)
 {
-    const int64_t count = cla_recipe_times(recipe, blocks->rows, chains);
+    const int64_t count = cla_recipe_times(recipe, blocks->rows, dq_sums);
     if (count > INT32_MAX)
         recipe->too_large = true;
     cla_recipe_region(recipe, "sums of dQ", count, floats_of_block(run->problem) * (int64_t)sizeof(float), zeroed,

@@ -348,7 +348,7 @@ static void define(const struct clattn_problem *problem, const struct cla_config
         {"TMA", config->hopper.tma},
         {"COMPUTE_CAPABILITY", 90},
         {"CONSUMER_REGISTERS", config->hopper.consumer_registers},
-        {"FILLERS", CLA_WARP_GROUP / config->pipelines},
+        {"LOADERS", CLA_WARP_GROUP / config->pipelines},
         {"KEEPS_PHILOX", keeps_philox(config)},
         {"KEYS", config->b_c},
         {"KEY_PIECES", cla_pieces(config->b_c)},

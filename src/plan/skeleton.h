@@ -51,8 +51,8 @@ struct cla_config {
         struct {
             struct cla_backward_units ending; /* the kernels that end its work */
             int stages, kv_stages;
-            int sum_places; /* of what is to be added to sums of dQ */
-            int chains;     /* sums of each tile that it adds to */
+            int sum_stages; /* of what is to be added to sums of dQ */
+            int dq_sums;    /* sums of each tile that it adds to */
             int shares;     /* work-groups that a block of keys is shared out between; 0: as many as the shape wants */
             int producer_registers, consumer_registers; /* of an item */
         } backward_hopper;

@@ -29,6 +29,12 @@ WORDS = [
     (r'[.>]stays\b|\bstays;', CODE, 'persistent'),
     (r'\bpass(es|ed)? over (a|the|its|tiles|keys|blocks)\b', ('cl',), 'skip'),
     (r'DRAWS_ONCE|draws_once', EVERYWHERE, 'dropout_once'),
+    (r'CLATTN_CHAINS|\bchains=|SUM_PLACES|\bsum_places', EVERYWHERE, 'dq_sums, sum_stages'),
+    (r'CLATTN_FILLERS|HOPPER_OF_FILLERS', EVERYWHERE, 'loaders'),
+    (r'SUMMERS|SUMMAND|hopper_sum_up', EVERYWHERE, 'reducers, which add parts of dQ'),
+    (r'(TILE|BLOCK)_NOTE\b|hopper_(first|next)_turn|_turn\.(stage|parity)', EVERYWHERE, 'message; hopper_stage, its index and phase'),
+    (r'hopper_(ways|bring|place)\b|[>.]owing', EVERYWHERE, 'hopper_loads, hopper_load, hopper_coordinates, skipped_more'),
+    (r'MATRIX_(STORES_)?WORDS\b|leave_words', CODE, 'Philox'),
 ]
 
 # The tables that name what is old, data, and what stays as it came.
@@ -42,7 +48,8 @@ def found_in(name, text):
 
 
 def can_fail():
-    wrong = ['#if CLATTN_TURNS', 'knobs = "boxes=1"', 'p.maps', 'of a team', 'rows are steady', 'view->bent', 'the ramp', 'UNIT_OWN_CALLS', 'draws_once=1']
+    wrong = ['#if CLATTN_TURNS', 'knobs = "boxes=1"', 'p.maps', 'of a team', 'rows are steady', 'view->bent', 'the ramp', 'UNIT_OWN_CALLS', 'draws_once=1',
+             'CLATTN_CHAINS 2', 'knobs = "sum_places=1"', 'CLATTN_FILLERS / 32', 'SUMMAND(place, 0)', 'TILE_NOTE(count)', 'hopper_ways ways', 'matrix_leave_words(to)']
     return len(found_in('cl/forward_hopper.cl', '\n'.join(wrong))) == len(wrong) and not found_in('src/plan/text.c', 'items take turns\nmaximum')
 
 

@@ -5,7 +5,7 @@
  * blocks of keys, shares, of few work-groups at a time. Of each schedule it is asserted that all items end; that a
  * tile's sums of dQ get what each block of keys has for it, once, all of it of the same tile, the first stored and the
  * others added, in order where there is one; that every visible pair is in a tile that was computed; that each share of
- * a block of keys leaves its part of dK and dV; and that no note is read after it has been written over.
+ * a block of keys leaves its part of dK and dV; and that no message is read after it has been written over.
  *
  *     model_backward_hopper_NAME [SCHEDULES [FIRST_SEED]]
  *
@@ -29,7 +29,7 @@
 #define CLATTN_V_PIECES           CLATTN_D_PIECES
 #define CLATTN_ROW_PIECES         4
 #define CLATTN_PART_PIECES        (CLATTN_D_PIECES > 4 ? 4 : (CLATTN_D_PIECES + 1) / 2)
-#define CLATTN_FILLERS            (CLATTN_UNORDERED ? 96 : 64)
+#define CLATTN_LOADERS            (CLATTN_UNORDERED ? 96 : 64)
 #define CLATTN_PRODUCER_REGISTERS 0
 #define CLATTN_CONSUMER_REGISTERS 0
 
@@ -53,8 +53,8 @@ enum {
     MOST_LENGTH = 640,
     MOST_BLOCKS = MOST_LENGTH / KEYS + 1,
     MOST_TILES = MOST_LENGTH / ROWS + 1,
-    MOST_SUMS = MOST_BATCH * MOST_HEADS * MOST_TILES * CLATTN_CHAINS,
-    MOST_NOTES = MOST_BATCH * MOST_HEADS * MOST_TILES * MOST_BLOCKS,
+    MOST_SUMS = MOST_BATCH * MOST_HEADS * MOST_TILES * CLATTN_DQ_SUMS,
+    MOST_MESSAGES = MOST_BATCH * MOST_HEADS * MOST_TILES * MOST_BLOCKS,
     MOST_SHARES = 6,
     SUMS_AT = 1 << 16, /* words of the workspace; sums are not there, only counted */
     SUM = CONSUMERS * PART_FLOATS,
@@ -66,27 +66,27 @@ typedef clattn_backward_params model_params;
 #include "model/hopper_problem.h"
 static uint words[SUMS_AT + SHARE_SUMS * SHARE]; /* the workspace; what shares leave is there */
 
-/* A tile that the producer has noted; and what came of it. */
-struct note {
+/* A tile that the producer has sent; and what came of it. */
+struct message {
     int group, number; /* of the group's tiles */
     int b, kv_head, key, row, head, flags, sums, before;
     int place;
     int added[PASSES];
 };
-static struct note notes[MOST_NOTES + 1];
-static int note_count;
+static struct message messages[MOST_MESSAGES + 1];
+static int message_count;
 
-/* What came to a tile's sums so far: of each pass, the note that was last. */
+/* What came to a tile's sums so far: of each pass, the message that was last. */
 static int last_added[MOST_SUMS][PASSES];
 
 /* Of each place for a group, and of its warps. */
 static struct {
-    int4 block;       /* that the producer has noted last */
-    int count;        /* of its tiles */
-    int in_place[16]; /* the number of the tile in each place for notes, from 1 on; 0: none */
-    int4 noted[16];
-    int reads[20], current[20]; /* of each warp: how often it has read a note, and of which note it is at */
-    int note_of[1 << 12];       /* of each of its tiles */
+    int4 block;      /* that the producer has sent last */
+    int count;       /* of its tiles */
+    int in_slot[16]; /* the number of the tile in each place for messages, from 1 on; 0: none */
+    int4 sent[16];
+    int reads[20], current[20]; /* of each warp: how often it has read a message, and of which message it is at */
+    int message_of[1 << 12];    /* of each of its tiles */
 } groups[MACHINE_MOST_GROUPS];
 
 /* What the kernel does to the machine. */
@@ -108,49 +108,50 @@ static int place_of_block(int b, int kv_head, int key)
 static void model_put(unit_address to, int4 x)
 {
     const int slot = machine_slot();
-    if (is_in(to, BLOCK_NOTE(0), 2)) {
+    if (is_in(to, BLOCK_MESSAGE(0), 2)) {
         groups[slot].block = x;
-    } else if (is_in(to, TILE_NOTE(0), NOTES)) {
-        const int place = (int)(to - TILE_NOTE(0)) / 16;
-        groups[slot].noted[place] = x;
+    } else if (is_in(to, TILE_MESSAGE(0), MESSAGES)) {
+        const int place = (int)(to - TILE_MESSAGE(0)) / 16;
+        groups[slot].sent[place] = x;
         if (x.z == HOPPER_NO_TILE) { /* numbers follow each other, but do not count */
-            groups[slot].in_place[place] = -1;
+            groups[slot].in_slot[place] = -1;
             return;
         }
         const int number = groups[slot].count++;
-        if (place != number % NOTES || note_count == MOST_NOTES || number == (1 << 12))
-            machine_fault("tile %d is noted in place %d", number, place);
-        groups[slot].in_place[place] = number + 1;
-        groups[slot].note_of[number] = ++note_count;
-        notes[note_count] = (struct note){.group = machine_group(),
-                                          .number = number,
-                                          .b = groups[slot].block.x,
-                                          .kv_head = groups[slot].block.y,
-                                          .key = groups[slot].block.z,
-                                          .row = x.x,
-                                          .head = x.y / HOPPER_TILE_HEAD,
-                                          .flags = x.y % HOPPER_TILE_HEAD,
-                                          .sums = x.z,
-                                          .before = x.w};
-        notes[note_count].place = place_of_block(notes[note_count].b, notes[note_count].kv_head, notes[note_count].key);
+        if (place != number % MESSAGES || message_count == MOST_MESSAGES || number == (1 << 12))
+            machine_fault("tile %d is sent in place %d", number, place);
+        groups[slot].in_slot[place] = number + 1;
+        groups[slot].message_of[number] = ++message_count;
+        messages[message_count] = (struct message){.group = machine_group(),
+                                                   .number = number,
+                                                   .b = groups[slot].block.x,
+                                                   .kv_head = groups[slot].block.y,
+                                                   .key = groups[slot].block.z,
+                                                   .row = x.x,
+                                                   .head = x.y / HOPPER_TILE_HEAD,
+                                                   .flags = x.y % HOPPER_TILE_HEAD,
+                                                   .sums = x.z,
+                                                   .before = x.w};
+        messages[message_count].place =
+            place_of_block(messages[message_count].b, messages[message_count].kv_head, messages[message_count].key);
     }
 }
 
-/* Consumers read each tile's note once, those who sum up once a pass of every so many. */
+/* Consumers read each tile's message once, those who sum up once a pass of every so many. */
 static void model_get(unit_address from, int4 x)
 {
     const int slot = machine_slot(), warp = machine_warp(), lid = machine_lid();
-    if (!is_in(from, TILE_NOTE(0), NOTES))
+    if (!is_in(from, TILE_MESSAGE(0), MESSAGES))
         return;
     const bool sums_up = lid < HOPPER_ITEMS;
     const int reads = groups[slot].reads[warp]++;
-    const int number = sums_up ? (lid - CLATTN_FILLERS) / UNIT_LANES + reads / PASSES * (int)SUMMERS : reads;
-    const int found = groups[slot].in_place[(from - TILE_NOTE(0)) / 16];
+    const int number = sums_up ? (lid - CLATTN_LOADERS) / UNIT_LANES + reads / PASSES * (int)REDUCERS : reads;
+    const int found = groups[slot].in_slot[(from - TILE_MESSAGE(0)) / 16];
     if (sums_up && x.z == HOPPER_NO_TILE && number >= groups[slot].count)
         return;
     if (found != number + 1)
-        machine_fault("in place of the note of tile %d there is that of %d", number, found - 1);
-    groups[slot].current[warp] = groups[slot].note_of[number];
+        machine_fault("in place of the message of tile %d there is that of %d", number, found - 1);
+    groups[slot].current[warp] = groups[slot].message_of[number];
 }
 
 static uint model_mark(void)
@@ -177,20 +178,20 @@ static void model_give(void *to, uint32_t taken, bool adds)
 {
     const ptrdiff_t at = ((float *)to - ((float *)words + SUMS_AT)) / SUM;
     const int sums = (int)(at / PASSES), pass = (int)(at % PASSES);
-    if (taken == 0 || taken > (uint32_t)note_count) {
+    if (taken == 0 || taken > (uint32_t)message_count) {
         WRONG("sums %d get what is of no tile", sums);
         return;
     }
-    struct note *const note = &notes[taken];
+    struct message *const message = &messages[taken];
     const int last = last_added[sums][pass];
-    if (note->sums != sums)
-        WRONG("sums %d get what is of %d", sums, note->sums);
-    if (note->added[pass]++)
+    if (message->sums != sums)
+        WRONG("sums %d get what is of %d", sums, message->sums);
+    if (message->added[pass]++)
         WRONG("sums %d get tile %u twice", sums, taken);
     if (adds != (last != 0))
         WRONG("sums %d: what is %s is not the first, or not first", sums, adds ? "added" : "stored");
-    if (!CLATTN_UNORDERED && last && notes[last].place >= note->place)
-        WRONG("sums %d get block %d after %d", sums, note->place, notes[last].place);
+    if (!CLATTN_UNORDERED && last && messages[last].place >= message->place)
+        WRONG("sums %d get block %d after %d", sums, message->place, messages[last].place);
     last_added[sums][pass] = (int)taken;
 }
 
@@ -258,7 +259,7 @@ static void make_problem(uint64_t seed)
     empty_shares();
     memset(groups, 0, sizeof groups);
     memset(last_added, 0, sizeof last_added);
-    note_count = 0;
+    message_count = 0;
 }
 
 static void run_kernel(void)
@@ -276,18 +277,19 @@ static void check_tiles(bool pairs)
     static uchar covered[MOST_BATCH][MOST_HEADS][MOST_TILES][2 * MOST_BLOCKS]; /* by half blocks of keys */
     const int of_one = KEYS / CONSUMERS;
     memset(covered, 0, sizeof covered);
-    for (int n = 1; n <= note_count; n++) {
-        const struct note *const note = &notes[n];
+    for (int n = 1; n <= message_count; n++) {
+        const struct message *const message = &messages[n];
         for (int pass = 0; pass < PASSES; pass++)
-            if (note->added[pass] != 1)
-                WRONG("tile %d of keys %d, rows %d: of pass %d dQ has come %d times", n, note->key, note->row, pass,
-                      note->added[pass]);
+            if (message->added[pass] != 1)
+                WRONG("tile %d of keys %d, rows %d: of pass %d dQ has come %d times", n, message->key, message->row,
+                      pass, message->added[pass]);
         for (int part = 0; part < CONSUMERS; part++) {
-            uchar *const there = &covered[note->b][note->head][note->row / ROWS][2 * (note->key / KEYS) + part];
+            uchar *const there =
+                &covered[message->b][message->head][message->row / ROWS][2 * (message->key / KEYS) + part];
             if (*there)
-                WRONG("keys %d, rows %d come twice", note->key, note->row);
-            *there = 1 + (note->flags & HOPPER_TILE_HIDES);
-            if (HOPPER_HALVES && note->flags & HOPPER_TILE_PASSED << part)
+                WRONG("keys %d, rows %d come twice", message->key, message->row);
+            *there = 1 + (message->flags & HOPPER_TILE_HIDES);
+            if (HOPPER_HALVES && message->flags & HOPPER_TILE_SKIPPED << part)
                 *there = 4;
         }
     }

@@ -21,7 +21,7 @@
 #define CLATTN_KEYS               32
 #define CLATTN_KEY_PIECES         2
 #define CLATTN_ROW_TILES          1
-#define CLATTN_FILLERS            (128 / CLATTN_PIPELINES)
+#define CLATTN_LOADERS            (128 / CLATTN_PIPELINES)
 #define CLATTN_WORK_GROUP_SIZE    (128 * (CLATTN_PIPELINES * CLATTN_B_R / 64 + 1))
 #define CLATTN_ALIBI_LINEAR       0
 #define CLATTN_KEEPS_PHILOX       0
@@ -44,12 +44,12 @@ enum {
 
 #include MODEL_FEATURES
 #include "forward_hopper_scores.h"
-static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
-                        unit_address tile, unit_address barrier_at, int lid);
+static void model_load(hopper_loads loads, int which, hopper_input input, hopper_coordinates from, const int tile_rows,
+                       unit_address tile, unit_address barrier_at, int lid);
 static matrix_form model_modify(int row, int key);
-#define hopper_bring model_bring
+#define hopper_load model_load
 #include "forward_hopper_text.h"
-#undef hopper_bring
+#undef hopper_load
 
 /* What weights are is not asked here. */
 #define matrix_modify(s, row, key, lane, p, kind, far, view) ((void)(kind), model_modify(row, key))
@@ -99,11 +99,11 @@ static void model_give(void *to, uint32_t taken, bool adds)
     (void)to, (void)taken, (void)adds;
 }
 
-/* Of the producer's items each knows what is brought; the first of a pipeline notes it. */
-static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_place from, const int tile_rows,
-                        unit_address tile, unit_address barrier_at, int lid)
+/* Of the producer's items each knows what is brought; the first of a pipeline messages it. */
+static void model_load(hopper_loads loads, int which, hopper_input input, hopper_coordinates from, const int tile_rows,
+                       unit_address tile, unit_address barrier_at, int lid)
 {
-    const int slot = machine_slot(), pipeline = machine_lid() / CLATTN_FILLERS;
+    const int slot = machine_slot(), pipeline = machine_lid() / CLATTN_LOADERS;
     if (lid == 0 && which == HOPPER_Q)
         groups[slot].at[pipeline] = (struct tile){from.b, from.h, from.first, 0};
     if (lid == 0 && which == HOPPER_K) {
@@ -113,7 +113,7 @@ static void model_bring(hopper_ways ways, int which, hopper_input input, hopper_
             machine_fault("more tiles than %d", MOST_TILES);
         groups[slot].brought[pipeline][groups[slot].count[pipeline]++] = next;
     }
-    hopper_bring(ways, which, input, from, tile_rows, tile, barrier_at, lid);
+    hopper_load(loads, which, input, from, tile_rows, tile, barrier_at, lid);
 }
 
 /* A consumer's warp is at its next tile. */

@@ -20,7 +20,7 @@
 #define CLATTN_D_V                64
 #define CLATTN_WORK_GROUP_SIZE    384
 #define CLATTN_TMA                1
-#define CLATTN_FILLERS            96
+#define CLATTN_LOADERS            96
 #include MODEL_FEATURES
 #include "backward_hopper_tiles.h"
 

@@ -2,9 +2,9 @@
  *
  * The walk of backward_hopper.cl through a mask in blocks (cl/common/hopper_backward_walk.clh), whose consumers run on
  * a Hopper device alone: its text as C, with a thread for each lane of a warp, against lists. CLATTN_UNORDERED,
- * CLATTN_CHAINS and CLATTN_ORDERS_BLOCKS come from the build: two halves of a block of keys are looked at by
- * themselves, but in order where blocks of keys have an order of their own; in any order tiles come before their turn,
- * in order the block before in the same chain is noted. */
+ * CLATTN_DQ_SUMS and CLATTN_ORDERS_BLOCKS come from the build: two halves of a block of keys are looked at by
+ * themselves, but in order where blocks of keys have an order of their own; in any order tiles come out of order,
+ * in order the block before that adds to the same sums is told. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "support/unit.h"
 #include <pthread.h>
@@ -172,10 +172,10 @@ static void walk_by_all_lanes(void)
 
 enum { HALVES = CLATTN_BLOCK_KV == 64 ? 2 : 1, WINDOW = LANES / HALVES, REACH = CLATTN_UNORDERED ? 8 : 1 };
 
-/* What a tile of the block is: who passes over it, by bits, 3 if all do; and whether it hides pairs of the
+/* What a tile of the block is: who skips it, by bits, 3 if all do; and whether it hides pairs of the
  * others. */
 struct tile {
-    int row, passed;
+    int row, skipped;
     bool hides;
 };
 
@@ -185,32 +185,32 @@ static struct tile tile_of(int row, int keys, const clattn_view *view)
     for (int n = 0; n < HALVES; n++) {
         const int each = 128 / HALVES,
                   kind = clattn_tile(row, row + 63, keys + n * each, keys + (n + 1) * each - 1, view);
-        tile.passed |= kind == CLATTN_TILE_SKIP ? 1 << n : 0;
+        tile.skipped |= kind == CLATTN_TILE_SKIP ? 1 << n : 0;
         tile.hides = tile.hides || kind == CLATTN_TILE_SOME;
     }
     return tile;
 }
 
-/* The tile of the window that is next: `owing` (bits as in passed) has passed over one more than the other. */
-static int choose(const struct tile *tiles, int count, int owing, int shares)
+/* The tile of the window that is next: `skipped_more` (bits as in skipped) has skipped one more than the other. */
+static int choose(const struct tile *tiles, int count, int skipped_more, int shares)
 {
-    for (int n = 0; owing && n < count && tiles[0].row - tiles[n].row < REACH * 64 * shares; n++)
-        if (tiles[n].passed && tiles[n].passed != owing)
+    for (int n = 0; skipped_more && n < count && tiles[0].row - tiles[n].row < REACH * 64 * shares; n++)
+        if (tiles[n].skipped && tiles[n].skipped != skipped_more)
             return n;
     return 0;
 }
 
 /* The block that is the head's so many in order. head: of K and V, among those of all batches. */
-static int block_in_order(int head, int place)
+static int block_in_order(int head, int position)
 {
     const int blocks = (problem.p.n_kv + 127) / 128;
-    return CLATTN_ORDERS_BLOCKS ? (int)problem.order[head * 2 * blocks + place] : place;
+    return CLATTN_ORDERS_BLOCKS ? (int)problem.order[head * 2 * blocks + position] : position;
 }
 
-static int block_before(int row, int head, int place, const clattn_view *view)
+static int block_before(int row, int head, int position, const clattn_view *view)
 {
-    for (place -= CLATTN_CHAINS; place >= 0; place -= CLATTN_CHAINS) {
-        const int key = block_in_order(head, place) * 128;
+    for (position -= CLATTN_DQ_SUMS; position >= 0; position -= CLATTN_DQ_SUMS) {
+        const int key = block_in_order(head, position) * 128;
         if (clattn_tile(row, row + 63, key, key + 127, view) != CLATTN_TILE_SKIP)
             return key / 128 + 1;
     }
@@ -218,7 +218,7 @@ static int block_before(int row, int head, int place, const clattn_view *view)
 }
 
 /* A window of a head's tiles, every so many from `row` down. */
-static void expect_window(struct step block, int row, int place, int *owing)
+static void expect_window(struct step block, int row, int position, int *skipped_more)
 {
     const clattn_backward_params *p = &problem.p;
     const clattn_view view = clattn_open(block.b, block.h, p->heads, p->n_q, p->n_kv);
@@ -229,49 +229,50 @@ static void expect_window(struct step block, int row, int place, int *owing)
         if (row >= p->n_q)
             continue;
         tiles[count] = tile_of(row, block.keys, &view);
-        count += tiles[count].passed != all;
+        count += tiles[count].skipped != all;
     }
     while (count > 0) {
-        const int n = choose(tiles, count, *owing, p->shares);
+        const int n = choose(tiles, count, *skipped_more, p->shares);
         const struct tile tile = tiles[n];
         memmove(tiles + n, tiles + n + 1, (size_t)(count - n - 1) * sizeof *tiles);
         count--;
-        if (tile.passed)
-            *owing = *owing && *owing != tile.passed ? 0 : tile.passed;
+        if (tile.skipped)
+            *skipped_more = *skipped_more && *skipped_more != tile.skipped ? 0 : tile.skipped;
         block.row = tile.row;
-        block.flags = (tile.hides ? HOPPER_TILE_HIDES : 0) + tile.passed * HOPPER_TILE_PASSED;
+        block.flags = (tile.hides ? HOPPER_TILE_HIDES : 0) + tile.skipped * HOPPER_TILE_SKIPPED;
         block.before =
-            CLATTN_UNORDERED ? 0 : block_before(tile.row, block.b * p->kv_heads + block.kv_head, place, &view);
+            CLATTN_UNORDERED ? 0 : block_before(tile.row, block.b * p->kv_heads + block.kv_head, position, &view);
         expected[expected_count++] = block;
     }
 }
 
 /* What a share of a block of keys has: windows of all the heads that share it, from the last rows on. A head's tiles
  * are as far from the first of the round as the head's number and the share's say. */
-static void expect_share(struct step block, int place, int share)
+static void expect_share(struct step block, int position, int share)
 {
     const clattn_backward_params *p = &problem.p;
     const int round = WINDOW * p->shares, group = p->heads / p->kv_heads;
-    int owing = 0;
+    int skipped_more = 0;
     for (int first = (p->n_q + 63) / 64 / round * round; first >= 0; first -= round)
         for (int n = 0; n < group; n++) {
             block.h = block.kv_head * group + n;
-            expect_window(block, 64 * (first + (share + n) % p->shares + (WINDOW - 1) * p->shares), place, &owing);
+            expect_window(block, 64 * (first + (share + n) % p->shares + (WINDOW - 1) * p->shares), position,
+                          &skipped_more);
         }
 }
 
-/* Heads that are worked on together take turns; each block of keys has the tiles of all heads that share it. */
+/* Heads that are worked on together alternate; each block of keys has the tiles of all heads that share it. */
 static void expect(void)
 {
     const clattn_backward_params *p = &problem.p;
     const int heads = p->batch * p->kv_heads;
     expected_count = 0;
     for (int first = 0; first < heads; first += p->heads_together)
-        for (int place = 0; place < (p->n_kv + 127) / 128; place++)
+        for (int position = 0; position < (p->n_kv + 127) / 128; position++)
             for (int n = 0; n < p->heads_together * p->shares && first + n / p->shares < heads; n++) {
-                const int head = first + n / p->shares, keys = block_in_order(head, place) * 128;
+                const int head = first + n / p->shares, keys = block_in_order(head, position) * 128;
                 const struct step block = {head / p->kv_heads, head % p->kv_heads, keys, 0, 0, 0, 0};
-                expect_share(block, place, n % p->shares);
+                expect_share(block, position, n % p->shares);
                 expected[expected_count++] = (struct step){block.b, block.kv_head, keys, -1, -1, 0, 0};
             }
 }
@@ -291,9 +292,9 @@ static void put_in_order(void)
     const int blocks = (problem.p.n_kv + 127) / 128, heads = problem.p.batch * problem.p.kv_heads;
     assert_true(heads * 2 * blocks <= (int)(sizeof problem.order / sizeof *problem.order));
     for (int head = 0; head < heads; head++)
-        for (int place = 0; place < blocks; place++)
-            problem.order[head * 2 * blocks + place] =
-                (uint)(head % 2 ? blocks - 1 - place : (place + 1 + blocks / 2) % blocks);
+        for (int position = 0; position < blocks; position++)
+            problem.order[head * 2 * blocks + position] =
+                (uint)(head % 2 ? blocks - 1 - position : (position + 1 + blocks / 2) % blocks);
 }
 
 static void lanes_walk_as_lists_do(void **state)

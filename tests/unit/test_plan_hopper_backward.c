@@ -38,7 +38,7 @@ static void it_has_one_tile(void **state)
             assert_int_equal(info.b_c, rows[i].keys);
             const bool shared = rows[i].keys == 64;
             const int across = rows[i].panels + rows[i].v_panels, places = across == 2 ? 2 : 1; /* of K and V */
-            snprintf(knobs, sizeof knobs, "chains=1 kv_stages=%d shares=0 stages=2 sum_places=%d", places,
+            snprintf(knobs, sizeof knobs, "dq_sums=1 kv_stages=%d shares=0 stages=2 sum_stages=%d", places,
                      rows[i].sums);
             assert_string_equal(info.knobs, knobs);
             const int passing = 2 * rows[i].panels * 64 + (shared ? 1 : 2) * rows[i].v_panels * 64;
@@ -59,7 +59,7 @@ static void it_has_one_tile(void **state)
 }
 
 /* Consumers who pass over tiles hold two places of Q and dO, so that a third is taken where there is room. */
-static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
+static void it_has_a_third_stage_where_tiles_are_skipped(void **state)
 {
     (void)state;
     static const struct {
@@ -67,18 +67,18 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         unsigned features;
         const char *knobs;
         bool passes, orders;
-    } rows[] = {{64, 64, 1, 0, "chains=1 kv_stages=2 shares=0 stages=3 sum_places=1", true, true},
-                {128, 64, 1, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, true},
-                {128, 64, 1, CLATTN_DROPOUT, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", true, true},
-                {128, 96, 1, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, true},
-                {64, 128, 1, 0, "chains=1 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
-                {64, 256, 1, 0, "chains=1 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
-                {64, 128, 0, 0, "chains=2 kv_stages=2 shares=0 stages=2 sum_places=1", false, true},
-                {128, 128, 0, 0, "chains=2 kv_stages=1 shares=0 stages=2 sum_places=1", false, true},
-                {128, 64, 0, 0, "chains=1 kv_stages=1 shares=0 stages=3 sum_places=1", true, false},
-                {64, 64, 0, 0, "chains=2 kv_stages=2 shares=0 stages=3 sum_places=1", true, false},
-                {256, 64, 0, 0, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", false, true},
-                {256, 64, 1, 0, "chains=1 kv_stages=1 shares=0 stages=2 sum_places=1", false, true}};
+    } rows[] = {{64, 64, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=3 sum_stages=1", true, true},
+                {128, 64, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, true},
+                {128, 64, 1, CLATTN_DROPOUT, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", true, true},
+                {128, 96, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, true},
+                {64, 128, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
+                {64, 256, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
+                {64, 128, 0, 0, "dq_sums=2 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
+                {128, 128, 0, 0, "dq_sums=2 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true},
+                {128, 64, 0, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, false},
+                {64, 64, 0, 0, "dq_sums=2 kv_stages=2 shares=0 stages=3 sum_stages=1", true, false},
+                {256, 64, 0, 0, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true},
+                {256, 64, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
@@ -93,25 +93,25 @@ static void it_has_a_third_place_where_tiles_are_passed_over(void **state)
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
         assert_string_equal(info.knobs, rows[i].knobs);
-        bool says = false, is_cut = true, says_places = false, says_order = false;
+        bool says = false, is_cut = true, says_sums = false, says_order = false;
         for (int step = 0; step < info.step_count; step++) {
-            says = says || strstr(info.steps[step].reason, "pass over tiles");
-            says_places = says_places || strstr(info.steps[step].reason, "2 places that blocks of keys add to");
+            says = says || strstr(info.steps[step].reason, "skip tiles");
+            says_sums = says_sums || strstr(info.steps[step].reason, "2 sums, each for its share of the blocks");
             says_order = says_order || strstr(info.steps[step].reason,
                                               rows[i].unordered ? "the longest come first" : "the shortest come first");
             is_cut = is_cut && !strstr(info.steps[step].reason, "one to a compute unit");
         }
         assert_int_equal(says, rows[i].passes);
         assert_false(is_cut);
-        assert_int_equal(says_places, strstr(rows[i].knobs, "chains=2") != NULL);
+        assert_int_equal(says_sums, strstr(rows[i].knobs, "dq_sums=2") != NULL);
         assert_int_equal(says_order, rows[i].orders);
         assert_int_equal(strstr(info.constants, "CLATTN_ORDERS_BLOCKS=1") != NULL, rows[i].orders);
         problem.expected_density =
             0.99f; /* blocks make no tile smaller, whatever is hidden; few then wait for others */
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "backward_hopper");
-        assert_int_equal(choice.config.backward_hopper.chains, 1);
-        assert_string_equal(info.knobs + strlen("chains=1"), rows[i].knobs + strlen("chains=1"));
+        assert_int_equal(choice.config.backward_hopper.dq_sums, 1);
+        assert_string_equal(info.knobs + strlen("dq_sums=1"), rows[i].knobs + strlen("dq_sums=1"));
     }
 }
 
@@ -130,7 +130,7 @@ static void it_leaves_others_to_others(void **state)
         {{.dtype = CLATTN_FP16, .d = 64, .pass = CLATTN_BACKWARD_ACCUMULATE}, "CLATTN_BACKWARD_ACCUMULATE"},
         {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
         {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
-        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "chains=2", .unordered = 1, .pass = CLATTN_BACKWARD}, "chains is 2"},
+        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "dq_sums=2", .unordered = 1, .pass = CLATTN_BACKWARD}, "chains is 2"},
     };
     without.nv_wgmma = false;
     EACH (i, rows) {
@@ -157,7 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_has_one_tile),
-        cmocka_unit_test(it_has_a_third_place_where_tiles_are_passed_over),
+        cmocka_unit_test(it_has_a_third_stage_where_tiles_are_skipped),
         cmocka_unit_test(it_leaves_others_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

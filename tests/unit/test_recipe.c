@@ -73,7 +73,7 @@ static wide expected_end(const struct cla_choice *choice, const struct clattn_sh
     const wide rows = heads * blocks(shape->n_q, choice->config.b_r),
                keys = kv_heads * blocks(shape->n_kv, choice->config.b_c);
     const bool hopper = choice->skeleton == &cla_backward_hopper;
-    const wide all = rows * (wide)(hopper ? choice->config.backward_hopper.chains : 1);
+    const wide all = rows * (wide)(hopper ? choice->config.backward_hopper.dq_sums : 1);
     if (rows >= limit || keys > INT32_MAX - INT16_MAX || all > INT32_MAX)
         return TOO_MANY;
     wide end = up(first);
