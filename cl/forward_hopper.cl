@@ -97,9 +97,9 @@ CLATTN_INLINE void hopper_scores(unit_accumulator s[1][KT], unit_address my_q,
     HOPPER_FIRST_PRODUCT(CLATTN_KEY_PIECES, s[0], left, right);
     UNROLL for (int x = 1; x < DT; ++x)
     {
-        const ulong more = (ulong)(x % 4 * 32 / 16);
-        HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + (ulong)(x / 4 * Q_PANEL / 16) + more,
-                       right + (ulong)(x / 4 * KV_PANEL / 16) + more);
+        const ulong more = HOPPER_STEPS(x % 4 * HOPPER_PIECE_BYTES);
+        HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], left + HOPPER_STEPS(x / 4 * Q_PANEL) + more,
+                       right + HOPPER_STEPS(x / 4 * KV_PANEL) + more);
     }
 #if CLATTN_ALIBI_LINEAR
     HOPPER_PRODUCT(CLATTN_KEY_PIECES, s[0], linear_left, linear_right);
@@ -112,7 +112,7 @@ CLATTN_INLINE void hopper_values(unit_accumulator out[1][VT], const unit_operand
 {
     const ulong right = hopper_columns(v_tile, KV_PANEL);
     UNROLL for (int c = 0; c < KT; ++c)
-        HOPPER_PRODUCT_AS_IT_LIES(CLATTN_VALUE_PIECES, out[0], weights[c], right + (ulong)(c * 2048 / 16));
+        HOPPER_PRODUCT_AS_IT_LIES(CLATTN_VALUE_PIECES, out[0], weights[c], right + HOPPER_STEPS(c * HOPPER_PIECE_ROWS));
     hopper_commit();
 }
 
@@ -122,7 +122,7 @@ CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_
 {
     const int row = work->place.row + row_in_block;
 #if HOPPER_SENDS_TILES
-    const int kind = work->some >> row_in_block / 16 & 1 ? CLATTN_TILE_SOME : CLATTN_TILE_ALL;
+    const int kind = work->some >> row_in_block / UNIT_PIECE & 1 ? CLATTN_TILE_SOME : CLATTN_TILE_ALL;
 #else
     int kind = clattn_tile(row, row + 15, work->tile, work->tile + CLATTN_B_C - 1, &work->view);
     kind = kind == CLATTN_TILE_ALL ? kind : CLATTN_TILE_SOME; /* other warps may see what this one could skip */
@@ -134,7 +134,7 @@ CLATTN_INLINE matrix_form hopper_modify(unit_accumulator s[1][KT], const hopper_
 /* A block's Q, once it is there (score/fast/softcap_polynomial.clh): each warp's rows by that warp. */
 CLATTN_INLINE void hopper_scale_q(unit_address q_tile, int consumer, int lid, hopper_work *work)
 {
-    const unit_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / UNIT_LANES * 16) * 128;
+    const unit_address mine = q_tile + (consumer * 64 + lid % HOPPER_ITEMS / UNIT_LANES * UNIT_PIECE) * 128;
     work->view.q_scaled = matrix_scale_q(mine, 128, Q_PANEL, lid % UNIT_LANES, &work->view);
     hopper_publish();
     HOPPER_SYNC(HOPPER_MEETING(consumer), HOPPER_ITEMS);
@@ -168,7 +168,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
 {
     const int lane = lid % UNIT_LANES, warp = HOPPER_WARP(lid / UNIT_LANES), first = HOPPER_OF_PIPELINE(lid);
     const int consumer = warp / (HOPPER_ITEMS / UNIT_LANES) - 1 - first, pipeline = first / CONSUMERS;
-    const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * 16;
+    const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * UNIT_PIECE;
     memory += pipeline * PIPELINE_PITCH;
     const unit_address my_part = memory + consumer * (64 * 128);
     hopper_stage kv_stage = hopper_first_stage(), q_stage = hopper_first_stage();

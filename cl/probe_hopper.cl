@@ -28,21 +28,23 @@ CLATTN_INLINE ushort probe_half(int x)
 
 CLATTN_INLINE unit_address probe_place(unit_address panel, int row, int k)
 {
-    return panel + row * 128 + (k / 8 ^ row % 8) * 16 + k % 8 * 2;
+    return panel + row * 128 + (k / 8 ^ row % 8) * (8 * 2) + k % 8 * 2;
 }
 
 __kernel __attribute__((reqd_work_group_size(HOPPER_ITEMS, 1, 1))) void clattn_probe(__global uint *data, uint salt)
 {
-    __local uint panels[(2 * PROBE_ROWS + 16) * 32] __attribute__((aligned(1024)));
+    __local uint panels[(2 * PROBE_ROWS + UNIT_PIECE) * (HOPPER_ROW_BYTES / 4)] __attribute__((aligned(1024)));
     __local uint wrong[HOPPER_ITEMS];
-    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, first = lid / UNIT_LANES * 16;
-    const unit_address left = unit_address_of(panels), right = left + PROBE_ROWS * 128, lying = right + 16 * 128;
+    const int lid = (int)get_local_id(0), lane = lid % UNIT_LANES, first = lid / UNIT_LANES * UNIT_PIECE;
+    const unit_address left = unit_address_of(panels), right = left + PROBE_ROWS * 128,
+                       lying = right + UNIT_PIECE * 128;
     for (int n = lid; n < PROBE_ROWS * 64; n += HOPPER_ITEMS)
         unit_put(probe_place(left, n / 64, n % 64), probe_half(probe_left(n / 64, n % 64, salt)));
-    for (int n = lid; n < 16 * 64; n += HOPPER_ITEMS)
+    for (int n = lid; n < UNIT_PIECE * 64; n += HOPPER_ITEMS)
         unit_put(probe_place(right, n / 64, n % 64), probe_half(probe_right(n / 64, n % 64, salt)));
-    for (int n = lid; n < 64 * 16; n += HOPPER_ITEMS) /* the same as it lies: k by column */
-        unit_put(probe_place(lying, n / 16, n % 16), probe_half(probe_right(n % 16, n / 16, salt)));
+    for (int n = lid; n < 64 * UNIT_PIECE; n += HOPPER_ITEMS) /* the same as it lies: k by column */
+        unit_put(probe_place(lying, n / UNIT_PIECE, n % UNIT_PIECE),
+                 probe_half(probe_right(n % UNIT_PIECE, n / UNIT_PIECE, salt)));
     hopper_publish();
     barrier(CLK_LOCAL_MEM_FENCE);
 
@@ -53,7 +55,7 @@ __kernel __attribute__((reqd_work_group_size(HOPPER_ITEMS, 1, 1))) void clattn_p
     {
         UNIT_UNROLL for (int w = 0; w < 4; ++w)
         {
-            const int row = first + unit_row(lane, UNIT_SLOT(2 * w)), k = 16 * x + unit_column(lane, 2 * w);
+            const int row = first + unit_row(lane, UNIT_SLOT(2 * w)), k = UNIT_PIECE * x + unit_column(lane, 2 * w);
             operand[x].x[w] = unit_pack2((float)probe_left(row, k, salt), (float)probe_left(row, k + 1, salt));
         }
     }
@@ -63,7 +65,7 @@ __kernel __attribute__((reqd_work_group_size(HOPPER_ITEMS, 1, 1))) void clattn_p
     UNIT_UNROLL for (int x = 1; x < 4; ++x)
         HOPPER_PRODUCT(1, a, hopper_rows(left) + (ulong)(2 * x), hopper_rows(right) + (ulong)(2 * x));
     UNIT_UNROLL for (int x = 0; x < 4; ++x)
-        HOPPER_PRODUCT_AS_IT_LIES(1, b, operand[x], hopper_columns(lying, 0) + (ulong)(x * 2048 / 16));
+        HOPPER_PRODUCT_AS_IT_LIES(1, b, operand[x], hopper_columns(lying, 0) + HOPPER_STEPS(x * HOPPER_PIECE_ROWS));
     hopper_commit();
     HOPPER_WAIT_AFTER(0, 1, a, 1, b);
 

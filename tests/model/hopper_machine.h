@@ -118,6 +118,10 @@ CLATTN_INLINE void unit_put(unit_address to, ushort x)
 /* nvidia_wgmma.clh */
 #define HOPPER_ITEMS                                  128
 #define HOPPER_PANEL                                  64
+#define HOPPER_ROW_BYTES                              (2 * HOPPER_PANEL)
+#define HOPPER_PIECE_BYTES                            (2 * UNIT_PIECE)
+#define HOPPER_PIECE_ROWS                             (UNIT_PIECE * HOPPER_ROW_BYTES)
+#define HOPPER_STEPS(bytes)                           ((ulong)((bytes) / 16))
 #define HOPPER_USED(c, a, b)                          ((void)(c), (void)(a), (void)(b))
 #define HOPPER_FIRST_PRODUCT(n, c, a, b)              HOPPER_USED(c, a, b)
 #define HOPPER_PRODUCT(n, c, a, b)                    HOPPER_USED(c, a, b)
