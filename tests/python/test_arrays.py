@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The Python package on arrays of NumPy: values, arrays that are used where they lie, and what is refused. Kernels are few,
+so that this takes seconds. Without NumPy it is skipped."""
+import importlib.util
+import sys
+import unittest
+
+if not importlib.util.find_spec('numpy'):
+    print('there is no NumPy: not tested')
+    sys.exit(77)
+
+sys.dont_write_bytecode = True
+import numpy
+import clattn
+import reference
+
+RANDOM = numpy.random.default_rng(42)
+
+
+def numbers(*shape):
+    return RANDOM.standard_normal(shape, dtype=numpy.float32)
+
+
+class Values(unittest.TestCase):
+    def near(self, have, want, limit=2e-6):
+        self.assertEqual(have.shape, want.shape)
+        self.assertLess(float(abs(have - want).max()), limit)
+
+    def test_both_levels_in_all_layouts(self):
+        q, k, v = numbers(2, 4, 20, 16), numbers(2, 2, 36, 16), numbers(2, 2, 36, 16)
+        want, lse = reference.each(q, k, v, causal=True)
+        for order in ('bhnd', 'bnhd'):
+            given = [x if order == 'bhnd' else x.transpose(0, 2, 1, 3) for x in (q, k, v)]
+            have, rows = clattn.attention(*given, layout=order, causal=True, return_lse=True)
+            self.near(have if order == 'bhnd' else have.transpose(0, 2, 1, 3), want)
+            self.near(rows, lse)
+        self.near(clattn.flash_attn_func(*given, causal=True), want.transpose(0, 2, 1, 3))
+        device = clattn.Device()
+        device.shares_memory = False
+        self.near(clattn.attention(q, k, v, causal=True, device=device), want)
+
+    def test_slices_of_one_array_and_out(self):
+        both = numbers(1, 20, 3, 4, 16)
+        q, k, v = (both[:, :, i] for i in range(3))
+        whole = numpy.full((1, 20, 4, 2, 16), 7, numpy.float32)
+        out = whole[:, :, :, 1]
+        self.assertIs(clattn.attention(q, k, v, layout='bnhd', causal=True, out=out), out)
+        want, _ = reference.each(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), causal=True)
+        self.near(out.transpose(0, 2, 1, 3), want)
+        self.assertTrue((whole[:, :, :, 0] == 7).all())
+        with self.assertRaisesRegex(clattn.ArgumentError, 'overlaps q .*a place of its own'):
+            clattn.attention(q, k, v, layout='bnhd', causal=True, out=q)
+
+    def test_gradients(self):
+        q, k, v, d_o = (numbers(1, 2, 20, 16) for _ in range(4))
+        o, m, l = clattn.attention(q, k, v, causal=True, return_ml=True)
+        made = clattn.attention_backward(d_o, q, k, v, o, m=m, l=l, causal=True)
+        for x, gradient in ((q, made.q), (k, made.k), (v, made.v)):
+            place, step = (0, 1, 7, 3), 1e-4
+            sides = []
+            for sign in (1, -1):
+                moved = [y.astype(numpy.float64) for y in (q, k, v)]
+                moved[[y is x for y in (q, k, v)].index(True)][place] += sign * step
+                sides.append((reference.each(*moved, causal=True)[0] * d_o).sum())
+            self.assertAlmostEqual((sides[0] - sides[1]) / (2 * step), float(gradient[place]), delta=1e-5)
+        self.assertIsNone(made.bias)
+
+    def test_nothing_to_do(self):
+        self.assertEqual(clattn.attention(numbers(0, 4, 20, 16), numbers(0, 2, 36, 16), numbers(0, 2, 36, 16)).shape,
+                         (0, 4, 20, 16))
+        self.assertEqual(float(abs(clattn.attention(numbers(1, 1, 3, 16), numbers(1, 1, 0, 16), numbers(1, 1, 0, 16))).max()), 0)
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        self.q = numbers(1, 2, 8, 16)
+
+    def refused(self, kind, text, *arguments, **options):
+        with self.assertRaisesRegex(kind, text):
+            clattn.attention(*arguments, **options)
+
+    def test_types(self):
+        q = self.q
+        self.refused(TypeError, 'k is float64: .* no fp64', q, q.astype(float), q)
+        self.refused(TypeError, 'v is int64', q, q, q.astype(int))
+        self.refused(TypeError, 'q is a list', [1.0], q, q)
+        self.refused(TypeError, 'mask is fp32', q, q, q, mask=numbers(8, 8))
+        self.refused(TypeError, 'bias is float64', q, q, q, bias=numpy.zeros((8, 8)))
+
+    def test_shapes_and_values(self):
+        q = self.q
+        self.refused(ValueError, 'k has 15 columns, q 16', q, q[..., :15], q)
+        self.refused(ValueError, 'v has shape', q, q, q[:, :, :7])
+        self.refused(ValueError, 'kv_heads', numbers(1, 3, 8, 16), q, q)
+        self.refused(ValueError, 'layout is .bdhn', q, q, q, layout='bdhn')
+        self.refused(ValueError, 'causal is .upper', q, q, q, causal='upper')
+        self.refused(ValueError, 'mask has shape', q, q, q, mask=numpy.ones((3, 8), bool))
+        self.refused(ValueError, 'window is', q, q, q, window=(1, -2))
+        self.refused(ValueError, 'softcap is -1', q, q, q, softcap=-1)
+        self.refused(ValueError, 'scale is nan', q, q, q, scale=float('nan'))
+        self.refused(ValueError, 'key_lengths has 9', q, q, q, key_lengths=[9])
+        self.refused(ValueError, 'dropout_p is 1', q, q, q, dropout_p=1.0)
+        self.refused(ValueError, 'out has shape', q, q, q, out=q[:, :1].copy())
+        self.refused(ValueError, 'queue is given', q, q, q, queue=1)
+        read_only = q.copy()
+        read_only.flags.writeable = False
+        self.refused(ValueError, 'out is read-only', q, q, q, out=read_only)
+
+    def test_packed_sequences(self):
+        q = numbers(2, 10, 16)
+        for cu, text in (([0, 11], 'from 0 to 10'), ([0, 9], 'from 0 to 10'), ([0, 6, 5, 10], 'not fall')):
+            self.refused(ValueError, text, q, q, q, layout='hnd', cu_seqlens_q=cu, cu_seqlens_kv=[0, 10])
+        self.refused(ValueError, 'cu_seqlens_q, and', q, q, q, layout='hnd')
+
+    def test_other_functions(self):
+        q = self.q
+        with self.assertRaisesRegex(ValueError, 'enable_gqa'):
+            clattn.scaled_dot_product_attention(q, q[:, :1], q[:, :1])
+        with self.assertRaisesRegex(ValueError, 'return_attn_probs'):
+            clattn.flash_attn_func(q, q, q, return_attn_probs=True)
+        with self.assertRaisesRegex(ValueError, 'platform 99'):
+            clattn.Device(99, 0)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""attention() and attention_backward(): all that the library has."""
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _abi, arrays, call as calls, errors, score, views
+from .device import Device, default_device
+from .views import View
+
+_ORDERS = {'bhnd': (0, 1, 2, 3), 'bnhd': (0, 2, 1, 3), 'hnd': (0, 1, 2), 'nhd': (1, 0, 2)}
+
+# Rows up to which a call may have its keys split between work-groups: with more there are blocks of rows enough.
+_FEW_ROWS = 64
+
+
+class Gradients(NamedTuple):
+    """What attention_backward() computed; None for what was not asked for."""
+    q: Any = None
+    k: Any = None
+    v: Any = None
+    bias: Any = None
+    sinks: Any = None
+
+
+class _Arguments:
+    """The arrays of a call in the library's order of dimensions, and their sizes."""
+
+    def __init__(self, q: Any, k: Any, v: Any, options: Dict[str, Any], backward: bool):
+        self.options, self.backward = options, backward
+        self.layout = options.pop('layout')
+        if self.layout not in _ORDERS:
+            raise errors.ArgumentError(f'layout is {self.layout!r}: it is one of {", ".join(_ORDERS)}')
+        self.packed = len(self.layout) == 3
+        self.paged = options.get('pages') is not None
+        self.call = calls.Call(backward)
+        self.q, self.k, self.v = self.ordered(q, 'q'), self.keys(k, 'k'), self.keys(v, 'v')
+        self._check_types()
+        self.sizes = self._sizes()
+        self.call.tensors.update(q=self.q, k=self.k, v=self.v)
+        self._fill_problem()
+        self._fill_score()
+
+    def ordered(self, x: Any, name: str, output: bool = False) -> View:
+        """[batch, heads, n, d], or [heads, total, d] of packed sequences."""
+        order = _ORDERS[self.layout]
+        return views.view(x, name, output).require(len(order), views.FLOATS, f'with layout {self.layout}').permute(*order)
+
+    def keys(self, x: Any, name: str) -> View:
+        if not (self.paged and self.packed):
+            return self.ordered(x, name)
+        order = _ORDERS['bnhd' if self.layout == 'nhd' else 'bhnd']
+        return views.view(x, name).require(4, views.FLOATS, 'a pool of pages').permute(*order)
+
+    def _check_types(self):
+        q, k, v = self.q, self.k, self.v
+        if k.shape[:-1] != v.shape[:-1]:
+            raise errors.ArgumentError(f'v has shape {v.source.shape}, k {k.source.shape}: all but the last dimension must agree')
+        if k.shape[-1] != q.shape[-1]:
+            raise errors.ArgumentError(f'k has {k.shape[-1]} columns, q {q.shape[-1]}: they must agree')
+        if not self.paged and not self.packed and k.shape[0] != q.shape[0]:
+            raise errors.ArgumentError(f'k has a batch of {k.shape[0]}, q of {q.shape[0]}: they must agree')
+
+    def _sizes(self) -> score.Sizes:
+        options, q, k = self.options, self.q, self.k
+        kv_heads = k.shape[1] if len(k.shape) == 4 else k.shape[0]
+        if not self.packed:
+            batch, heads, n_q, _ = q.shape
+            n_kv = self._paged_keys() if self.paged else k.shape[2]
+            return score.Sizes(batch, heads, kv_heads, n_q, n_kv, False)
+        if options['cu_seqlens_q'] is None or (options['cu_seqlens_kv'] is None) != self.paged:
+            raise errors.ArgumentError(f'layout {self.layout} is of packed sequences: cu_seqlens_q, and cu_seqlens_kv unless '
+                                       'keys are in pages, must be given')
+        cu_q = views.scalars(options['cu_seqlens_q'], 'cu_seqlens_q', 'int32')
+        if len(cu_q.shape) != 1 or not cu_q.shape[0]:
+            raise errors.ArgumentError(f'cu_seqlens_q has shape {cu_q.shape}: it must have (sequences + 1,)')
+        n_q = self._longest('q', cu_q)
+        n_kv = self._paged_keys() if self.paged else self._longest(
+            'kv', views.scalars(options['cu_seqlens_kv'], 'cu_seqlens_kv', 'int32'))
+        return score.Sizes(cu_q.shape[0] - 1, q.shape[0], kv_heads, n_q, n_kv, True)
+
+    def _longest(self, which: str, cumulative: View) -> int:
+        given = self.options[f'max_n_{which}']
+        if given is not None:
+            return int(given)
+        numbers = views.host_array(cumulative)
+        if numbers is None:
+            raise errors.ArgumentError(f'max_n_{which} is None: where cu_seqlens_{which} is on a device it must be given')
+        return int((numbers[1:] - numbers[:-1]).max(initial=0))
+
+    def _paged_keys(self) -> int:
+        options, page_keys = self.options, self.k.shape[2]
+        if options['max_n_kv'] is not None:
+            return int(options['max_n_kv'])
+        if options['page_offsets'] is None:
+            return views.scalars(options['pages'], 'pages', 'int32').shape[-1] * page_keys
+        raise errors.ArgumentError('max_n_kv is None: with page_offsets it must be given')
+
+    def _fill_problem(self):
+        problem, options = self.call.problem, self.options
+        problem.d, problem.d_v = self.q.shape[-1], self.v.shape[-1]
+        problem.dtype = views.DTYPES[self.q.dtype]
+        for name in 'kv':
+            if getattr(self, name).dtype != self.q.dtype:
+                setattr(problem, f'{name}_type', views.OPERAND_TYPES[getattr(self, name).dtype])
+        problem.causal = score.causal_of(options['causal'])
+        if options['scale'] is not None:
+            problem.scale = score.finite(options['scale'], 'scale')
+            if not problem.scale:
+                raise errors.ArgumentError('scale is 0: all scores would be; it is another number, or None for 1 / sqrt(d)')
+        problem.unordered = int(options.get('unordered', False))
+        for name in ('b_r', 'b_c', 'work_group_size'):
+            setattr(problem, name, int(options.get(name) or 0))
+        self.call.text('skeleton', options.get('skeleton'))
+        self.call.text('knobs', options.get('knobs'))
+        if not self.backward:
+            few = self.sizes.n_q <= _FEW_ROWS and not options['kv_chunk'] and options['window'] is None
+            given = options['splits']
+            problem.splits = given if given is not None else _abi.CLATTN_SPLITS_BY_SHAPE if few else 1
+            self.call.kv_chunk = int(options['kv_chunk'] or 0)
+
+    def _fill_score(self):
+        call, options, sizes = self.call, self.options, self.sizes
+        sizes.fill(call)
+        score.window(call, options['window'])
+        score.softcap(call, options['softcap'])
+        score.alibi(call, options['alibi'], sizes)
+        score.bias(call, options['bias'], sizes)
+        score.mask(call, options['mask'], sizes)
+        score.block_mask(call, options['block_mask'], options['block_size'], sizes)
+        score.key_lengths(call, options['key_lengths'], sizes)
+        if self.packed:
+            total_kv = 0 if self.paged else self.k.shape[1]
+            score.packed(call, options['cu_seqlens_q'], options['cu_seqlens_kv'], sizes, self.q.shape[1], total_kv)
+        score.sinks(call, options['sinks'], sizes)
+        score.dropout(call, options['dropout_p'], options['dropout_seed'], options['dropout_offset'])
+        if self.paged:
+            score.pages(call, options['pages'], options['page_offsets'], self.k.shape[0], self.k.shape[2], sizes)
+        score.functions(call, options['score_mod'], options.get('score_mod_grad'), options['mask_mod'], options['data'])
+
+    def output_shape(self, columns: int) -> Tuple[int, ...]:
+        """Of O, in the caller's order of dimensions."""
+        shape = (*self.q.shape[:-1], columns)
+        return tuple(shape[i] for i in _ORDERS[self.layout])
+
+    def rows_shape(self) -> Tuple[int, ...]:
+        return self.q.shape[:-1]
+
+
+def _refuse_grad(named: Sequence[Tuple[str, Any]]):
+    for name, x in named:
+        if views.is_torch(x) and x.requires_grad:
+            import torch
+            if torch.is_grad_enabled():
+                raise errors.ArgumentError(f'{name} requires a gradient, which this function does not record: take '
+                                           'clattn.torch.attention, or torch.no_grad() with attention_backward()')
+
+
+def _statistics(found: _Arguments, like: Any, queue: Any, names: Sequence[str]) -> List[Any]:
+    made = [arrays.new(like, found.rows_shape(), 'fp32', queue) for _ in names]
+    found.call.tensors.update({name: views.view(x, name, True) for name, x in zip(names, made)})
+    found.call.outputs += names
+    return made
+
+
+def _take_statistics(found: _Arguments, given: Dict[str, Any]):
+    for name, x in given.items():
+        if name not in ('lse', 'm', 'l') or name in found.call.tensors:
+            raise errors.ArgumentError(f'statistics has {name!r}: its names are "lse", "m" and "l", each once')
+        view = views.view(x, name, True)
+        if view.dtype != 'fp32' or view.shape != found.rows_shape() or view.strides != views.normal(
+                view.shape, views.dense(view.shape)):
+            raise errors.ArgumentError(f'{name} has shape {view.shape} of {view.dtype}: it must be a dense array of float32 with '
+                                       f'{found.rows_shape()}')
+        found.call.tensors[name] = view
+        found.call.outputs.append(name)
+
+
+def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue: Any, device: Optional[Device],
+         wait_for: Sequence[Any]):
+    if queue is None:
+        if wait_for:
+            raise errors.ArgumentError('wait_for is given, and no argument is an array of pyopencl: leave it out')
+        found.call.run(device or default_device())
+        return
+    device = calls.device_of(queue, device)
+    event = found.call.run(device, queue.int_ptr, arrays.events_of(inputs, wait_for))
+    arrays.hand_event(outputs, event)
+
+
+def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[bool, str] = False,
+              scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None, softcap: float = 0.0,
+              alibi: Any = None, bias: Any = None, mask: Any = None, block_mask: Any = None,
+              block_size: Optional[Tuple[int, int]] = None, key_lengths: Any = None, cu_seqlens_q: Any = None,
+              cu_seqlens_kv: Any = None, max_n_q: Optional[int] = None, max_n_kv: Optional[int] = None, sinks: Any = None,
+              dropout_p: float = 0.0, dropout_seed: int = 0, dropout_offset: int = 0, pages: Any = None,
+              page_offsets: Any = None, score_mod: Optional[str] = None, mask_mod: Optional[str] = None, data: Any = None,
+              out: Any = None, out_dtype: Optional[str] = None, return_lse: bool = False, return_ml: bool = False,
+              statistics: Optional[Dict[str, Any]] = None, kv_chunk: Optional[int] = None, splits: Optional[int] = None,
+              skeleton: Optional[str] = None, b_r: int = 0, b_c: int = 0, work_group_size: int = 0,
+              knobs: Optional[str] = None, device: Optional[Device] = None, queue: Any = None,
+              wait_for: Sequence[Any] = ()) -> Any:
+    """O = softmax(modified(scale Q K^T)) V, on the arrays where they lie.
+
+    q, k, v         arrays of NumPy, of pyopencl, or tensors of PyTorch on the CPU: float32, float16 or bfloat16 (of NumPy:
+                    ml_dtypes.bfloat16, or uint16 that holds the bits), each of its own type
+    layout          'bhnd' or 'bnhd': batch, heads, rows, columns; 'hnd' or 'nhd': packed sequences, with cu_seqlens_*
+    causal          False; True or 'bottom-right' (the last row sees the last key); 'top-left' (PyTorch's)
+    scale           None: 1 / sqrt(d)
+    window          (left, right): how many keys a row sees to each side of its own; -1: all
+    softcap         softcap * tanh(score / softcap); 0: none
+    alibi           slopes [heads] or [batch, heads]
+    bias, mask      [batch, heads, n_q, n_kv], or what broadcasts to it; a mask is not 0 where a row sees a key
+    block_mask      [batch, heads, blocks of rows, blocks of keys], or (offsets, columns) as CSR; block_size (rows, keys)
+    key_lengths     [batch]: keys that each batch element has
+    cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
+    sinks           [heads]: a logit without a value
+    dropout_*       the share of weights that are dropped, and what decides which
+    pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the order of
+                    `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how many keys
+    score_mod, mask_mod   functions of your own in OpenCL C, and their `data`, float32: include/clattn/problem.h
+    out             where O is to be written; else a new array, of out_dtype ('float32') or of q's type
+    return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
+    statistics      arrays that LSE, m and l are to be written to, by the names 'lse', 'm' and 'l'
+    kv_chunk        keys that are on the device at a time, for K and V larger than its memory
+    splits, skeleton, b_r, b_c, work_group_size, knobs     what is planned otherwise: include/clattn/problem.h
+    device          None: default_device(), or the device of the queue
+    queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait: the
+                    outputs carry its event
+
+    Answers with O, or a tuple (O, LSE, m, l) of what was asked for. Raises ArgumentError, DtypeError or Error."""
+    options = dict(locals())
+    inputs = [q, k, v, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, pages, data]
+    for name in ('q', 'k', 'v'):
+        options.pop(name)
+    _refuse_grad([('q', q), ('k', k), ('v', v), ('bias', bias), ('sinks', sinks)])
+    found = _Arguments(q, k, v, options, False)
+    queue = arrays.queue_of([q, k, v, out], queue)
+    if out is None:
+        kind = {None: found.q.dtype, 'float32': 'fp32'}.get(out_dtype)
+        if kind is None:
+            raise errors.ArgumentError(f'out_dtype is {out_dtype!r}: it is None (the type of q) or "float32"')
+        out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue)
+    o = found.ordered(out, 'out', True)
+    if o.shape != (*found.q.shape[:-1], found.v.shape[-1]):
+        raise errors.ArgumentError(f'out has shape {tuple(out.shape)}: it must have {found.output_shape(found.v.shape[-1])}')
+    if o.dtype != found.q.dtype:
+        found.call.problem.o_type = views.OPERAND_TYPES[o.dtype]
+    found.call.tensors['o'] = o
+    found.call.outputs.append('o')
+    extra = _statistics(found, q, queue, ['lse'] * return_lse + ['m', 'l'] * return_ml)
+    _take_statistics(found, statistics or {})
+    _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
+    return (out, *extra) if extra else out
+
+
+def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, *, lse: Any = None, m: Any = None, l: Any = None,
+                       need: Sequence[str] = ('q', 'k', 'v'), layout: str = 'bhnd', causal: Union[bool, str] = False,
+                       scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None, softcap: float = 0.0,
+                       alibi: Any = None, bias: Any = None, mask: Any = None, block_mask: Any = None,
+                       block_size: Optional[Tuple[int, int]] = None, key_lengths: Any = None, cu_seqlens_q: Any = None,
+                       cu_seqlens_kv: Any = None, max_n_q: Optional[int] = None, max_n_kv: Optional[int] = None,
+                       sinks: Any = None, dropout_p: float = 0.0, dropout_seed: int = 0, dropout_offset: int = 0,
+                       score_mod: Optional[str] = None, score_mod_grad: Optional[str] = None,
+                       mask_mod: Optional[str] = None, data: Any = None, unordered: bool = False,
+                       kv_chunk: Optional[int] = None, skeleton: Optional[str] = None, b_r: int = 0, b_c: int = 0,
+                       work_group_size: int = 0, knobs: Optional[str] = None, device: Optional[Device] = None,
+                       queue: Any = None, wait_for: Sequence[Any] = ()) -> Gradients:
+    """The gradients of a loss by q, k, v, a bias and sinks (`need` names those wanted), from that by O, d_o.
+
+    o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
+    score_mod_grad is the derivative of a score_mod. `unordered` allows sums in any order, which is faster on some devices.
+    The gradient of a bias that was broadcast is summed over batch and heads, and has the rows and keys of the call."""
+    options = dict(locals())
+    inputs = [d_o, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, data]
+    for name in ('d_o', 'q', 'k', 'v', 'o', 'lse', 'm', 'l', 'need'):
+        options.pop(name)
+    unknown = set(need) - set(Gradients._fields)
+    if unknown:
+        raise errors.ArgumentError(f'need has {sorted(unknown)}: it names some of {", ".join(Gradients._fields)}')
+    found = _Arguments(q, k, v, options, True)
+    found.call.kv_chunk = int(kv_chunk or 0)
+    queue = arrays.queue_of([q, k, v], queue)
+    found.call.tensors.update(o=found.ordered(o, 'o'), d_o=found.ordered(d_o, 'd_o'))
+    _check_rows(found, m, l, lse)
+    made = _new_gradients(found, q, k, v, need, queue)
+    _run(found, inputs, list(made.values()), queue, device, wait_for)
+    return Gradients(**made)
+
+
+def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any):
+    """O, dO and what is known of each row's softmax."""
+    call, want = found.call, (*found.q.shape[:-1], found.v.shape[-1])
+    for name in ('o', 'd_o'):
+        view = call.tensors[name]
+        if view.shape != want:
+            raise errors.ArgumentError(f'{name} has shape {view.source.shape}: it must have {found.output_shape(want[-1])}')
+    if call.tensors['o'].dtype != found.q.dtype:
+        call.problem.o_type = views.OPERAND_TYPES[call.tensors['o'].dtype]
+    if call.tensors['d_o'].dtype != found.q.dtype:
+        raise errors.DtypeError(f'd_o is {call.tensors["d_o"].dtype}: it must be {found.q.dtype}, as q')
+    if (m is None) != (l is None) or (m is None and lse is None):
+        raise errors.ArgumentError('m and l must be given together, or else lse: attention() answers with them')
+    rows = {'m': m, 'l': l} if m is not None else {'lse': lse}
+    for name, x in rows.items():
+        view = views.scalars(x, name, 'fp32')
+        if view.shape != found.rows_shape():
+            raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have {found.rows_shape()}')
+        call.tensors[name] = view
+
+
+def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str], queue: Any) -> Dict[str, Any]:
+    call, made = found.call, {}
+    for name, like in (('q', q), ('k', k), ('v', v)):
+        if name in need:
+            made[name] = arrays.new(like, tuple(like.shape), getattr(found, name).dtype, queue)
+            call.tensors['d_' + name] = found.ordered(made[name], 'd_' + name, True)
+    for name, feature in (('bias', _abi.CLATTN_BIAS), ('sinks', _abi.CLATTN_SINKS)):
+        if name in need and not call.problem.features & feature:
+            raise errors.ArgumentError(f'need has "{name}", and there is none: leave it out')
+    if 'bias' in need:
+        view = call.tensors['bias']
+        shape = [1 if stride == 0 else n for n, stride in zip(view.shape[:2], view.strides)] + list(view.shape[2:])
+        made['bias'] = arrays.new(q, shape, found.q.dtype, queue)
+        call.tensors['d_bias'] = views.view(made['bias'], 'd_bias', True).expand(view.shape)
+    if 'sinks' in need:
+        made['sinks'] = arrays.new(q, (found.sizes.heads,), 'fp32', queue)
+        call.tensors['d_sinks'] = views.view(made['sinks'], 'd_sinks', True)
+    call.outputs += ['d_' + name for name in made]
+    return made

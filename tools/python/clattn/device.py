@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Devices: the library's hold on them, their queues, and the plans that were made for them."""
+import collections
+import ctypes as c
+import os
+import sys
+import threading
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from . import _abi, errors
+from ._library import clattn, opencl
+
+_ALL_DEVICES, _DEVICE_TYPE, _DEVICE_NAME, _PLATFORM_NAME, _TYPE_CPU = 0xFFFFFFFF, 0x1000, 0x102B, 0x0902, 2
+_QUEUE_CONTEXT, _QUEUE_DEVICE, _DEVICE_NOT_FOUND, _NO_PLATFORM = 0x1090, 0x1091, -1, -1001
+_READ_WRITE = 1
+
+# Plans that a device keeps; a service with more kinds of problems compiles the oldest anew (or reads it from the disk).
+PLANS = 64
+
+
+class DeviceInfo(NamedTuple):
+    """A device that is there: Device(platform, device) opens it."""
+    platform: int
+    device: int
+    platform_name: str
+    device_name: str
+    is_cpu: bool
+
+
+def _handles(count_and_list, *before) -> List[int]:
+    count = c.c_uint32(0)
+    try:
+        count_and_list(*before, 0, None, c.byref(count))
+    except errors.Error as cause:
+        if cause.status in (_DEVICE_NOT_FOUND, _NO_PLATFORM):
+            return []
+        raise
+    handles = (c.c_void_p * count.value)()
+    count_and_list(*before, count, handles, None)
+    return list(handles)
+
+
+def _text(ask, handle: int, what: int) -> str:
+    size = c.c_size_t(0)
+    ask(handle, what, 0, None, c.byref(size))
+    text = c.create_string_buffer(size.value + 1)
+    ask(handle, what, size, text, None)
+    return text.value.decode(errors='replace').strip()
+
+
+def _number(ask, handle: int, what: int) -> int:
+    number = c.c_uint64(0)
+    ask(handle, what, 8, c.byref(number), None)
+    return number.value
+
+
+def _all() -> List[Tuple[DeviceInfo, int]]:
+    found = []
+    for p, platform in enumerate(_handles(opencl.clGetPlatformIDs)):
+        name = _text(opencl.clGetPlatformInfo, platform, _PLATFORM_NAME)
+        for d, device in enumerate(_handles(opencl.clGetDeviceIDs, platform, _ALL_DEVICES)):
+            is_cpu = bool(_number(opencl.clGetDeviceInfo, device, _DEVICE_TYPE) & _TYPE_CPU)
+            found.append((DeviceInfo(p, d, name, _text(opencl.clGetDeviceInfo, device, _DEVICE_NAME), is_cpu), device))
+    return found
+
+
+def devices() -> List[DeviceInfo]:
+    """All devices of all OpenCL drivers."""
+    return [info for info, _ in _all()]
+
+
+class Device:
+    """One OpenCL device with its compiled plans. Any number of threads may use it at once.
+
+    Device(platform, device) opens one of devices(); default_device() and of_queue() are for those who have none in hand.
+    """
+
+    def __init__(self, platform: int = 0, device: int = 0):
+        for info, handle in _all():
+            if (info.platform, info.device) == (platform, device):
+                break
+        else:
+            raise errors.ArgumentError(f'platform {platform}, device {device}: there is none; clattn.devices() lists '
+                                       f'{len(devices())}')
+        handles = (c.c_void_p * 1)(handle)
+        self._open(opencl.clCreateContext(None, 1, handles, None, None), handle)
+
+    def _open(self, cl_context: int, cl_device: int):
+        """Takes over a reference to the cl_context."""
+        self._lock = threading.Lock()
+        self._plans: Dict[bytes, Any] = collections.OrderedDict()
+        self._cl_context, self._handle, self._host, self._queue = cl_context, c.c_void_p(), c.c_void_p(), None
+        params = _abi.clattn_context_params(context=cl_context, device=cl_device)
+        clattn.clattn_context_create(c.byref(self._handle), c.byref(params))
+        self._queue = opencl.clCreateCommandQueue(cl_context, cl_device, 0)
+        known = _abi.clattn_capabilities.from_address(clattn.clattn_context_capabilities(self._handle))
+        self.name: str = known.device_name.decode(errors='replace')
+        #: Whether the device works in the host's own memory: arrays are then used where they lie.
+        self.shares_memory: bool = bool(known.unified_memory) and known.type == _abi.CLATTN_DEVICE_CPU
+
+    def __repr__(self) -> str:
+        return f'<clattn.Device {self.name!r}>'
+
+    def __del__(self):
+        if sys.is_finalizing():
+            return
+        for plan in getattr(self, '_plans', {}).values():
+            plan.close()
+        if getattr(self, '_host', None):
+            clattn.clattn_host_destroy(c.byref(self._host))
+        if getattr(self, '_handle', None):
+            clattn.clattn_context_destroy(c.byref(self._handle))
+        if getattr(self, '_queue', None):
+            opencl.clReleaseCommandQueue(self._queue)
+        if getattr(self, '_cl_context', None):
+            opencl.clReleaseContext(self._cl_context)
+
+    def plan(self, problem: _abi.clattn_problem, texts: Tuple[Optional[bytes], ...]) -> 'Plan':
+        """The plan of a problem, compiled at most once. `texts` are those that the problem points to."""
+        key = bytes(problem) if not any(texts) else bytes(_without_texts(problem)) + repr(texts).encode()
+        with self._lock:
+            plan = self._plans.pop(key, None) or Plan(self, problem)
+            self._plans[key] = plan
+            if len(self._plans) > PLANS:
+                self._plans.pop(next(iter(self._plans)))
+        return plan
+
+    def host(self) -> c.c_void_p:
+        """The library's host level; its caller holds the device's lock."""
+        if not self._host:
+            params = _abi.clattn_host_params(context=self._handle)
+            clattn.clattn_host_create(c.byref(self._host), c.byref(params))
+        return self._host
+
+    def buffer(self, size: int, flags: int = _READ_WRITE, address: Optional[int] = None) -> 'Buffer':
+        return Buffer(opencl.clCreateBuffer(self._cl_context, flags, max(size, 1), address))
+
+    @property
+    def lock(self) -> threading.Lock:
+        return self._lock
+
+    @property
+    def queue(self) -> int:
+        """The device's own cl_command_queue, in order."""
+        return self._queue
+
+
+_TEXTS = ('score_mod', 'score_mod_grad', 'mask_mod', 'skeleton', 'knobs')
+
+
+def _without_texts(problem: _abi.clattn_problem) -> _abi.clattn_problem:
+    same = _abi.clattn_problem.from_buffer_copy(problem)
+    for name in _TEXTS:
+        setattr(same, name, None)
+    return same
+
+
+class Plan:
+    """A compiled plan (clattn_plan)."""
+
+    def __init__(self, device: Device, problem: _abi.clattn_problem):
+        self.handle = c.c_void_p()
+        clattn.clattn_plan_create(c.byref(self.handle), device._handle, c.byref(problem))
+
+    def workspace_bytes(self, shape: _abi.clattn_shape) -> int:
+        size = c.c_size_t(0)
+        clattn.clattn_plan_workspace_bytes(self.handle, c.byref(shape), c.byref(size))
+        return size.value
+
+    def info(self) -> _abi.clattn_plan_info:
+        info = _abi.clattn_plan_info()
+        clattn.clattn_plan_get_info(self.handle, c.byref(info))
+        return info
+
+    def close(self):
+        if self.handle and not sys.is_finalizing():
+            clattn.clattn_plan_destroy(c.byref(self.handle))
+
+    __del__ = close
+
+
+class Buffer:
+    """A cl_mem that is released with this object. OpenCL keeps it until the commands that use it have ended."""
+
+    def __init__(self, handle: int):
+        self.handle = handle
+
+    def __del__(self):
+        if not sys.is_finalizing():
+            opencl.clReleaseMemObject(self.handle)
+
+
+_default: Optional[Device] = None
+_of_contexts: Dict[Tuple[int, int], Device] = {}
+_guard = threading.Lock()
+
+
+def _choose() -> Device:
+    named = os.environ.get('CLATTN_DEVICE')
+    if named:
+        try:
+            platform, device = map(int, named.split(':'))
+        except ValueError:
+            raise errors.ArgumentError(f'CLATTN_DEVICE is "{named}": it is PLATFORM:DEVICE, such as 0:0') from None
+        return Device(platform, device)
+    found = devices()
+    if not found:
+        raise errors.Error('there is no OpenCL device: install the driver of one (for a CPU on Debian: pocl-opencl-icd)')
+    best = next((info for info in found if info.is_cpu), found[0])
+    return Device(best.platform, best.device)
+
+
+def default_device() -> Device:
+    """What computes where no device is named: CLATTN_DEVICE (PLATFORM:DEVICE) of the environment; else the first CPU, which
+    takes arrays where they lie; else the first device."""
+    global _default
+    with _guard:
+        if _default is None:
+            _default = _choose()
+        return _default
+
+
+def set_default_device(device: Optional[Device]) -> None:
+    """Names the device for calls that name none; None: as default_device() says."""
+    global _default
+    with _guard:
+        _default = device
+
+
+def of_queue(queue: int) -> Device:
+    """The Device of a cl_command_queue, by its address (pyopencl: queue.int_ptr)."""
+    context = _number(opencl.clGetCommandQueueInfo, queue, _QUEUE_CONTEXT)
+    handle = _number(opencl.clGetCommandQueueInfo, queue, _QUEUE_DEVICE)
+    with _guard:
+        if (context, handle) not in _of_contexts:
+            opencl.clRetainContext(context)
+            device = Device.__new__(Device)
+            device._open(context, handle)
+            _of_contexts[context, handle] = device
+        return _of_contexts[context, handle]

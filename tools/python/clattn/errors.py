@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What calls raise. Every message names the argument, its value, and what would be right."""
+from . import _abi
+
+
+class Error(RuntimeError):
+    """The library or OpenCL failed. `status` is the number that it answered with."""
+
+    def __init__(self, message: str, status: int = _abi.CLATTN_INVALID_ARGUMENT):
+        super().__init__(message)
+        self.status = status
+
+
+class ArgumentError(Error, ValueError):
+    """A value, shape or layout that cannot be."""
+
+
+class DtypeError(Error, TypeError):
+    """An array of a kind or an element type that cannot be."""
+
+    def __init__(self, message: str, status: int = _abi.CLATTN_INVALID_TYPE):
+        super().__init__(message, status)
+
+
+_KINDS = {_abi.CLATTN_INVALID_ARGUMENT: ArgumentError, _abi.CLATTN_INVALID_SHAPE: ArgumentError,
+          _abi.CLATTN_INVALID_LAYOUT: ArgumentError, _abi.CLATTN_BUFFER_TOO_SMALL: ArgumentError,
+          _abi.CLATTN_WORKSPACE_TOO_SMALL: ArgumentError, _abi.CLATTN_INVALID_TYPE: DtypeError}
+
+
+def of_status(status: int, message: str) -> Error:
+    """The exception of a status."""
+    return _KINDS.get(status, Error)(message, status)

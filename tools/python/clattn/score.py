@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What modifies scores: from the keywords of attention() to the features of a problem and the values of a call."""
+import math
+from typing import Any, Optional, Sequence, Tuple
+
+from . import _abi, errors, views
+from .call import Call
+from .views import View
+
+
+class Sizes:
+    """The sizes of a call."""
+
+    def __init__(self, batch: int, heads: int, kv_heads: int, n_q: int, n_kv: int, packed: bool):
+        self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = batch, heads, kv_heads, n_q, n_kv
+        self.packed = packed
+
+    def fill(self, call: Call):
+        for name in ('batch', 'heads', 'kv_heads', 'n_q', 'n_kv'):
+            setattr(call.shape, name, getattr(self, name))
+
+    @property
+    def pairs(self) -> Tuple[int, int, int, int]:
+        return self.batch, self.heads, self.n_q, self.n_kv
+
+
+def causal_of(causal: Any) -> int:
+    """False, True (bottom-right), "bottom-right" or "top-left"."""
+    known = {False: _abi.CLATTN_FULL, None: _abi.CLATTN_FULL, True: _abi.CLATTN_CAUSAL_BOTTOM_RIGHT,
+             'bottom-right': _abi.CLATTN_CAUSAL_BOTTOM_RIGHT, 'top-left': _abi.CLATTN_CAUSAL_TOP_LEFT}
+    if not isinstance(causal, (bool, str, type(None))) or causal not in known:
+        raise errors.ArgumentError(f'causal is {causal!r}: it is False, True, "bottom-right" or "top-left"')
+    return known[causal]
+
+
+def finite(value: Any, name: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise errors.ArgumentError(f'{name} is {number}: it must be finite')
+    return number
+
+
+def _index(call: Call, name: str, x: Any, size: Optional[int], least: int, most: Optional[int]) -> View:
+    """An array of numbers from least to most; what lies on a device is not looked at."""
+    view = views.scalars(x, name, 'int32')
+    if size is not None and view.shape != (size,):
+        raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have ({size},)')
+    numbers = views.host_array(view)
+    if numbers is not None and numbers.size:
+        low, high = int(numbers.min()), int(numbers.max())
+        if low < least or (most is not None and high > most):
+            raise errors.ArgumentError(f'{name} has {low if low < least else high}: its numbers are from {least} to {most}')
+    call.tensors[name] = view
+    return view
+
+
+def _cumulative(call: Call, name: str, x: Any, batch: int, total: int, longest: int):
+    view = _index(call, name, x, batch + 1, 0, total)
+    numbers = views.host_array(view)
+    if numbers is None:
+        return
+    steps = numbers[1:] - numbers[:-1]
+    if numbers[0] != 0 or (steps < 0).any() or numbers[-1] != total:
+        raise errors.ArgumentError(f'{name} is {numbers.tolist()}: it must go from 0 to {total}, the rows that the array has, '
+                                   'and not fall')
+    if len(steps) and int(steps.max()) > longest:
+        raise errors.ArgumentError(f'{name} has a sequence of {int(steps.max())}: the longest is said to be {longest}')
+
+
+def window(call: Call, limits: Optional[Sequence[int]]):
+    """(left, right), each -1 for no limit."""
+    if limits is None or tuple(limits) == (-1, -1):
+        return
+    if len(limits) != 2 or any(int(n) < -1 for n in limits):
+        raise errors.ArgumentError(f'window is {tuple(limits)}: it is (left, right), each a number of keys or -1 for no limit')
+    call.problem.features |= _abi.CLATTN_WINDOW
+    call.score.update(window_left=int(limits[0]), window_right=int(limits[1]))
+
+
+def softcap(call: Call, cap: float):
+    cap = finite(cap, 'softcap')
+    if cap < 0:
+        raise errors.ArgumentError(f'softcap is {cap}: it must be greater than 0, or 0 for none')
+    if cap:
+        call.problem.features |= _abi.CLATTN_SOFTCAP
+        call.score['softcap'] = cap
+
+
+def alibi(call: Call, slopes: Any, sizes: Sizes):
+    if slopes is not None:
+        call.problem.features |= _abi.CLATTN_ALIBI
+        call.tensors['alibi'] = views.scalars(slopes, 'alibi', 'fp32').expand((sizes.batch, sizes.heads))
+
+
+def bias(call: Call, values: Any, sizes: Sizes):
+    if values is None:
+        return
+    view = views.view(values, 'bias')
+    if view.dtype not in views.FLOATS:
+        raise errors.DtypeError(f'bias is {view.dtype}: it must be one of {", ".join(views.FLOATS)}')
+    call.problem.features |= _abi.CLATTN_BIAS
+    call.problem.bias_type = views.OPERAND_TYPES[view.dtype]
+    call.tensors['bias'] = view.expand(sizes.pairs)
+
+
+def mask(call: Call, values: Any, sizes: Sizes):
+    """True (or another byte than 0) where a row sees a key."""
+    if values is None:
+        return
+    view = views.view(values, 'mask')
+    if view.dtype != 'byte':
+        raise errors.DtypeError(f'mask is {view.dtype}: it must be of bool or uint8, and not 0 where a row sees a key; what is '
+                                'added to scores is a bias')
+    call.problem.features |= _abi.CLATTN_MASK
+    call.tensors['mask'] = view.expand(sizes.pairs)
+
+
+def block_mask(call: Call, blocks: Any, size: Optional[Sequence[int]], sizes: Sizes):
+    """Dense [.., blocks of rows, blocks of keys], or (offsets [.., blocks of rows + 1], columns) as CSR."""
+    if blocks is None:
+        if size is not None:
+            raise errors.ArgumentError(f'block_size is {tuple(size)} without a block_mask: leave it out')
+        return
+    if size is None or len(size) != 2:
+        raise errors.ArgumentError(f'block_size is {size}: with block_mask it is (rows, keys) of a block')
+    call.problem.features |= _abi.CLATTN_BLOCK_MASK
+    call.problem.block_q, call.problem.block_kv = map(int, size)
+    rows, keys = (-(-n // max(int(block), 1)) for n, block in zip((sizes.n_q, sizes.n_kv), size))
+    if not isinstance(blocks, tuple):
+        view = views.view(blocks, 'block_mask').expand((sizes.batch, sizes.heads, rows, keys))
+        call.tensors['block_mask'] = view.require(4, views.BYTES, 'a block mask')
+        return
+    offsets, columns = blocks
+    view = views.scalars(offsets, 'block_offsets', 'int32')
+    call.tensors['block_offsets'] = view.expand((sizes.batch, sizes.heads, rows + 1))
+    view = _index(call, 'block_columns', columns, None, 0, keys - 1)
+    call.score['block_count'] = view.shape[0]
+
+
+def key_lengths(call: Call, lengths: Any, sizes: Sizes):
+    if lengths is not None:
+        call.problem.features |= _abi.CLATTN_KEY_LENGTHS
+        _index(call, 'key_lengths', lengths, sizes.batch, 0, sizes.n_kv)
+
+
+def packed(call: Call, cu_q: Any, cu_kv: Any, sizes: Sizes, total_q: int, total_kv: int):
+    call.problem.features |= _abi.CLATTN_VARLEN
+    _cumulative(call, 'cu_seqlens_q', cu_q, sizes.batch, total_q, sizes.n_q)
+    call.score['total_q'] = total_q
+    if cu_kv is not None:
+        _cumulative(call, 'cu_seqlens_kv', cu_kv, sizes.batch, total_kv, sizes.n_kv)
+        call.score['total_kv'] = total_kv
+
+
+def sinks(call: Call, logits: Any, sizes: Sizes):
+    if logits is not None:
+        call.problem.features |= _abi.CLATTN_SINKS
+        view = views.scalars(logits, 'sinks', 'fp32')
+        if view.shape != (sizes.heads,):
+            raise errors.ArgumentError(f'sinks has shape {view.shape}: it must have ({sizes.heads},), a logit a head')
+        call.tensors['sinks'] = view
+
+
+def dropout(call: Call, p: float, seed: int, offset: int):
+    if not 0 <= p < 1:
+        raise errors.ArgumentError(f'dropout_p is {p}: it must be from 0 to below 1')
+    if p:
+        call.problem.features |= _abi.CLATTN_DROPOUT
+        call.score.update(dropout_p=p, dropout_seed=int(seed) & (2**64 - 1), dropout_offset=int(offset) & (2**32 - 1))
+
+
+def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes: Sizes):
+    call.problem.features |= _abi.CLATTN_PAGES
+    call.problem.page_keys = page_keys
+    view = views.scalars(table, 'pages', 'int32')
+    call.score['pool_pages'] = pool
+    call.tensors['pages'] = view
+    if offsets is not None:
+        call.tensors['pages'] = view.lead(2)
+        call.score['page_count'] = view.shape[0]
+        _index(call, 'page_offsets', offsets, sizes.batch + 1, 0, view.shape[0])
+    elif len(view.shape) != 2 or view.shape[0] != sizes.batch:
+        raise errors.ArgumentError(f'pages has shape {view.shape}: it must have ({sizes.batch}, pages of a sequence)')
+
+
+def functions(call: Call, score_mod: Optional[str], score_mod_grad: Optional[str], mask_mod: Optional[str], data: Any):
+    call.text('score_mod', score_mod)
+    call.text('mask_mod', mask_mod)
+    if call.backward:
+        call.text('score_mod_grad', score_mod_grad)
+    if data is not None:
+        view = views.scalars(data, 'data', 'fp32')
+        if len(view.shape) != 1:
+            raise errors.ArgumentError(f'data has shape {view.shape}: it must have one dimension')
+        call.tensors['data'] = view
