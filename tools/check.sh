@@ -38,9 +38,11 @@ install_missing meson ninja-build dpkg-dev gcc g++ cmake pkg-config binutils pyt
     libclblast-dev libcmocka-dev libjansson-dev libxxhash-dev clinfo pocl-opencl-icd mandoc zsh gnuplot-nox \
     abigail-tools clang-format clang
 install_available oclgrind
+install_available python3-numpy
+install_available python3-pycodestyle
 
 if [ $full = yes ]; then
-    install_missing gcc-multilib musl-tools
+    install_missing gcc-multilib musl-tools python3-venv
     install_available clang-19
 fi
 
@@ -99,7 +101,7 @@ export MESON_TESTTHREADS
 
 say 'all suites but those that sanitizers watch'
 configure $plain --buildtype=release
-run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite assembler
+run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite assembler --no-suite packages
 
 say 'address and undefined-behaviour sanitizers'
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -153,7 +155,7 @@ library_headers() {
 
 if [ $full = yes ]; then
     say "NVIDIA's assembler"
-    run_tests $plain --suite assembler
+    run_tests $plain --suite assembler --suite packages
     build clang clang
     build unity gcc -Dunity=on
     build lto gcc -Db_lto=true -Dtests=false

@@ -21,12 +21,23 @@ def seen(n_q, n_kv, causal, window):
     return pairs
 
 
-def attention(q, k, v, causal=False, window=(-1, -1), scale=None, softcap=0.0, alibi=None, bias=None, mask=None, sinks=None,
-              keep=None, dropped=0.0):
+def attention(q,
+              k,
+              v,
+              causal=False,
+              window=(-1, -1),
+              scale=None,
+              softcap=0.0,
+              alibi=None,
+              bias=None,
+              mask=None,
+              sinks=None,
+              keep=None,
+              dropped=0.0):
     """O and LSE of q [heads, n_q, d], k and v [kv_heads, n_kv, ..]; `keep` is what dropout leaves."""
     q, k, v = (numpy.asarray(x, numpy.float64) for x in (q, k, v))
     k, v = (numpy.repeat(x, q.shape[0] // k.shape[0], 0) for x in (k, v))
-    scores = q @ k.swapaxes(1, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = q @ k.swapaxes(1, 2) * (q.shape[-1]**-0.5 if scale is None else scale)
     if softcap:
         scores = softcap * numpy.tanh(scores / softcap)
     if alibi is not None:
@@ -54,6 +65,12 @@ def attention(q, k, v, causal=False, window=(-1, -1), scale=None, softcap=0.0, a
 def each(q, k, v, **options):
     """The same for [batch, heads, n, d]; bias and mask are of each batch element."""
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-    parts = {name: numpy.broadcast_to(options.pop(name), shape) for name in ('bias', 'mask') if options.get(name) is not None}
-    done = [attention(q[b], k[b], v[b], **options, **{name: x[b] for name, x in parts.items()}) for b in range(q.shape[0])]
+    parts = {
+        name: numpy.broadcast_to(options.pop(name), shape)
+        for name in ('bias', 'mask') if options.get(name) is not None
+    }
+    done = [
+        attention(q[b], k[b], v[b], **options, **{name: x[b]
+                                                  for name, x in parts.items()}) for b in range(q.shape[0])
+    ]
     return tuple(numpy.stack(x) for x in zip(*done))

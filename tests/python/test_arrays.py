@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Python package on arrays of NumPy: values, arrays that are used where they lie, and what is refused. Kernels are few,
-so that this takes seconds. Without NumPy it is skipped."""
+"""The Python package on arrays of NumPy: values, arrays that are used where they lie, and what is refused. Kernels are
+few, so that this takes seconds. Without NumPy it is skipped."""
 import importlib.util
 import sys
 import unittest
@@ -67,9 +67,10 @@ class Values(unittest.TestCase):
         self.assertIsNone(made.bias)
 
     def test_nothing_to_do(self):
-        self.assertEqual(clattn.attention(numbers(0, 4, 20, 16), numbers(0, 2, 36, 16), numbers(0, 2, 36, 16)).shape,
-                         (0, 4, 20, 16))
-        self.assertEqual(float(abs(clattn.attention(numbers(1, 1, 3, 16), numbers(1, 1, 0, 16), numbers(1, 1, 0, 16))).max()), 0)
+        self.assertEqual(
+            clattn.attention(numbers(0, 4, 20, 16), numbers(0, 2, 36, 16), numbers(0, 2, 36, 16)).shape, (0, 4, 20, 16))
+        self.assertEqual(
+            float(abs(clattn.attention(numbers(1, 1, 3, 16), numbers(1, 1, 0, 16), numbers(1, 1, 0, 16))).max()), 0)
 
 
 class Refusals(unittest.TestCase):

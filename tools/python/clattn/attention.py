@@ -23,7 +23,6 @@ class Gradients(NamedTuple):
 
 class _Arguments:
     """The arrays of a call in the library's order of dimensions, and their sizes."""
-
     def __init__(self, q: Any, k: Any, v: Any, options: Dict[str, Any], backward: bool):
         self.options, self.backward = options, backward
         self.layout = options.pop('layout')
@@ -31,7 +30,7 @@ class _Arguments:
             raise errors.ArgumentError(f'layout is {self.layout!r}: it is one of {", ".join(_ORDERS)}')
         self.packed = len(self.layout) == 3
         self.paged = options.get('pages') is not None
-        self.call = calls.Call(backward)
+        self.call = calls.Call('backward' if backward else 'forward')
         self.q, self.k, self.v = self.ordered(q, 'q'), self.keys(k, 'k'), self.keys(v, 'v')
         self._check_types()
         self.sizes = self._sizes()
@@ -42,7 +41,8 @@ class _Arguments:
     def ordered(self, x: Any, name: str, output: bool = False) -> View:
         """[batch, heads, n, d], or [heads, total, d] of packed sequences."""
         order = _ORDERS[self.layout]
-        return views.view(x, name, output).require(len(order), views.FLOATS, f'with layout {self.layout}').permute(*order)
+        return views.view(x, name, output).require(len(order), views.FLOATS,
+                                                   f'with layout {self.layout}').permute(*order)
 
     def keys(self, x: Any, name: str) -> View:
         if not (self.paged and self.packed):
@@ -53,7 +53,8 @@ class _Arguments:
     def _check_types(self):
         q, k, v = self.q, self.k, self.v
         if k.shape[:-1] != v.shape[:-1]:
-            raise errors.ArgumentError(f'v has shape {v.source.shape}, k {k.source.shape}: all but the last dimension must agree')
+            raise errors.ArgumentError(
+                f'v has shape {v.source.shape}, k {k.source.shape}: all but the last dimension must agree')
         if k.shape[-1] != q.shape[-1]:
             raise errors.ArgumentError(f'k has {k.shape[-1]} columns, q {q.shape[-1]}: they must agree')
         if not self.paged and not self.packed and k.shape[0] != q.shape[0]:
@@ -67,8 +68,8 @@ class _Arguments:
             n_kv = self._paged_keys() if self.paged else k.shape[2]
             return score.Sizes(batch, heads, kv_heads, n_q, n_kv, False)
         if options['cu_seqlens_q'] is None or (options['cu_seqlens_kv'] is None) != self.paged:
-            raise errors.ArgumentError(f'layout {self.layout} is of packed sequences: cu_seqlens_q, and cu_seqlens_kv unless '
-                                       'keys are in pages, must be given')
+            raise errors.ArgumentError(f'layout {self.layout} is of packed sequences: cu_seqlens_q, and cu_seqlens_kv '
+                                       'unless keys are in pages, must be given')
         cu_q = views.scalars(options['cu_seqlens_q'], 'cu_seqlens_q', 'int32')
         if len(cu_q.shape) != 1 or not cu_q.shape[0]:
             raise errors.ArgumentError(f'cu_seqlens_q has shape {cu_q.shape}: it must have (sequences + 1,)')
@@ -83,7 +84,8 @@ class _Arguments:
             return int(given)
         numbers = views.host_array(cumulative)
         if numbers is None:
-            raise errors.ArgumentError(f'max_n_{which} is None: where cu_seqlens_{which} is on a device it must be given')
+            raise errors.ArgumentError(
+                f'max_n_{which} is None: where cu_seqlens_{which} is on a device it must be given')
         return int((numbers[1:] - numbers[:-1]).max(initial=0))
 
     def _paged_keys(self) -> int:
@@ -105,7 +107,8 @@ class _Arguments:
         if options['scale'] is not None:
             problem.scale = score.finite(options['scale'], 'scale')
             if not problem.scale:
-                raise errors.ArgumentError('scale is 0: all scores would be; it is another number, or None for 1 / sqrt(d)')
+                raise errors.ArgumentError(
+                    'scale is 0: all scores would be; it is another number, or None for 1 / sqrt(d)')
         problem.unordered = int(options.get('unordered', False))
         for name in ('b_r', 'b_c', 'work_group_size'):
             setattr(problem, name, int(options.get(name) or 0))
@@ -168,8 +171,8 @@ def _take_statistics(found: _Arguments, given: Dict[str, Any]):
         view = views.view(x, name, True)
         if view.dtype != 'fp32' or view.shape != found.rows_shape() or view.strides != views.normal(
                 view.shape, views.dense(view.shape)):
-            raise errors.ArgumentError(f'{name} has shape {view.shape} of {view.dtype}: it must be a dense array of float32 with '
-                                       f'{found.rows_shape()}')
+            raise errors.ArgumentError(f'{name} has shape {view.shape} of {view.dtype}: it must be a dense array of '
+                                       f'float32 with {found.rows_shape()}')
         found.call.tensors[name] = view
         found.call.outputs.append(name)
 
@@ -186,22 +189,53 @@ def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue
     arrays.hand_event(outputs, event)
 
 
-def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[bool, str] = False,
-              scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None, softcap: float = 0.0,
-              alibi: Any = None, bias: Any = None, mask: Any = None, block_mask: Any = None,
-              block_size: Optional[Tuple[int, int]] = None, key_lengths: Any = None, cu_seqlens_q: Any = None,
-              cu_seqlens_kv: Any = None, max_n_q: Optional[int] = None, max_n_kv: Optional[int] = None, sinks: Any = None,
-              dropout_p: float = 0.0, dropout_seed: int = 0, dropout_offset: int = 0, pages: Any = None,
-              page_offsets: Any = None, score_mod: Optional[str] = None, mask_mod: Optional[str] = None, data: Any = None,
-              out: Any = None, out_dtype: Optional[str] = None, return_lse: bool = False, return_ml: bool = False,
-              statistics: Optional[Dict[str, Any]] = None, kv_chunk: Optional[int] = None, splits: Optional[int] = None,
-              skeleton: Optional[str] = None, b_r: int = 0, b_c: int = 0, work_group_size: int = 0,
-              knobs: Optional[str] = None, device: Optional[Device] = None, queue: Any = None,
+def attention(q: Any,
+              k: Any,
+              v: Any,
+              *,
+              layout: str = 'bhnd',
+              causal: Union[bool, str] = False,
+              scale: Optional[float] = None,
+              window: Optional[Tuple[int, int]] = None,
+              softcap: float = 0.0,
+              alibi: Any = None,
+              bias: Any = None,
+              mask: Any = None,
+              block_mask: Any = None,
+              block_size: Optional[Tuple[int, int]] = None,
+              key_lengths: Any = None,
+              cu_seqlens_q: Any = None,
+              cu_seqlens_kv: Any = None,
+              max_n_q: Optional[int] = None,
+              max_n_kv: Optional[int] = None,
+              sinks: Any = None,
+              dropout_p: float = 0.0,
+              dropout_seed: int = 0,
+              dropout_offset: int = 0,
+              pages: Any = None,
+              page_offsets: Any = None,
+              score_mod: Optional[str] = None,
+              mask_mod: Optional[str] = None,
+              data: Any = None,
+              out: Any = None,
+              out_dtype: Optional[str] = None,
+              return_lse: bool = False,
+              return_ml: bool = False,
+              statistics: Optional[Dict[str, Any]] = None,
+              kv_chunk: Optional[int] = None,
+              splits: Optional[int] = None,
+              skeleton: Optional[str] = None,
+              b_r: int = 0,
+              b_c: int = 0,
+              work_group_size: int = 0,
+              knobs: Optional[str] = None,
+              device: Optional[Device] = None,
+              queue: Any = None,
               wait_for: Sequence[Any] = ()) -> Any:
     """O = softmax(modified(scale Q K^T)) V, on the arrays where they lie.
 
-    q, k, v         arrays of NumPy, of pyopencl, or tensors of PyTorch on the CPU: float32, float16 or bfloat16 (of NumPy:
-                    ml_dtypes.bfloat16, or uint16 that holds the bits), each of its own type
+    q, k, v         arrays of NumPy, of pyopencl, or tensors of PyTorch on the CPU: float32, float16 or bfloat16 (of
+                    NumPy: ml_dtypes.bfloat16, or uint16 that holds the bits), each of its own type
     layout          'bhnd' or 'bnhd': batch, heads, rows, columns; 'hnd' or 'nhd': packed sequences, with cu_seqlens_*
     causal          False; True or 'bottom-right' (the last row sees the last key); 'top-left' (PyTorch's)
     scale           None: 1 / sqrt(d)
@@ -209,13 +243,15 @@ def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[boo
     softcap         softcap * tanh(score / softcap); 0: none
     alibi           slopes [heads] or [batch, heads]
     bias, mask      [batch, heads, n_q, n_kv], or what broadcasts to it; a mask is not 0 where a row sees a key
-    block_mask      [batch, heads, blocks of rows, blocks of keys], or (offsets, columns) as CSR; block_size (rows, keys)
+    block_mask      [batch, heads, blocks of rows, blocks of keys], or (offsets, columns) as CSR; block_size (rows,
+                    keys)
     key_lengths     [batch]: keys that each batch element has
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
     dropout_*       the share of weights that are dropped, and what decides which
-    pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the order of
-                    `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how many keys
+    pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the
+                    order of `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how
+                    many keys
     score_mod, mask_mod   functions of your own in OpenCL C, and their `data`, float32: include/clattn/problem.h
     out             where O is to be written; else a new array, of out_dtype ('float32') or of q's type
     return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
@@ -223,7 +259,8 @@ def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[boo
     kv_chunk        keys that are on the device at a time, for K and V larger than its memory
     splits, skeleton, b_r, b_c, work_group_size, knobs     what is planned otherwise: include/clattn/problem.h
     device          None: default_device(), or the device of the queue
-    queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait: the
+    queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait:
+    the
                     outputs carry its event
 
     Answers with O, or a tuple (O, LSE, m, l) of what was asked for. Raises ArgumentError, DtypeError or Error."""
@@ -241,7 +278,8 @@ def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[boo
         out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue)
     o = found.ordered(out, 'out', True)
     if o.shape != (*found.q.shape[:-1], found.v.shape[-1]):
-        raise errors.ArgumentError(f'out has shape {tuple(out.shape)}: it must have {found.output_shape(found.v.shape[-1])}')
+        raise errors.ArgumentError(
+            f'out has shape {tuple(out.shape)}: it must have {found.output_shape(found.v.shape[-1])}')
     if o.dtype != found.q.dtype:
         found.call.problem.o_type = views.OPERAND_TYPES[o.dtype]
     found.call.tensors['o'] = o
@@ -252,25 +290,59 @@ def attention(q: Any, k: Any, v: Any, *, layout: str = 'bhnd', causal: Union[boo
     return (out, *extra) if extra else out
 
 
-def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, *, lse: Any = None, m: Any = None, l: Any = None,
-                       need: Sequence[str] = ('q', 'k', 'v'), layout: str = 'bhnd', causal: Union[bool, str] = False,
-                       scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None, softcap: float = 0.0,
-                       alibi: Any = None, bias: Any = None, mask: Any = None, block_mask: Any = None,
-                       block_size: Optional[Tuple[int, int]] = None, key_lengths: Any = None, cu_seqlens_q: Any = None,
-                       cu_seqlens_kv: Any = None, max_n_q: Optional[int] = None, max_n_kv: Optional[int] = None,
-                       sinks: Any = None, dropout_p: float = 0.0, dropout_seed: int = 0, dropout_offset: int = 0,
-                       score_mod: Optional[str] = None, score_mod_grad: Optional[str] = None,
-                       mask_mod: Optional[str] = None, data: Any = None, unordered: bool = False,
-                       kv_chunk: Optional[int] = None, skeleton: Optional[str] = None, b_r: int = 0, b_c: int = 0,
-                       work_group_size: int = 0, knobs: Optional[str] = None, device: Optional[Device] = None,
-                       queue: Any = None, wait_for: Sequence[Any] = ()) -> Gradients:
+def attention_backward(d_o: Any,
+                       q: Any,
+                       k: Any,
+                       v: Any,
+                       o: Any,
+                       *,
+                       lse: Any = None,
+                       m: Any = None,
+                       l: Any = None,
+                       need: Sequence[str] = ('q', 'k', 'v'),
+                       layout: str = 'bhnd',
+                       causal: Union[bool, str] = False,
+                       scale: Optional[float] = None,
+                       window: Optional[Tuple[int, int]] = None,
+                       softcap: float = 0.0,
+                       alibi: Any = None,
+                       bias: Any = None,
+                       mask: Any = None,
+                       block_mask: Any = None,
+                       block_size: Optional[Tuple[int, int]] = None,
+                       key_lengths: Any = None,
+                       cu_seqlens_q: Any = None,
+                       cu_seqlens_kv: Any = None,
+                       max_n_q: Optional[int] = None,
+                       max_n_kv: Optional[int] = None,
+                       sinks: Any = None,
+                       dropout_p: float = 0.0,
+                       dropout_seed: int = 0,
+                       dropout_offset: int = 0,
+                       score_mod: Optional[str] = None,
+                       score_mod_grad: Optional[str] = None,
+                       mask_mod: Optional[str] = None,
+                       data: Any = None,
+                       unordered: bool = False,
+                       kv_chunk: Optional[int] = None,
+                       skeleton: Optional[str] = None,
+                       b_r: int = 0,
+                       b_c: int = 0,
+                       work_group_size: int = 0,
+                       knobs: Optional[str] = None,
+                       device: Optional[Device] = None,
+                       queue: Any = None,
+                       wait_for: Sequence[Any] = ()) -> Gradients:
     """The gradients of a loss by q, k, v, a bias and sinks (`need` names those wanted), from that by O, d_o.
 
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
-    score_mod_grad is the derivative of a score_mod. `unordered` allows sums in any order, which is faster on some devices.
-    The gradient of a bias that was broadcast is summed over batch and heads, and has the rows and keys of the call."""
+    score_mod_grad is the derivative of a score_mod. `unordered` allows sums in any order, which is faster on some
+    devices. The gradient of a bias that was broadcast is summed over batch and heads, and has the rows and keys of the
+    call."""
     options = dict(locals())
-    inputs = [d_o, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, data]
+    inputs = [
+        d_o, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, data
+    ]
     for name in ('d_o', 'q', 'k', 'v', 'o', 'lse', 'm', 'l', 'need'):
         options.pop(name)
     unknown = set(need) - set(Gradients._fields)
@@ -292,7 +364,8 @@ def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any):
     for name in ('o', 'd_o'):
         view = call.tensors[name]
         if view.shape != want:
-            raise errors.ArgumentError(f'{name} has shape {view.source.shape}: it must have {found.output_shape(want[-1])}')
+            raise errors.ArgumentError(
+                f'{name} has shape {view.source.shape}: it must have {found.output_shape(want[-1])}')
     if call.tensors['o'].dtype != found.q.dtype:
         call.problem.o_type = views.OPERAND_TYPES[call.tensors['o'].dtype]
     if call.tensors['d_o'].dtype != found.q.dtype:
@@ -322,7 +395,7 @@ def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str
         made['bias'] = arrays.new(q, shape, found.q.dtype, queue)
         call.tensors['d_bias'] = views.view(made['bias'], 'd_bias', True).expand(view.shape)
     if 'sinks' in need:
-        made['sinks'] = arrays.new(q, (found.sizes.heads,), 'fp32', queue)
+        made['sinks'] = arrays.new(q, (found.sizes.heads, ), 'fp32', queue)
         call.tensors['d_sinks'] = views.view(made['sinks'], 'd_sinks', True)
     call.outputs += ['d_' + name for name in made]
     return made

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One call of the library: from named views to its structs, and through the level that suits where the arrays lie."""
 import ctypes as c
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _abi, errors
 from ._library import clattn, opencl
-from .device import Buffer, Device, Plan, of_queue
+from .device import Device, of_queue
 from .views import View
 
 # Which strides of a layout the dimensions of a tensor are; of all others, the whole of one dimension, dense.
 _FOUR, _PACKED, _ROWS = ('batch', 'head', 'row', 'column'), ('head', 'row', 'column'), ('batch', 'head', 'row')
-_AXES = {'alibi': ('batch', 'head'), 'bias': _FOUR, 'mask': _FOUR, 'block_mask': _FOUR, 'block_offsets': _ROWS,
-         'pages': ('batch', 'row'), 'd_bias': _FOUR}
+_AXES = {
+    'alibi': ('batch', 'head'), 'bias': _FOUR, 'mask': _FOUR, 'block_mask': _FOUR, 'block_offsets': _ROWS,
+    'pages': ('batch', 'row'), 'd_bias': _FOUR, 'positions': ('batch', 'row'), 'rope_cos': ('row', 'column'),
+    'rope_sin': ('row', 'column')
+}
 _DENSE = {'lse', 'm', 'l', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv', 'sinks', 'd_sinks', 'page_offsets'}
 _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
+
+# Of arrays on a device the small ones may be on the host.
+_MAY_BE_COPIED = {
+    'alibi', 'block_offsets', 'block_columns', 'pages', 'page_offsets', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv',
+    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin'
+}
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
 
@@ -25,16 +34,36 @@ def _layout(name: str, view: View, offset: int) -> _abi.clattn_layout:
     return _abi.clattn_layout(offset=offset, strided=1, **dict(zip(axes, view.strides)))
 
 
-class Call:
-    """What is asked for. `problem` and `score` take numbers, `tensors` the views by the names of the library's structs."""
+class _Kind(NamedTuple):
+    """What the library has for one kind of call: structs and functions, of the host level where there is one."""
+    args: Any
+    enqueue: Any
+    host_args: Any = None
+    host: Any = None
 
-    def __init__(self, backward: bool = False):
+
+_KINDS = {
+    'forward': _Kind(_abi.clattn_forward_args, clattn.clattn_forward_enqueue, _abi.clattn_host_forward_args,
+                     clattn.clattn_host_forward),
+    'backward': _Kind(_abi.clattn_backward_args, clattn.clattn_backward_enqueue, _abi.clattn_host_backward_args,
+                      clattn.clattn_host_backward), 'append': _Kind(_abi.clattn_append_args,
+                                                                    clattn.clattn_append_enqueue)
+}
+
+
+class Call:
+    """What is asked for. `problem`, `numbers` and `score` take numbers, `tensors` the views, all by the names of the
+    library's structs; `outputs` names the tensors that are written."""
+    def __init__(self, kind: str = 'forward'):
         self.problem = _abi.clattn_problem()
-        if backward:
+        if kind == 'backward':
             setattr(self.problem, 'pass', _abi.CLATTN_BACKWARD)
-        self.backward = backward
-        self.texts: Dict[str, Optional[bytes]] = {}
+        self.kind, self.backward = _KINDS[kind], kind == 'backward'
+        self.append_params: Optional[
+            _abi.clattn_append_params] = _abi.clattn_append_params() if kind == 'append' else None
+        self.texts: Dict[str, bytes] = {}
         self.shape = _abi.clattn_shape()
+        self.numbers: Dict[str, Any] = {}
         self.score: Dict[str, Any] = {}
         self.tensors: Dict[str, View] = {}
         self.outputs: List[str] = []
@@ -47,99 +76,88 @@ class Call:
             setattr(self.problem, name, self.texts[name])
 
     def run(self, device: Device, queue: Optional[int] = None, wait_for: Tuple[int, ...] = ()) -> Optional[int]:
-        """Computes, and answers with the event (cl_event) of the last command where the arrays lie in cl_mem objects."""
-        on_device = [view.name for view in self.tensors.values() if view.buffer is not None]
-        if on_device:
-            return self._run_buffers(device, queue, wait_for)
-        if device.shares_memory and not self.kv_chunk:
+        """Computes, and answers with the event (cl_event) of the last command where the arrays lie in cl_mem
+        objects."""
+        if any(view.buffer is not None for view in self.tensors.values()):
+            return self._run_buffers(device, queue or device.queue, wait_for)
+        if self.kind.host is None or (device.shares_memory and not self.kv_chunk):
             self._run_in_place(device)
         else:
             self._run_copied(device)
         return None
 
     def _enqueue(self, device: Device, places: Dict[str, Tuple[int, int]], queue: int, waits: Tuple[int, ...]) -> int:
-        plan = device.plan(self.problem, tuple(sorted(self.texts.items())))
-        args = _abi.clattn_backward_args() if self.backward else _abi.clattn_forward_args()
-        args.shape = self.shape
-        self._fill_numbers(args.score)
+        """Hands the call to the library, and answers with its event. places: of each tensor the cl_mem, and the element
+        of it that the tensor begins with."""
+        made = device.appender(self.append_params, self.problem) if self.append_params is not None else \
+            device.plan(self.problem, tuple(sorted(self.texts.items())))
+        args = self.kind.args(shape=self.shape, **self.numbers)
+        self._fill_score(args.score)
         for name, view in self.tensors.items():
             target = args if hasattr(type(args), name) else args.score
             buffer, offset = places[name]
             if name in _BARE:
                 setattr(target, name, buffer)
-                if hasattr(type(target), _BARE[name]):
-                    setattr(target, _BARE[name], view.shape[0])
             else:
                 setattr(target, name, _abi.clattn_tensor(buffer=buffer, layout=_layout(name, view, offset)))
-        workspace = self._workspace(device, plan, args)
-        event, function = c.c_void_p(), clattn.clattn_backward_enqueue if self.backward else clattn.clattn_forward_enqueue
+        size = made.workspace_bytes(self.shape)
+        workspace = device.buffer(size) if size else None
+        if workspace:
+            args.workspace, args.workspace_bytes = workspace.handle, size
         events = (c.c_void_p * len(waits))(*waits) if waits else None
-        function(plan.handle, queue, c.byref(args), len(waits), events, c.byref(event))
-        del workspace  # which OpenCL keeps while commands use it
-        return event.value or 0
+        event = c.c_void_p()
+        self.kind.enqueue(made.handle, queue, c.byref(args), len(waits), events, c.byref(event))
+        return event.value or 0  # OpenCL keeps the workspace while commands use it
 
-    def _workspace(self, device: Device, plan: Plan, args: Any) -> Optional[Buffer]:
-        size = plan.workspace_bytes(self.shape)
-        if not size:
-            return None
-        workspace = device.buffer(size)
-        args.workspace, args.workspace_bytes = workspace.handle, size
-        return workspace
-
-    def _fill_numbers(self, score: Any):
+    def _fill_score(self, score: Any):
         for name, value in self.score.items():
             setattr(score, name, value)
 
-    def _run_buffers(self, device: Device, queue: Optional[int], waits: Tuple[int, ...]) -> int:
+    def _run_buffers(self, device: Device, queue: int, waits: Tuple[int, ...]) -> int:
         """Arrays in cl_mem objects; small arrays of the host beside them are copied."""
         if self.kv_chunk:
-            raise errors.ArgumentError(f'kv_chunk is {self.kv_chunk}: arrays on the device are there as a whole; leave it out')
+            raise errors.ArgumentError(f'kv_chunk is {self.kv_chunk}: arrays on the device are there as a whole; '
+                                       'leave it out')
         places, copies = {}, []
         for name, view in self.tensors.items():
-            if view.buffer is None:
-                if name not in _DENSE | set(_AXES) | set(_BARE) or name in self.outputs:
-                    raise errors.ArgumentError(f'{view.name} is on the host, others are on a device: they must lie together')
+            if view.buffer is not None:
+                places[name] = view.buffer, view.address // view.item
+            elif name in _MAY_BE_COPIED:
                 copies.append(device.buffer(view.extent * view.item, _READ_ONLY | _COPY_HOST_PTR, view.address))
                 places[name] = copies[-1].handle, 0
             else:
-                places[name] = view.buffer, view.address // view.item
+                raise errors.ArgumentError(
+                    f'{view.name} is on the host, others are on a device: they must lie together')
             if name in _BARE and places[name][1]:
                 raise errors.ArgumentError(f'{view.name} begins inside its buffer: it must begin at its start')
         return self._enqueue(device, places, queue, waits)
 
     def _run_in_place(self, device: Device):
         """Arrays of the host, used where they lie."""
-        groups = _groups(self.tensors, self.outputs)
-        places, mapped = {}, []
-        for begin, end, names in groups:
-            written = any(name in self.outputs for name in names)
-            if end > begin:
-                flags = (_READ_WRITE if written else _READ_ONLY) | _USE_HOST_PTR
-                buffer = device.buffer(end - begin, flags, begin)
-            else:
-                buffer = device.buffer(1)
-            if written and end > begin:
-                mapped.append((buffer, end - begin))
+        places, buffers, written = {}, [], []
+        for begin, end, names in _groups(self.tensors, self.outputs):
+            writes = any(name in self.outputs for name in names)
+            flags = (_READ_WRITE if writes else _READ_ONLY) | _USE_HOST_PTR
+            buffers.append(device.buffer(end - begin, flags, begin) if end > begin else device.buffer(1))
+            if writes and end > begin:
+                written.append((buffers[-1].handle, end - begin))
             for name in names:
                 view = self.tensors[name]
-                places[name] = buffer.handle, (view.address - begin) // view.item if end > begin else 0
-            names.append(buffer)  # keeps it until the end
+                places[name] = buffers[-1].handle, (view.address - begin) // view.item if end > begin else 0
         event = c.c_void_p(self._enqueue(device, places, device.queue, ()))
         try:
             opencl.clWaitForEvents(1, c.byref(event))
         finally:
             opencl.clReleaseEvent(event)
-        for buffer, size in mapped:
-            place = opencl.clEnqueueMapBuffer(device.queue, buffer.handle, 1, _MAP_READ, 0, size, 0, None, None)
-            opencl.clEnqueueUnmapMemObject(device.queue, buffer.handle, place, 0, None, None)
-        if mapped:
-            opencl.clFinish(device.queue)
+        for handle, size in written:  # only then the host is sure to see what was written
+            place = opencl.clEnqueueMapBuffer(device.queue, handle, 1, _MAP_READ, 0, size, 0, None, None)
+            opencl.clEnqueueUnmapMemObject(device.queue, handle, place, 0, None, None)
+        opencl.clFinish(device.queue)
 
     def _run_copied(self, device: Device):
         """Arrays of the host, through the library's host level."""
-        args = _abi.clattn_host_backward_args() if self.backward else _abi.clattn_host_forward_args()
-        args.shape, args.kv_chunk = self.shape, self.kv_chunk
-        self._fill_numbers(args.score)
+        args = self.kind.host_args(shape=self.shape, kv_chunk=self.kv_chunk, **self.numbers)
+        self._fill_score(args.score)
         for name, view in self.tensors.items():
             target = args if hasattr(type(args), name) else args.score
             setattr(target, name, view.address)
@@ -147,14 +165,13 @@ class Call:
                 setattr(target, _BARE[name], view.shape[0])
             elif hasattr(type(target), name + '_layout'):
                 setattr(target, name + '_layout', _layout(name, view, 0))
-        function = clattn.clattn_host_backward if self.backward else clattn.clattn_host_forward
         with device.lock:
-            function(device.host(), c.byref(self.problem), c.byref(args))
+            self.kind.host(device.host(), c.byref(self.problem), c.byref(args))
 
 
 def _groups(tensors: Dict[str, View], outputs: List[str]) -> List[Tuple[int, int, list]]:
-    """Spans of memory that are one buffer each, since OpenCL wants no two over the same memory: [begin, end, names]. Arrays
-    that are slices of one, such as Q, K and V of one product, are a buffer together."""
+    """Spans of memory that are one buffer each, since OpenCL wants no two over the same memory: [begin, end, names].
+    Arrays that are slices of one, such as Q, K and V of one product, are a buffer together."""
     spans = sorted((view.address, view.address + view.extent * view.item, name) for name, view in tensors.items()
                    if not view.empty)
     groups: List[Tuple[int, int, list]] = [(0, 0, [name]) for name, view in tensors.items() if view.empty]
@@ -162,7 +179,8 @@ def _groups(tensors: Dict[str, View], outputs: List[str]) -> List[Tuple[int, int
         last = groups[-1] if groups else (0, 0, [])
         joins = begin < last[1] and (begin - last[0]) % tensors[name].item == 0
         if begin < last[1] and (not joins or name in _BARE or last[2][0] in _BARE):
-            raise errors.ArgumentError(f'{tensors[name].name} and {tensors[last[2][-1]].name} share memory: copy one of them')
+            raise errors.ArgumentError(
+                f'{tensors[name].name} and {tensors[last[2][-1]].name} share memory: copy one of them')
         if joins:
             groups[-1] = (last[0], max(end, last[1]), last[2] + [name])
         else:

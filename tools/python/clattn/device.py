@@ -5,7 +5,7 @@ import ctypes as c
 import os
 import sys
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _abi, errors
 from ._library import clattn, opencl
@@ -72,9 +72,9 @@ def devices() -> List[DeviceInfo]:
 class Device:
     """One OpenCL device with its compiled plans. Any number of threads may use it at once.
 
-    Device(platform, device) opens one of devices(); default_device() and of_queue() are for those who have none in hand.
+    Device(platform, device) opens one of devices(); default_device() and of_queue() are for those who have none in
+    hand.
     """
-
     def __init__(self, platform: int = 0, device: int = 0):
         for info, handle in _all():
             if (info.platform, info.device) == (platform, device):
@@ -118,12 +118,20 @@ class Device:
     def plan(self, problem: _abi.clattn_problem, texts: Tuple[Optional[bytes], ...]) -> 'Plan':
         """The plan of a problem, compiled at most once. `texts` are those that the problem points to."""
         key = bytes(problem) if not any(texts) else bytes(_without_texts(problem)) + repr(texts).encode()
+        return self._kept(key, lambda: Plan(self, problem))
+
+    def appender(self, params: _abi.clattn_append_params, problem: _abi.clattn_problem) -> 'Appender':
+        """What appends to a cache of such a problem, compiled at most once."""
+        key = b'append' + bytes(params) + bytes(problem)
+        return self._kept(key, lambda: Appender(self, params, problem))
+
+    def _kept(self, key: bytes, make: Callable[[], Any]) -> Any:
         with self._lock:
-            plan = self._plans.pop(key, None) or Plan(self, problem)
-            self._plans[key] = plan
+            found = self._plans.pop(key, None) or make()
+            self._plans[key] = found
             if len(self._plans) > PLANS:
                 self._plans.pop(next(iter(self._plans)))
-        return plan
+        return found
 
     def host(self) -> c.c_void_p:
         """The library's host level; its caller holds the device's lock."""
@@ -157,7 +165,6 @@ def _without_texts(problem: _abi.clattn_problem) -> _abi.clattn_problem:
 
 class Plan:
     """A compiled plan (clattn_plan)."""
-
     def __init__(self, device: Device, problem: _abi.clattn_problem):
         self.handle = c.c_void_p()
         clattn.clattn_plan_create(c.byref(self.handle), device._handle, c.byref(problem))
@@ -179,9 +186,26 @@ class Plan:
     __del__ = close
 
 
+class Appender:
+    """What appends rows to a cache (clattn_appender)."""
+    def __init__(self, device: Device, params: _abi.clattn_append_params, problem: _abi.clattn_problem):
+        self.handle = c.c_void_p()
+        params = _abi.clattn_append_params.from_buffer_copy(params)
+        params.problem = c.addressof(problem)
+        clattn.clattn_appender_create(c.byref(self.handle), device._handle, c.byref(params))
+
+    def workspace_bytes(self, shape: _abi.clattn_shape) -> int:
+        return 0
+
+    def close(self):
+        if self.handle and not sys.is_finalizing():
+            clattn.clattn_appender_destroy(c.byref(self.handle))
+
+    __del__ = close
+
+
 class Buffer:
     """A cl_mem that is released with this object. OpenCL keeps it until the commands that use it have ended."""
-
     def __init__(self, handle: int):
         self.handle = handle
 
@@ -205,14 +229,15 @@ def _choose() -> Device:
         return Device(platform, device)
     found = devices()
     if not found:
-        raise errors.Error('there is no OpenCL device: install the driver of one (for a CPU on Debian: pocl-opencl-icd)')
+        raise errors.Error(
+            'there is no OpenCL device: install the driver of one (for a CPU on Debian: pocl-opencl-icd)')
     best = next((info for info in found if info.is_cpu), found[0])
     return Device(best.platform, best.device)
 
 
 def default_device() -> Device:
-    """What computes where no device is named: CLATTN_DEVICE (PLATFORM:DEVICE) of the environment; else the first CPU, which
-    takes arrays where they lie; else the first device."""
+    """What computes where no device is named: CLATTN_DEVICE (PLATFORM:DEVICE) of the environment; else the first CPU,
+    which takes arrays where they lie; else the first device."""
     global _default
     with _guard:
         if _default is None:

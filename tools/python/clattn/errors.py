@@ -5,7 +5,6 @@ from . import _abi
 
 class Error(RuntimeError):
     """The library or OpenCL failed. `status` is the number that it answered with."""
-
     def __init__(self, message: str, status: int = _abi.CLATTN_INVALID_ARGUMENT):
         super().__init__(message)
         self.status = status
@@ -17,14 +16,15 @@ class ArgumentError(Error, ValueError):
 
 class DtypeError(Error, TypeError):
     """An array of a kind or an element type that cannot be."""
-
     def __init__(self, message: str, status: int = _abi.CLATTN_INVALID_TYPE):
         super().__init__(message, status)
 
 
-_KINDS = {_abi.CLATTN_INVALID_ARGUMENT: ArgumentError, _abi.CLATTN_INVALID_SHAPE: ArgumentError,
-          _abi.CLATTN_INVALID_LAYOUT: ArgumentError, _abi.CLATTN_BUFFER_TOO_SMALL: ArgumentError,
-          _abi.CLATTN_WORKSPACE_TOO_SMALL: ArgumentError, _abi.CLATTN_INVALID_TYPE: DtypeError}
+_KINDS = {
+    _abi.CLATTN_INVALID_ARGUMENT: ArgumentError, _abi.CLATTN_INVALID_SHAPE: ArgumentError,
+    _abi.CLATTN_INVALID_LAYOUT: ArgumentError, _abi.CLATTN_BUFFER_TOO_SMALL: ArgumentError,
+    _abi.CLATTN_WORKSPACE_TOO_SMALL: ArgumentError, _abi.CLATTN_INVALID_TYPE: DtypeError
+}
 
 
 def of_status(status: int, message: str) -> Error:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The functions of flash-attn, by their names and with their alignment: bottom-right, the last row sees the last key."""
+"""The functions of flash-attn, by their names and with their alignment: bottom-right, the last row sees the last
+key."""
 from typing import Any, Optional, Sequence, Tuple
 
 from . import errors, kvcache, views
@@ -19,55 +20,115 @@ def _compute(q: Any, k: Any, v: Any, options: dict, dropout_seed: Optional[int],
 
 def _refuse_probs(return_attn_probs: bool):
     if return_attn_probs:
-        raise errors.ArgumentError('return_attn_probs is True: the matrix of weights is never in memory; return_lse=True '
-                                   'answers with LSE, from which they follow')
+        raise errors.ArgumentError('return_attn_probs is True: the matrix of weights is never in memory; '
+                                   'return_lse=True answers with LSE, from which they follow')
 
 
-def flash_attn_func(q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
-                    causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
-                    alibi_slopes: Any = None, deterministic: bool = False, return_attn_probs: bool = False, *,
-                    return_lse: bool = False, out: Any = None, dropout_seed: Optional[int] = None,
-                    device: Optional[Device] = None, queue: Any = None, wait_for: Sequence[Any] = ()) -> Any:
+def flash_attn_func(q: Any,
+                    k: Any,
+                    v: Any,
+                    dropout_p: float = 0.0,
+                    softmax_scale: Optional[float] = None,
+                    causal: bool = False,
+                    window_size: Tuple[int, int] = (-1, -1),
+                    softcap: float = 0.0,
+                    alibi_slopes: Any = None,
+                    deterministic: bool = False,
+                    return_attn_probs: bool = False,
+                    *,
+                    return_lse: bool = False,
+                    out: Any = None,
+                    dropout_seed: Optional[int] = None,
+                    device: Optional[Device] = None,
+                    queue: Any = None,
+                    wait_for: Sequence[Any] = ()) -> Any:
     """flash-attn's function: q [batch, n_q, heads, d], k and v [batch, n_kv, kv_heads, d].
 
-    Gradients are added up in a fixed order whatever `deterministic` says. return_attn_probs is refused. Beyond flash-attn's:
-    return_lse answers with (O, LSE [batch, heads, n_q]); the rest as in scaled_dot_product_attention()."""
+    Gradients are added up in a fixed order whatever `deterministic` says. return_attn_probs is refused. Beyond
+    flash-attn's: return_lse answers with (O, LSE [batch, heads, n_q]); the rest as in
+    scaled_dot_product_attention()."""
     _refuse_probs(return_attn_probs)
-    options = {'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
-               'alibi': alibi_slopes, 'dropout_p': dropout_p, 'return_lse': return_lse}
+    options = {
+        'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
+        'alibi': alibi_slopes, 'dropout_p': dropout_p, 'return_lse': return_lse
+    }
     return _compute(q, k, v, options, dropout_seed, out, device, queue, wait_for)
 
 
-def flash_attn_varlen_func(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int,
-                           max_seqlen_k: int, dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
-                           causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
-                           alibi_slopes: Any = None, deterministic: bool = False, return_attn_probs: bool = False,
-                           block_table: Any = None, *, return_lse: bool = False, out: Any = None,
-                           dropout_seed: Optional[int] = None, device: Optional[Device] = None, queue: Any = None,
+def flash_attn_varlen_func(q: Any,
+                           k: Any,
+                           v: Any,
+                           cu_seqlens_q: Any,
+                           cu_seqlens_k: Any,
+                           max_seqlen_q: int,
+                           max_seqlen_k: int,
+                           dropout_p: float = 0.0,
+                           softmax_scale: Optional[float] = None,
+                           causal: bool = False,
+                           window_size: Tuple[int, int] = (-1, -1),
+                           softcap: float = 0.0,
+                           alibi_slopes: Any = None,
+                           deterministic: bool = False,
+                           return_attn_probs: bool = False,
+                           block_table: Any = None,
+                           *,
+                           return_lse: bool = False,
+                           out: Any = None,
+                           dropout_seed: Optional[int] = None,
+                           device: Optional[Device] = None,
+                           queue: Any = None,
                            wait_for: Sequence[Any] = ()) -> Any:
-    """flash-attn's function of sequences that lie end to end: q [total_q, heads, d], k and v [total_kv, kv_heads, d]; or,
-    with block_table [sequences, pages], k and v [pages, keys of a page, kv_heads, d]. LSE is [heads, total_q]."""
+    """flash-attn's function of sequences that lie end to end: q [total_q, heads, d], k and v [total_kv, kv_heads, d];
+    or, with block_table [sequences, pages], k and v [pages, keys of a page, kv_heads, d]. LSE is [heads, total_q]."""
     _refuse_probs(return_attn_probs)
-    options = {'layout': 'nhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
-               'alibi': alibi_slopes, 'dropout_p': dropout_p, 'return_lse': return_lse, 'cu_seqlens_q': cu_seqlens_q,
-               'max_n_q': max_seqlen_q, 'max_n_kv': max_seqlen_k}
+    options = {
+        'layout': 'nhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
+        'alibi': alibi_slopes, 'dropout_p': dropout_p, 'return_lse': return_lse, 'cu_seqlens_q': cu_seqlens_q,
+        'max_n_q': max_seqlen_q, 'max_n_kv': max_seqlen_k
+    }
     if block_table is None:
         return _compute(q, k, v, {**options, 'cu_seqlens_kv': cu_seqlens_k}, dropout_seed, out, device, queue, wait_for)
     begins = views.host_array(views.scalars(cu_seqlens_k, 'cu_seqlens_k', 'int32'))
     if begins is None:
         raise errors.ArgumentError('cu_seqlens_k is on a device: with block_table it must be on the host')
     seed = new_seed() if dropout_p and dropout_seed is None else dropout_seed or 0
-    return attention(q, k, v, pages=block_table, key_lengths=begins[1:] - begins[:-1], dropout_seed=seed, out=out,
-                     device=device, queue=queue, wait_for=wait_for, **options)
+    return attention(q,
+                     k,
+                     v,
+                     pages=block_table,
+                     key_lengths=begins[1:] - begins[:-1],
+                     dropout_seed=seed,
+                     out=out,
+                     device=device,
+                     queue=queue,
+                     wait_for=wait_for,
+                     **options)
 
 
-def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None,
-                            rotary_sin: Any = None, cache_seqlens: Any = None, cache_batch_idx: Any = None,
-                            cache_leftpad: Any = None, block_table: Any = None, softmax_scale: Optional[float] = None,
-                            causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
-                            rotary_interleaved: bool = True, alibi_slopes: Any = None, num_splits: int = 0,
-                            return_softmax_lse: bool = False, *, out: Any = None, device: Optional[Device] = None,
-                            queue: Any = None, wait_for: Sequence[Any] = ()) -> Any:
+def flash_attn_with_kvcache(q: Any,
+                            k_cache: Any,
+                            v_cache: Any,
+                            k: Any = None,
+                            v: Any = None,
+                            rotary_cos: Any = None,
+                            rotary_sin: Any = None,
+                            cache_seqlens: Any = None,
+                            cache_batch_idx: Any = None,
+                            cache_leftpad: Any = None,
+                            block_table: Any = None,
+                            softmax_scale: Optional[float] = None,
+                            causal: bool = False,
+                            window_size: Tuple[int, int] = (-1, -1),
+                            softcap: float = 0.0,
+                            rotary_interleaved: bool = True,
+                            alibi_slopes: Any = None,
+                            num_splits: int = 0,
+                            return_softmax_lse: bool = False,
+                            *,
+                            out: Any = None,
+                            device: Optional[Device] = None,
+                            queue: Any = None,
+                            wait_for: Sequence[Any] = ()) -> Any:
     """flash-attn's function of decoding: q [batch, n_q, heads, d] against a cache of keys.
 
     k_cache, v_cache   [batch of the cache, most keys, kv_heads, d]; or, with block_table [batch, pages], pools of pages
@@ -79,14 +140,23 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
     cache_leftpad      [batch]: the first key that counts
     num_splits         0: as planned
 
-    Answers with O, and LSE [batch, heads, n_q] with return_softmax_lse. The caches are arrays of the host, where k and v are
-    given; then, and with rotary, values are converted as flash-attn does: turned in fp32 and rounded once."""
+    Answers with O, and LSE [batch, heads, n_q] with return_softmax_lse. cache_seqlens, cache_batch_idx and
+    cache_leftpad are on the host. cache_leftpad together with rotary is refused. There are no gradients."""
     cache = kvcache.Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, q.shape[0])
     if k is not None or v is not None or rotary_cos is not None or rotary_sin is not None:
         window = causal or tuple(window_size) != (-1, -1)
         turn = kvcache.rotary(rotary_cos, rotary_sin, rotary_interleaved, k)
-        q = cache.append(q, k, v, turn, window)
-    options = {'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
-               'alibi': alibi_slopes, 'splits': num_splits or None, 'return_lse': return_softmax_lse}
-    return attention(q, k_cache, v_cache, out=out, device=device, queue=queue, wait_for=wait_for, **options,
-                     **cache.options(q))
+        q = cache.append(q, k, v, turn, window, device, queue, wait_for)
+    options = {
+        'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
+        'alibi': alibi_slopes, 'splits': num_splits or None, 'return_lse': return_softmax_lse
+    }
+    return attention(q,
+                     k_cache,
+                     v_cache,
+                     out=out,
+                     device=device,
+                     queue=queue,
+                     wait_for=wait_for,
+                     **options,
+                     **cache.options())

@@ -10,7 +10,6 @@ from .views import View
 
 class Sizes:
     """The sizes of a call."""
-
     def __init__(self, batch: int, heads: int, kv_heads: int, n_q: int, n_kv: int, packed: bool):
         self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = batch, heads, kv_heads, n_q, n_kv
         self.packed = packed
@@ -26,8 +25,10 @@ class Sizes:
 
 def causal_of(causal: Any) -> int:
     """False, True (bottom-right), "bottom-right" or "top-left"."""
-    known = {False: _abi.CLATTN_FULL, None: _abi.CLATTN_FULL, True: _abi.CLATTN_CAUSAL_BOTTOM_RIGHT,
-             'bottom-right': _abi.CLATTN_CAUSAL_BOTTOM_RIGHT, 'top-left': _abi.CLATTN_CAUSAL_TOP_LEFT}
+    known = {
+        False: _abi.CLATTN_FULL, None: _abi.CLATTN_FULL, True: _abi.CLATTN_CAUSAL_BOTTOM_RIGHT,
+        'bottom-right': _abi.CLATTN_CAUSAL_BOTTOM_RIGHT, 'top-left': _abi.CLATTN_CAUSAL_TOP_LEFT
+    }
     if not isinstance(causal, (bool, str, type(None))) or causal not in known:
         raise errors.ArgumentError(f'causal is {causal!r}: it is False, True, "bottom-right" or "top-left"')
     return known[causal]
@@ -43,13 +44,14 @@ def finite(value: Any, name: str) -> float:
 def _index(call: Call, name: str, x: Any, size: Optional[int], least: int, most: Optional[int]) -> View:
     """An array of numbers from least to most; what lies on a device is not looked at."""
     view = views.scalars(x, name, 'int32')
-    if size is not None and view.shape != (size,):
+    if size is not None and view.shape != (size, ):
         raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have ({size},)')
     numbers = views.host_array(view)
     if numbers is not None and numbers.size:
         low, high = int(numbers.min()), int(numbers.max())
         if low < least or (most is not None and high > most):
-            raise errors.ArgumentError(f'{name} has {low if low < least else high}: its numbers are from {least} to {most}')
+            raise errors.ArgumentError(
+                f'{name} has {low if low < least else high}: its numbers are from {least} to {most}')
     call.tensors[name] = view
     return view
 
@@ -61,8 +63,8 @@ def _cumulative(call: Call, name: str, x: Any, batch: int, total: int, longest: 
         return
     steps = numbers[1:] - numbers[:-1]
     if numbers[0] != 0 or (steps < 0).any() or numbers[-1] != total:
-        raise errors.ArgumentError(f'{name} is {numbers.tolist()}: it must go from 0 to {total}, the rows that the array has, '
-                                   'and not fall')
+        raise errors.ArgumentError(f'{name} is {numbers.tolist()}: it must go from 0 to {total}, the rows that the '
+                                   'array has, and not fall')
     if len(steps) and int(steps.max()) > longest:
         raise errors.ArgumentError(f'{name} has a sequence of {int(steps.max())}: the longest is said to be {longest}')
 
@@ -72,7 +74,8 @@ def window(call: Call, limits: Optional[Sequence[int]]):
     if limits is None or tuple(limits) == (-1, -1):
         return
     if len(limits) != 2 or any(int(n) < -1 for n in limits):
-        raise errors.ArgumentError(f'window is {tuple(limits)}: it is (left, right), each a number of keys or -1 for no limit')
+        raise errors.ArgumentError(
+            f'window is {tuple(limits)}: it is (left, right), each a number of keys or -1 for no limit')
     call.problem.features |= _abi.CLATTN_WINDOW
     call.score.update(window_left=int(limits[0]), window_right=int(limits[1]))
 
@@ -109,8 +112,8 @@ def mask(call: Call, values: Any, sizes: Sizes):
         return
     view = views.view(values, 'mask')
     if view.dtype != 'byte':
-        raise errors.DtypeError(f'mask is {view.dtype}: it must be of bool or uint8, and not 0 where a row sees a key; what is '
-                                'added to scores is a bias')
+        raise errors.DtypeError(f'mask is {view.dtype}: it must be of bool or uint8, and not 0 where a row sees a '
+                                'key; what is added to scores is a bias')
     call.problem.features |= _abi.CLATTN_MASK
     call.tensors['mask'] = view.expand(sizes.pairs)
 
@@ -156,7 +159,7 @@ def sinks(call: Call, logits: Any, sizes: Sizes):
     if logits is not None:
         call.problem.features |= _abi.CLATTN_SINKS
         view = views.scalars(logits, 'sinks', 'fp32')
-        if view.shape != (sizes.heads,):
+        if view.shape != (sizes.heads, ):
             raise errors.ArgumentError(f'sinks has shape {view.shape}: it must have ({sizes.heads},), a logit a head')
         call.tensors['sinks'] = view
 

@@ -32,7 +32,8 @@ def _shapes(q: Tensor, v: Tensor, layout: str) -> Tuple[Tuple[Any, ...], Tuple[A
 def _outputs(q: Tensor, v: Tensor, layout: str, statistics: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     o_shape, rows = _shapes(q, v, layout)
     o = _rows_before_heads(o_shape, q) if layout == 'bhnd' else q.new_empty(o_shape)
-    lse, m, l = (q.new_empty(rows if statistics >= level else (0,), dtype=torch.float32) for level in (_LSE, _ALL, _ALL))
+    lse, m, l = (q.new_empty(rows if statistics >= level else (0, ), dtype=torch.float32)
+                 for level in (_LSE, _ALL, _ALL))
     return o, lse, m, l
 
 
@@ -40,9 +41,11 @@ def _options(layout: str, causal: str, scale: Optional[float], window: Sequence[
              seed: Optional[Tensor], bias: Optional[Tensor], mask: Optional[Tensor], alibi: Optional[Tensor],
              sinks: Optional[Tensor], key_lengths: Optional[Tensor], cu_q: Optional[Tensor], cu_kv: Optional[Tensor],
              max_n: Sequence[int]) -> dict:
-    given = {'layout': layout, 'causal': causal or False, 'scale': scale, 'window': tuple(window), 'softcap': softcap,
-             'dropout_p': dropout_p, 'dropout_seed': 0 if seed is None else int(seed.item()), 'bias': bias, 'mask': mask,
-             'alibi': alibi, 'sinks': sinks, 'key_lengths': key_lengths}
+    given = {
+        'layout': layout, 'causal': causal or False, 'scale': scale, 'window': tuple(window), 'softcap': softcap,
+        'dropout_p': dropout_p, 'dropout_seed': 0 if seed is None else int(seed.item()), 'bias': bias, 'mask': mask,
+        'alibi': alibi, 'sinks': sinks, 'key_lengths': key_lengths
+    }
     if _packed(layout):
         given.update(cu_seqlens_q=cu_q, cu_seqlens_kv=cu_kv, max_n_q=max_n[0], max_n_kv=max_n[1])
     return given
@@ -54,8 +57,8 @@ def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optio
             seed: Optional[Tensor], layout: str, causal: str, scale: Optional[float], window: List[int], softcap: float,
             dropout_p: float, max_n: List[int], statistics: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """O, and LSE, m and l as far as `statistics` asks for them."""
-    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths, cu_q,
-                       cu_kv, max_n)
+    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
+                       cu_q, cu_kv, max_n)
     o, lse, m, l = _outputs(q, v, layout, statistics)
     with torch.no_grad():
         compute(q, k, v, out=o, statistics=dict(zip(('lse', 'm', 'l'), (lse, m, l)[:(0, 1, 3)[statistics]])), **options)
@@ -63,8 +66,8 @@ def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optio
 
 
 @forward.register_fake
-def _(q, k, v, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window, softcap, dropout_p,
-      max_n, statistics):
+def _(q, k, v, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window, softcap,
+      dropout_p, max_n, statistics):
     return _outputs(q, v, layout, statistics)
 
 
@@ -75,8 +78,8 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
              scale: Optional[float], window: List[int], softcap: float, dropout_p: float, max_n: List[int],
              need: List[bool]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients by q, k, v, bias and sinks; those that are not needed are empty."""
-    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths, cu_q,
-                       cu_kv, max_n)
+    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
+                       cu_q, cu_kv, max_n)
     names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
     with torch.no_grad():
         made = compute_backward(d_o, q, k, v, o, m=m, l=l, need=names, **options)
@@ -85,14 +88,14 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
         found['bias'] = found['bias'].sum_to_size(bias.shape).to(bias.dtype).clone()
     if found['sinks'] is not None:
         found['sinks'] = found['sinks'].to(sinks.dtype)
-    return tuple(q.new_empty((0,)) if x is None else x for x in found.values())
+    return tuple(q.new_empty((0, )) if x is None else x for x in found.values())
 
 
 @backward.register_fake
-def _(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window, softcap,
-      dropout_p, max_n, need):
+def _(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window,
+      softcap, dropout_p, max_n, need):
     given = (q, k, v, bias, sinks)
-    return tuple(x.new_empty(x.shape) if wanted else q.new_empty((0,)) for x, wanted in zip(given, need))
+    return tuple(x.new_empty(x.shape) if wanted else q.new_empty((0, )) for x, wanted in zip(given, need))
 
 
 def _setup(ctx, inputs, output):
@@ -111,7 +114,7 @@ def _gradients(ctx, d_o, d_lse, d_m, d_l):
         raise errors.ArgumentError('alibi requires a gradient, which there is none of: detach it')
     made = backward(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, *ctx.numbers, need)
     d_q, d_k, d_v, d_bias, d_sinks = (x if wanted else None for x, wanted in zip(made, need))
-    return (d_q, d_k, d_v, d_bias, None, None, d_sinks, *(None,) * 12)
+    return (d_q, d_k, d_v, d_bias, None, None, d_sinks, *(None, ) * 12)
 
 
 forward.register_autograd(_gradients, setup_context=_setup)
@@ -133,27 +136,44 @@ def _check(named: Sequence[Tuple[str, Any]]):
             raise views.refuse_fp64(name, str(x.dtype))
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, layout: str = 'bhnd', causal: Any = False, scale: Optional[float] = None,
-              window: Optional[Sequence[int]] = None, softcap: float = 0.0, alibi: Any = None, bias: Optional[Tensor] = None,
-              mask: Optional[Tensor] = None, sinks: Optional[Tensor] = None, key_lengths: Any = None,
-              cu_seqlens_q: Any = None, cu_seqlens_kv: Any = None, max_n_q: Optional[int] = None,
-              max_n_kv: Optional[int] = None, dropout_p: float = 0.0, dropout_seed: Any = None,
+def attention(q: Tensor,
+              k: Tensor,
+              v: Tensor,
+              *,
+              layout: str = 'bhnd',
+              causal: Any = False,
+              scale: Optional[float] = None,
+              window: Optional[Sequence[int]] = None,
+              softcap: float = 0.0,
+              alibi: Any = None,
+              bias: Optional[Tensor] = None,
+              mask: Optional[Tensor] = None,
+              sinks: Optional[Tensor] = None,
+              key_lengths: Any = None,
+              cu_seqlens_q: Any = None,
+              cu_seqlens_kv: Any = None,
+              max_n_q: Optional[int] = None,
+              max_n_kv: Optional[int] = None,
+              dropout_p: float = 0.0,
+              dropout_seed: Any = None,
               return_lse: bool = False) -> Any:
     """clattn.attention() of tensors, with gradients by q, k, v, bias and sinks, and known to torch.compile.
 
-    Arguments are those of clattn.attention(). With layout 'hnd' or 'nhd' max_n_q and max_n_kv must be given. dropout_seed is
-    a number or an int64 tensor; None: by PyTorch's generator. LSE has no gradient."""
+    Arguments are those of clattn.attention(). With layout 'hnd' or 'nhd' max_n_q and max_n_kv must be given.
+    dropout_seed is a number or an int64 tensor; None: by PyTorch's generator. LSE has no gradient."""
     _check([('q', q), ('k', k), ('v', v), ('bias', bias), ('mask', mask), ('sinks', sinks)])
     if _packed(layout) and (max_n_q is None or max_n_kv is None):
-        raise errors.ArgumentError(f'max_n_q is {max_n_q}, max_n_kv {max_n_kv}: with layout {layout} both must be given')
+        raise errors.ArgumentError(
+            f'max_n_q is {max_n_q}, max_n_kv {max_n_kv}: with layout {layout} both must be given')
     seed = None
     if dropout_p:
-        seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_seed is None else _tensor(dropout_seed, torch.int64)
+        seed = torch.randint(2**62,
+                             (), dtype=torch.int64) if dropout_seed is None else _tensor(dropout_seed, torch.int64)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, bias, sinks))
     statistics = _ALL if learns else _LSE if return_lse else _NONE
     aligned = {True: 'bottom-right', False: '', None: ''}.get(causal, causal)
     o, lse, _, _ = forward(q, k, v, bias, mask, _tensor(alibi, torch.float32), sinks, _tensor(key_lengths, torch.int32),
-                           _tensor(cu_seqlens_q, torch.int32), _tensor(cu_seqlens_kv, torch.int32), seed, layout, aligned,
-                           scale, list(window or (-1, -1)), float(softcap), float(dropout_p), [max_n_q or 0, max_n_kv or 0],
-                           statistics)
+                           _tensor(cu_seqlens_q, torch.int32),
+                           _tensor(cu_seqlens_kv, torch.int32), seed, layout, aligned, scale, list(window or (-1, -1)),
+                           float(softcap), float(dropout_p), [max_n_q or 0, max_n_kv or 0], statistics)
     return (o, lse) if return_lse else o

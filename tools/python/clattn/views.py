@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What arrays of any kind have in common: where their elements lie, of which type, in which strides. Nothing is copied here
-but what no layout of the library describes (negative strides, elements that are not aligned)."""
+"""What arrays of any kind have in common: where their elements lie, of which type, in which strides. Nothing is copied
+here but what no layout of the library describes (negative strides, elements that are not aligned)."""
 import dataclasses
 import math
 import sys
@@ -13,11 +13,15 @@ SIZES = {'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1}
 DTYPES = {'fp32': _abi.CLATTN_FP32, 'fp16': _abi.CLATTN_FP16, 'bf16': _abi.CLATTN_BF16}
 OPERAND_TYPES = {'fp32': _abi.CLATTN_AS_FP32, 'fp16': _abi.CLATTN_AS_FP16, 'bf16': _abi.CLATTN_AS_BF16}
 
-_NUMPY_NAMES = {'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16', 'uint16': 'bf16', 'int32': 'int32', 'bool': 'byte',
-                'uint8': 'byte'}
-_TORCH_NAMES = {'torch.float32': 'fp32', 'torch.float16': 'fp16', 'torch.bfloat16': 'bf16', 'torch.int32': 'int32',
-                'torch.bool': 'byte', 'torch.uint8': 'byte'}
-FLOATS, BYTES, INTEGERS = ('fp32', 'fp16', 'bf16'), ('byte',), ('int32',)
+_NUMPY_NAMES = {
+    'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16', 'uint16': 'bf16', 'int32': 'int32', 'bool': 'byte',
+    'uint8': 'byte'
+}
+_TORCH_NAMES = {
+    'torch.float32': 'fp32', 'torch.float16': 'fp16', 'torch.bfloat16': 'bf16', 'torch.int32': 'int32',
+    'torch.bool': 'byte', 'torch.uint8': 'byte'
+}
+FLOATS, BYTES, INTEGERS = ('fp32', 'fp16', 'bf16'), ('byte', ), ('int32', )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +49,14 @@ class View:
         return 0 if self.empty else 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides))
 
     def permute(self, *order: int) -> 'View':
-        return dataclasses.replace(self, shape=tuple(self.shape[i] for i in order),
+        return dataclasses.replace(self,
+                                   shape=tuple(self.shape[i] for i in order),
                                    strides=tuple(self.strides[i] for i in order))
 
     def lead(self, dims: int) -> 'View':
         """With dimensions of size 1 in front, up to so many."""
         more = dims - len(self.shape)
-        return dataclasses.replace(self, shape=(1,) * more + self.shape, strides=(0,) * more + self.strides)
+        return dataclasses.replace(self, shape=(1, ) * more + self.shape, strides=(0, ) * more + self.strides)
 
     def expand(self, shape: Sequence[int]) -> 'View':
         """Broadcast to a shape, as NumPy does."""
@@ -81,8 +86,8 @@ def is_pyopencl(x: Any) -> bool:
 
 
 def refuse_fp64(name: str, have: str) -> errors.DtypeError:
-    return errors.DtypeError(f'{name} is {have}: clattn computes in fp32 and takes float32, float16 and bfloat16, no fp64; '
-                             f'convert it ({name}.astype("float32"), or {name}.float() of PyTorch)')
+    return errors.DtypeError(f'{name} is {have}: clattn computes in fp32 and takes float32, float16 and bfloat16, no '
+                             f'fp64; convert it ({name}.astype("float32"), or {name}.float() of PyTorch)')
 
 
 def _dtype_of(name: str, have: str, names: dict) -> str:
@@ -106,8 +111,8 @@ def _of_numpy(x: Any, name: str, output: bool) -> View:
     described = all(s >= 0 and s % x.itemsize == 0 for n, s in zip(x.shape, x.strides) if n > 1)
     if not described or x.ctypes.data % x.itemsize:
         if output:
-            raise errors.ArgumentError(f'{name} has strides of {x.strides} bytes: those of an output are multiples of the '
-                                       'element, and not negative')
+            raise errors.ArgumentError(f'{name} has strides of {x.strides} bytes: those of an output are multiples of '
+                                       'the element, and not negative')
         x = numpy.ascontiguousarray(x)
     if output and not x.flags.writeable:
         raise errors.ArgumentError(f'{name} is read-only: an output must be writeable')
@@ -132,8 +137,8 @@ def _of_pyopencl(x: Any, name: str) -> View:
     dtype = _dtype_of(name, x.dtype.name, _NUMPY_NAMES)
     item = SIZES[dtype]
     if any(s < 0 or s % item for n, s in zip(x.shape, x.strides) if n > 1) or x.offset % item:
-        raise errors.ArgumentError(f'{name} has strides of {x.strides} bytes from byte {x.offset} on: they must be multiples '
-                                   'of the element, and not negative')
+        raise errors.ArgumentError(f'{name} has strides of {x.strides} bytes from byte {x.offset} on: they must be '
+                                   'multiples of the element, and not negative')
     strides = normal(x.shape, [s // item for s in x.strides])
     return View(name, dtype, tuple(x.shape), strides, x.offset, x.base_data.int_ptr if x.base_data else 0, x)
 
@@ -152,13 +157,13 @@ def view(x: Any, name: str, output: bool = False) -> View:
         if int(kind) != 1:
             raise refuse_device(name, f'DLPack {int(kind)}:{number}')
         return _of_numpy(numpy.from_dlpack(x), name, output)
-    raise errors.DtypeError(f'{name} is a {type(x).__name__}: it must be an array of NumPy or pyopencl, a tensor of PyTorch, '
-                            'or an array with __dlpack__')
+    raise errors.DtypeError(f'{name} is a {type(x).__name__}: it must be an array of NumPy or pyopencl, a tensor of '
+                            'PyTorch, or an array with __dlpack__')
 
 
 def scalars(x: Any, name: str, kind: str) -> View:
-    """A small array of numbers, such as lengths or slopes: contiguous, of the type that the library takes, converted where
-    it is not. `kind` is 'int32', 'fp32' or 'byte'."""
+    """A small array of numbers, such as lengths or slopes: contiguous, of the type that the library takes, converted
+    where it is not. `kind` is 'int32', 'fp32' or 'byte'."""
     import numpy
     if is_pyopencl(x):
         found = _of_pyopencl(x, name)

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile, and
+what is refused. Without PyTorch this is skipped."""
+import importlib.util
+import sys
+import unittest
+
+if not importlib.util.find_spec('torch'):
+    print('there is no PyTorch: not tested')
+    sys.exit(77)
+
+sys.dont_write_bytecode = True
+import torch
+import clattn
+import clattn.torch as operator
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+def tensors(count, *shape, dtype=torch.float32):
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(count)]
+
+
+def arguments(q, k, v, causal='', bias=None, mask=None, statistics=2, sinks=None):
+    """Those of clattn::forward."""
+    return (q, k, v, bias, mask, None, sinks, None, None, None, None, 'bhnd', causal, None, [-1, -1], 0.0, 0.0, [0, 0],
+            statistics)
+
+
+class Operator(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+
+    def beside(self, inputs, limit, **options):
+        """O and all gradients, against PyTorch's in float64."""
+        exact = [x.detach().double().requires_grad_(x.requires_grad) for x in inputs]
+        names = ('query', 'key', 'value', 'attn_mask')
+        have = clattn.scaled_dot_product_attention(**dict(zip(names, inputs)), **options)
+        want = sdpa(**dict(zip(names, exact)), **options)
+        d_o = torch.randn_like(have)
+        learned = [i for i, x in enumerate(inputs) if x.requires_grad]
+        made = torch.autograd.grad(have, [inputs[i] for i in learned], d_o)
+        known = torch.autograd.grad(want, [exact[i] for i in learned], d_o.double())
+        for x, y in ((have, want), *zip(made, known)):
+            self.assertEqual(x.shape, y.shape)
+            self.assertLess(float((x.double() - y).abs().max()), limit)
+
+    def test_gradients(self):
+        self.beside(tensors(3, 2, 4, 20, 16), 1e-5, is_causal=True)
+        bias = torch.randn(4, 20, 20, requires_grad=True)
+        self.beside([*tensors(3, 2, 4, 20, 16), bias], 1e-5)
+        one_row = torch.randn(1, 1, 1, 20, requires_grad=True)
+        self.beside([*tensors(3, 2, 4, 20, 16), one_row], 1e-5, scale=0.3)
+        q, (k, v) = tensors(1, 1, 4, 20, 16)[0], tensors(2, 1, 2, 20, 16)
+        self.beside([q, k, v], 1e-5, is_causal=True, enable_gqa=True)
+        self.beside(tensors(3, 1, 2, 20, 16, dtype=torch.bfloat16), 6e-2)
+
+    def test_a_sum_whose_gradient_is_broadcast(self):
+        q, k, v = tensors(3, 1, 20, 2, 16)
+        made = torch.autograd.grad(clattn.flash_attn_func(q, k, v, causal=True).sum(), v)[0]
+        exact = v.detach().double().requires_grad_()
+        first = [x.detach().double().transpose(1, 2) for x in (q, k)]
+        want = torch.autograd.grad(sdpa(*first, exact.transpose(1, 2), is_causal=True).sum(), exact)[0]
+        self.assertLess(float((made - want).abs().max()), 1e-5)
+
+    def test_opcheck(self):
+        q, k, v = tensors(3, 1, 2, 20, 16)
+        mask = torch.rand(20, 20) < 0.7
+        bias = torch.randn(1, 2, 20, 20, requires_grad=True)
+        sinks = torch.randn(2, requires_grad=True)
+        for given in (arguments(q, k, v, 'top-left'), arguments(q, k, v, bias=bias), arguments(q, k, v, mask=mask),
+                      arguments(q, k, v, sinks=sinks), arguments(q.detach(), k.detach(), v.detach(), statistics=0)):
+            torch.library.opcheck(operator.forward, given)
+
+    def test_compiled(self):
+        def step(q, k, v):
+            return clattn.scaled_dot_product_attention(q * 2, k, v, is_causal=True, dropout_p=0.0).sin()
+        q, k, v = tensors(3, 1, 2, 20, 16)
+        compiled = torch.compile(step, fullgraph=True, backend='aot_eager')
+        have, want = compiled(q, k, v), step(q, k, v)
+        self.assertTrue(torch.equal(have, want))
+        self.assertTrue(torch.equal(torch.autograd.grad(have.sum(), q)[0], torch.autograd.grad(want.sum(), q)[0]))
+
+    def test_dropout_follows_the_generator(self):
+        q, k, v = (x.detach() for x in tensors(3, 1, 2, 20, 16))
+
+        def drawn(seed):
+            torch.manual_seed(seed)
+            return clattn.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+        self.assertTrue(torch.equal(drawn(3), drawn(3)))
+        self.assertFalse(torch.equal(drawn(3), drawn(4)))
+
+    def test_refusals(self):
+        q, k, v = tensors(3, 1, 2, 8, 16)
+        with self.assertRaisesRegex(TypeError, 'q is torch.float64: .* no fp64'):
+            clattn.scaled_dot_product_attention(q.double(), k, v)
+        with self.assertRaisesRegex(ValueError, 'q requires a gradient'):
+            clattn.attention(q, k, v)
+        with self.assertRaisesRegex(TypeError, 'k is a ndarray'):
+            clattn.scaled_dot_product_attention(q, k.detach().numpy(), v)
+        with self.assertRaisesRegex(TypeError, 'CUDA'):
+            operator._check([('q', Elsewhere())])
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says it is on a GPU, where there is none."""
+    device = torch.device('cuda', 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
