@@ -46,7 +46,9 @@ def main():
             print('PyPI cannot be reached: not tested')
             return SKIPPED
         path = str(tools.parent) + os.pathsep + os.environ['PATH']
-        subprocess.run([str(tools), str(root / 'tools/python/backend.py'), str(folder / 'dist')], check=True,
+        subprocess.run([str(tools), str(root / 'tools/python/backend.py'),
+                        str(folder / 'dist')],
+                       check=True,
                        env={**os.environ, 'PATH': path})
         made = {path.suffix: path for path in (folder / 'dist').iterdir()}
         names = [path.name for path in made.values()]

