@@ -23,8 +23,8 @@ ROOT = HERE.parent.parent
 
 # What the library and the package are built from.
 SOURCES = [
-    'meson.build', 'meson_options.txt', 'COPYING', 'include', 'src', 'cl', 'tools/embed.py', 'tools/headers_html.py',
-    'tools/tuning_table.py', 'tools/python', 'tests/abi/declarations.py'
+    'meson.build', 'meson_options.txt', 'COPYING', 'include', 'src', 'cl', 'tools/python', 'tests/abi/declarations.py',
+    *(f'tools/{path.name}' for path in sorted((ROOT / 'tools').glob('*.py')))
 ]
 OWN_BACKEND = 'build-backend = "backend"\nbackend-path = ["."]'
 
