@@ -317,7 +317,7 @@ CLATTN_INLINE bool simt_mend_deltas(__local float *weights, const simt_sums *sum
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+SIMT_KERNEL
 clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
     SIMT_BEGIN
@@ -396,7 +396,7 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_para
 #endif
 
 #if CLATTN_KERNEL == 1
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+SIMT_KERNEL
 clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -503,7 +503,7 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
 /* The sum lies in local memory, each pair where its item alone goes. */
 #define SIMT_PLACE(r, c) (weights + (((r) * CS + (c)) * WG + lid))
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+SIMT_KERNEL
 clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {

@@ -97,7 +97,7 @@ CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, bool some, 
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+SIMT_KERNEL
 clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
                __global simt_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)

@@ -93,14 +93,6 @@ static clattn_status assemble(const struct clattn_problem *problem, const struct
     return status;
 }
 
-/* Unoptimised: with calls, too, for PoCL takes time with the square of a function's variables, which inlining
- * multiplies. */
-static const char *build_options(const struct clattn_plan *plan, const struct cla_choice *choice)
-{
-    const bool plain = choice->skeleton->unoptimised && choice->skeleton->unoptimised(&plan->context->capabilities);
-    return plain ? CLA_BUILD_OPTIONS " -cl-opt-disable -DCLATTN_INLINE=static" : CLA_BUILD_OPTIONS;
-}
-
 /* The numbers, as bits, of the kernels that calls may run. */
 static uint32_t needed(const struct clattn_plan *plan, const struct cla_choice *choice)
 {
@@ -120,8 +112,10 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     const struct cla_skeleton *skeleton = choice->skeleton;
     struct cla_text text = {0};
     cl_program program = NULL;
-    char key[CLA_HASH_HEX], name[96];
+    char key[CLA_HASH_HEX], name[96], options[128];
     const struct cla_kernel_form form = cla_skeleton_form(skeleton, &choice->config, number);
+    snprintf(options, sizeof options, "%s%s", CLA_BUILD_OPTIONS,
+             skeleton->build_options ? skeleton->build_options(&plan->context->capabilities) : "");
     snprintf(name, sizeof name, "%s%s%s", skeleton->name, skeleton->backward ? ": " : "",
              skeleton->backward    ? form.entry
              : number == CLA_SPLIT ? ", keys split"
@@ -129,7 +123,7 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     clattn_status status = assemble(&plan->problem, choice, number, &text, error);
     if (status)
         goto done;
-    status = cla_program_get(plan->context, name, text.data, build_options(plan, choice), &program, key, error);
+    status = cla_program_get(plan->context, name, text.data, options, &program, key, error);
     if (!status)
         status = cla_kernel_init(&plan->kernels->skeleton[number], program, form.entry, error);
     if (status)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/query.h"
 #include "device/clcall.h"
+#include "plan/machine.h"
 #include <clattn/version.h>
 #include <inttypes.h>
 #include <string.h>
@@ -155,17 +156,6 @@ static clattn_status query_work_item_size(cl_device_id device, struct clattn_cap
     return status;
 }
 
-static bool has_extension(const struct clattn_capabilities *capabilities, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = capabilities->extensions; (at = strstr(at, name)); at += length) {
-        const bool starts = at == capabilities->extensions || at[-1] == ' ';
-        if (starts && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    }
-    return false;
-}
-
 static uint32_t optional_uint(cl_device_id device, cl_device_info name)
 {
     struct cla_error ignored;
@@ -188,18 +178,18 @@ static uint32_t smallest_intel_sub_group(cl_device_id device)
 
 static void query_vendor(cl_device_id device, struct clattn_capabilities *result)
 {
-    if (has_extension(result, "cl_nv_device_attribute_query")) {
+    if (cla_has_extension(result, "cl_nv_device_attribute_query")) {
         result->nv_compute_capability = 100 * optional_uint(device, NV_COMPUTE_CAPABILITY_MAJOR) +
                                         optional_uint(device, NV_COMPUTE_CAPABILITY_MINOR);
         result->nv_registers_per_group = optional_uint(device, NV_REGISTERS_PER_BLOCK);
         result->sub_group_size = optional_uint(device, NV_WARP_SIZE);
     }
-    if (has_extension(result, "cl_amd_device_attribute_query")) {
+    if (cla_has_extension(result, "cl_amd_device_attribute_query")) {
         result->amd_simd_per_compute_unit = optional_uint(device, AMD_SIMD_PER_COMPUTE_UNIT);
         result->amd_local_memory_per_compute_unit = optional_uint(device, AMD_LOCAL_MEM_SIZE_PER_COMPUTE_UNIT);
         result->sub_group_size = optional_uint(device, AMD_WAVEFRONT_WIDTH);
     }
-    if (has_extension(result, "cl_intel_required_subgroup_size"))
+    if (cla_has_extension(result, "cl_intel_required_subgroup_size"))
         result->sub_group_size = smallest_intel_sub_group(device);
 }
 

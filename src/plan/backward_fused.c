@@ -373,7 +373,7 @@ const struct cla_skeleton cla_backward_fused_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = cla_matrix_unoptimised,
+    .build_options = cla_matrix_build_options,
     .recipe = emulated_recipe,
     .define = define,
 };

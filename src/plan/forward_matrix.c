@@ -431,7 +431,7 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
-    .unoptimised = cla_matrix_unoptimised,
+    .build_options = cla_matrix_build_options,
     .recipe = cla_recipe_forward,
     .define = define,
 };

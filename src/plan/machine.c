@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/machine.h"
 #include "plan/planner.h"
+#include <string.h>
 
 enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, TURING = 705 };
 
@@ -34,31 +35,58 @@ static void take_nvidia(const struct clattn_capabilities *capabilities, struct c
         machine->item_words = 248;
 }
 
-/* AMD: the ISA documents of RDNA and CDNA. A SIMD has registers for 512 items at 64 each (RDNA 3: 96), and holds 512.
- * clang 19 takes 195 to 227 registers of 256 where planners count 128 words. */
+bool cla_has_extension(const struct clattn_capabilities *capabilities, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = capabilities->extensions; (at = strstr(at, name)); at += length)
+        if ((at == capabilities->extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* RDNA 3's larger chips and RDNA 4 have half as many registers again. */
+static bool has_more_registers(const char *name)
+{
+    static const char *const chips[] = {"gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201"};
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (strncmp(name, chips[i], strlen(chips[i])) == 0)
+            return true;
+    return false;
+}
+
+/* AMD: the ISA documents of RDNA and CDNA, and LLVM's guide to its AMDGPU back end. A SIMD has registers for 512 items
+ * at 64 each, and holds 512. On RDNA a compute unit with four SIMDs is a pair of the hardware's, each with the local
+ * memory of a work-group. clang 19 takes 226 to 256 registers of 256 where planners count 112 to 128 words, and spills
+ * up to 17 with more than 112. */
 static void take_amd(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
 {
-    enum { ITEMS_A_SIMD = 512, REGISTERS_A_SIMD = 32768 };
+    enum { ITEMS_A_SIMD = 512, REGISTERS_A_SIMD = 32768, MORE = 49152, RDNA_LANES = 32, PAIR = 4, WORDS = 112 };
     if (capabilities->amd_simd_per_compute_unit)
         machine->schedulers = at_most(capabilities->amd_simd_per_compute_unit, MOST_SIMDS);
     machine->unit_items = machine->schedulers * ITEMS_A_SIMD;
-    machine->unit_registers = machine->schedulers * REGISTERS_A_SIMD;
+    machine->unit_registers =
+        machine->schedulers * (has_more_registers(capabilities->device_name) ? MORE : REGISTERS_A_SIMD);
+    machine->local_parts = machine->lanes == RDNA_LANES && machine->schedulers >= PAIR ? 2 : 1;
+    machine->least_sub_groups = 2;
+    machine->item_words = WORDS;
 }
 
 /* Intel: a compute unit of OpenCL's is a vector engine with 8 threads of 128 registers, as wide as the smallest
- * sub-group; engines of 128 lanes in all (16 of 8, 8 of 16) share local memory. In the smallest sub-group an item has
- * 128 words. Wider ones, which the compiler takes for large groups, leave it fewer. Registers that ocloc 22.43 spills
- * of forward_simt: with 128 words counted and up to 512 items 12 to 21 on DG2 and 292 to 354 on PVC; so as here none
- * and 122 to 138. */
-static void take_intel(struct cla_machine *machine)
+ * sub-group; engines of 128 lanes in all (16 of 8, 8 of 16) share local memory. In the smallest sub-group, which the
+ * kernels ask for, an item has 128 words. Devices with matrix engines take programs with 256 registers a thread, and
+ * half the threads. */
+static void take_intel(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
 {
-    enum { CORE_LANES = 128, THREADS = 8, REGISTERS = 128, MOST_ITEMS = 256 };
+    enum { CORE_LANES = 128, THREADS = 8, REGISTERS = 128, WORDS = 112, LARGE_WORDS = 128, MOST_ITEMS = 256 };
     machine->schedulers = CORE_LANES / machine->lanes;
     machine->units = machine->units > machine->schedulers ? machine->units / machine->schedulers : 1;
-    machine->unit_items = CORE_LANES * THREADS;
-    machine->unit_registers = machine->unit_items * REGISTERS;
-    machine->item_words = 112;
+    machine->unit_registers = CORE_LANES * THREADS * REGISTERS;
+    machine->large_registers = cla_has_extension(capabilities, "cl_intel_subgroup_matrix_multiply_accumulate");
+    machine->unit_items = CORE_LANES * THREADS / (machine->large_registers ? 2 : 1);
+    machine->item_words = machine->large_registers ? LARGE_WORDS : WORDS;
     machine->group_items = machine->group_items < MOST_ITEMS ? machine->group_items : MOST_ITEMS;
+    if (cla_has_extension(capabilities, "cl_intel_required_subgroup_size"))
+        machine->sub_group_wanted = machine->lanes;
 }
 
 /* Of a GPU, what it says; CPUs have no sub-groups that planners could use. */
@@ -82,7 +110,9 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         .unit_registers = 65536,
         .item_words = 128,
         .group_items = first && first < items ? first : items,
-        .local_bytes = cla_usable_local_bytes(capabilities)};
+        .local_bytes = cla_usable_local_bytes(capabilities),
+        .local_parts = 1,
+        .least_sub_groups = 1};
     switch (machine.family) {
     case CLA_NVIDIA:
     case CLA_NVIDIA_TURING:
@@ -92,7 +122,7 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         take_amd(capabilities, &machine);
         break;
     case CLA_INTEL:
-        take_intel(&machine);
+        take_intel(capabilities, &machine);
         break;
     case CLA_ANY_FAMILY:
     case CLA_CPU:

@@ -28,7 +28,14 @@ struct cla_machine {
     int item_words;       /* of an item's, as planners count them, that compile without spilling */
     int64_t group_items;  /* of a work-group */
     uint64_t local_bytes; /* of a work-group */
+    int local_parts;      /* how often a unit has that */
+    int least_sub_groups; /* that a scheduler wants, since one alone hides nothing of its own waits */
+    int sub_group_wanted; /* the size to ask the compiler for; 0: it has no choice, or makes a good one */
+    bool large_registers; /* programs are built for twice the registers an item, and half the sub-groups */
 };
+
+/* Whether the device says that it has an extension of that name. */
+bool cla_has_extension(const struct clattn_capabilities *capabilities, const char *name);
 
 struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities);
 

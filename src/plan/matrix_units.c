@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/matrix_units.h"
+#include "plan/machine.h"
 #include "plan/planner.h"
 #include "plan/types.h"
 #include <math.h>
@@ -59,15 +60,6 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
     return CLATTN_SUCCESS;
 }
 
-static bool has_extension(const struct clattn_capabilities *capabilities, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = capabilities->extensions; (at = strstr(at, name)); at += length)
-        if ((at == capabilities->extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
 /* A row of programs. */
 #define PROGRAMS(header)                                                                                               \
     {                                                                                                                  \
@@ -82,7 +74,7 @@ static const char *const column_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated_
 
 static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
 {
-    return has_extension(capabilities, "cl_nv_device_attribute_query") &&
+    return cla_has_extension(capabilities, "cl_nv_device_attribute_query") &&
            (int)capabilities->nv_compute_capability >= TENSOR_CORES;
 }
 
@@ -238,9 +230,9 @@ bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabiliti
     return false;
 }
 
-bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities)
+const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities)
 {
-    return capabilities->type == CLATTN_DEVICE_CPU;
+    return capabilities->type == CLATTN_DEVICE_CPU ? CLA_UNOPTIMISED : "";
 }
 
 int cla_matrix_capability(const struct clattn_capabilities *capabilities)

@@ -123,6 +123,6 @@ enum {
  * to be checked. */
 bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,
                                     const struct clattn_problem *problem);
-bool cla_matrix_unoptimised(const struct clattn_capabilities *capabilities);
+const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities);
 
 #endif

@@ -42,7 +42,7 @@ static int64_t residents(const struct cla_simt_limits *limits, const struct cla_
     const int words =
         work->private_words > MOST_REGISTERS ? MOST_REGISTERS : cla_simt_round_up((int)work->private_words, 8);
     const int64_t held = (int64_t)words * cla_simt_round_up(config->work_group_size, machine->lanes);
-    const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + RESERVED));
+    const int64_t by_local = (int64_t)(limits->local_bytes / (work->local_bytes + RESERVED)) * machine->local_parts;
     const int64_t by_registers = machine->unit_registers / held,
                   by_items = machine->unit_items / config->work_group_size;
     int64_t groups = by_local < by_registers ? by_local : by_registers;
@@ -65,6 +65,13 @@ static double unevenness(int schedulers, int sub_groups, int groups)
 static int sub_groups_of(const struct cla_simt_limits *limits, const struct cla_config *config)
 {
     return cla_simt_ceil_div(config->work_group_size, limits->machine.lanes);
+}
+
+/* How much longer it takes as its schedulers have fewer sub-groups than they want. */
+static double loneliness(const struct cla_machine *machine, int sub_groups)
+{
+    const double wanted = machine->least_sub_groups * machine->schedulers;
+    return machine->least_sub_groups > 1 && sub_groups < wanted ? wanted / sub_groups : 1;
 }
 
 /* Slots of an item's instructions, and of what it reads and writes of local memory. */
@@ -103,6 +110,7 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
     slots += (work->slices + work->exchanges) * (config->simt.buffers == 1 ? 2 : 1) * weight->barrier / groups;
     slots += ((config->simt.prefetch ? 0 : work->slices) + work->block_slices) * weight->exposed_load / groups;
     slots *= 1 + weight->latency * (machine->lanes * machine->schedulers / 128.0) / (groups * items);
+    slots *= loneliness(machine, (int)groups * sub_groups);
     return with_excess(limits, config, work, slots + work->bytes * 4 / weight->traffic);
 }
 
@@ -193,7 +201,7 @@ void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_co
     const struct cla_simt_model *model = search->model;
     if (cannot_win(search, config, rows))
         return;
-    cla_simt_number_items(config);
+    cla_simt_number_items(&search->limits->machine, config);
     for (size_t i = 0; i < sizeof passages / sizeof *passages; i++) {
         take_passage(&passages[i], d, rows, config);
         config->simt.prefetch = 1;
@@ -224,9 +232,11 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
     return true;
 }
 
-bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities)
+const char *cla_simt_build_options(const struct clattn_capabilities *capabilities)
 {
-    return capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL;
+    if (capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL)
+        return CLA_UNOPTIMISED;
+    return cla_machine_of(capabilities).large_registers ? " -cl-intel-256-GRF-per-thread" : "";
 }
 
 const struct cla_knob cla_simt_knobs[] = {
@@ -244,13 +254,13 @@ bool cla_simt_is_whole(const struct cla_simt_limits *limits, int d, int rows, st
     if (items < 1 || items > limits->items || items % config->simt.tx || config->simt.d_slice % 4 ||
         config->simt.d_slice > cla_simt_round_up(d, 4) || rows % config->simt.row_slice)
         return false;
-    cla_simt_number_items(config);
+    cla_simt_number_items(&limits->machine, config);
     return true;
 }
 
 /* Items are numbered in patches of 32, as square as 8 x 4, so that the lanes of a hardware vector touch few distinct
  * rows and columns (5 % at d = 128); in plain order where no patch fits. */
-void cla_simt_number_items(struct cla_config *config)
+void cla_simt_number_items(const struct cla_machine *machine, struct cla_config *config)
 {
     const int tx = config->simt.tx, ty = config->work_group_size / tx;
     int x = 1, y = 1;
@@ -260,6 +270,7 @@ void cla_simt_number_items(struct cla_config *config)
         y *= 2;
     config->simt.lanes_x = x * y < 32 ? tx : x;
     config->simt.lanes_y = x * y < 32 ? 1 : y;
+    config->simt.sub_group = machine->sub_group_wanted;
 }
 
 /* Blocks of the mask that a tile's side meets, on average. */
@@ -285,4 +296,7 @@ void cla_simt_define(const struct cla_config *config, struct cla_text *text)
                                          {"PREFETCH", config->simt.prefetch},   {"RESIDENT", config->simt.resident},
                                          {"ROW_SLICE", config->simt.row_slice}, {"TX", config->simt.tx}};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
+    const struct cla_define sub_group = {"SUB_GROUP", config->simt.sub_group};
+    if (config->simt.sub_group)
+        cla_text_define(text, &sub_group, 1);
 }

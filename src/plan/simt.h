@@ -111,8 +111,8 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
 
 /* CPU drivers turn a work-group into loops around each stretch between barriers, and their optimiser takes up to a
  * minute over these kernels, to run them no faster than a tenth of those for CPUs. There they are run to be checked, so
- * they are compiled quickly. */
-bool cla_simt_unoptimised(const struct clattn_capabilities *capabilities);
+ * they are compiled quickly. For Intel's: the registers that the planner counts on. */
+const char *cla_simt_build_options(const struct clattn_capabilities *capabilities);
 
 /* The knobs that both have; none is tried, since choose() finds the best of them for given block sizes by itself. */
 extern const struct cla_knob cla_simt_knobs[];
@@ -121,8 +121,8 @@ extern const struct cla_knob cla_simt_knobs[];
  * products over d columns and tiles of so many rows; numbers the items. */
 bool cla_simt_is_whole(const struct cla_simt_limits *limits, int d, int rows, struct cla_config *config);
 
-/* Sets the order in which items are numbered. */
-void cla_simt_number_items(struct cla_config *config);
+/* Sets what follows from the grid of items and the device: the order in which items are numbered, and the sub-group. */
+void cla_simt_number_items(const struct cla_machine *machine, struct cla_config *config);
 
 /* How much more a tile costs since a block mask's blocks do not coincide with it: 1 where tiles divide blocks. */
 double cla_simt_mask_factor(const struct clattn_problem *problem, const struct cla_config *config);

@@ -16,6 +16,10 @@ struct cla_backward_units {
     struct cla_backward_side side[2];
 };
 
+/* Leaves a text unoptimised: with calls, too, for PoCL takes time with the square of a function's variables, which
+ * inlining multiplies. */
+#define CLA_UNOPTIMISED " -cl-opt-disable -DCLATTN_INLINE=static"
+
 /* The constants that turn a skeleton into a variant: those that all have, and each skeleton's own, which mean what the
  * head of its .cl file says. */
 struct cla_config {
@@ -28,7 +32,8 @@ struct cla_config {
     union {
         struct {
             int tx, lanes_x, lanes_y, d_slice, row_slice, resident, buffers, prefetch;
-        } simt; /* forward_simt and backward_simt */
+            int sub_group; /* items of a sub-group, as the compiler is told; 0: it is told nothing */
+        } simt;            /* forward_simt and backward_simt */
         struct {
             int vector_width, row_vectors, micro;
             int stream; /* backward_cpu */
@@ -152,8 +157,8 @@ struct cla_skeleton {
     /* How its kernels meet device memory (NULL: as cla_streams_plain() says). */
     void (*streams)(const struct cla_config *config, struct clattn_plan_stream streams[2]);
 
-    /* Whether the device's compiler should leave this text unoptimised (NULL: no). */
-    bool (*unoptimised)(const struct clattn_capabilities *capabilities);
+    /* What the device's compiler is to be told beside what all texts want: " -option"... or "" (NULL: nothing). */
+    const char *(*build_options)(const struct clattn_capabilities *capabilities);
 
     /* What a call runs (plan/recipe.h). */
     void (*recipe)(const struct cla_run *run, struct cla_recipe *recipe);

@@ -11,8 +11,7 @@
 #include "plan/problem.h"
 #include "plan/recipe.h"
 #include "plan/retarget.h"
-#include "plan/source.h"
-#include "plan/user_text.h"
+#include "ptxas/write.h"
 #include "support/nvidia.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,60 +20,6 @@ static const struct {
     const char *name;
     uint32_t compute_capability, compute_units;
 } devices[] = {{"75", 705, 40}, {"80", 800, 108}, {"86", 806, 84}, {"89", 809, 128}, {"90", 900, 132}};
-
-static int complain(const char *what, const struct cla_error *error)
-{
-    fprintf(stderr, "%s: %s\n", what, error->text);
-    return 1;
-}
-
-static int write_program(const char *directory, const char *name, const char *text)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s.cl", directory, name);
-    FILE *file = fopen(path, "w");
-    if (!file || fputs(text, file) < 0 || fclose(file)) {
-        perror(path);
-        return 1;
-    }
-    return 0;
-}
-
-/* One entry of the planned variant. */
-static int write_entry(const char *directory, const char *device, const struct clattn_problem *problem,
-                       const struct cla_choice *choice, int number)
-{
-    struct cla_text defines = {0}, text = {0};
-    struct cla_error error;
-    char name[160], blocks[16] = "";
-    const bool backward = choice->skeleton->backward;
-    const struct cla_kernel_form form = cla_skeleton_form(choice->skeleton, &choice->config, number);
-    struct cla_choice own = *choice;
-    own.config.work_group_size = form.work_group_size;
-    if (problem->block_q)
-        snprintf(blocks, sizeof blocks, "-blocks%d", problem->block_q);
-    snprintf(name, sizeof name, "sm_%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s%s", device, choice->skeleton->name, form.entry,
-             problem->d, choice->config.b_r, choice->config.b_c, problem->causal ? "-causal" : "", problem->features,
-             blocks, problem->block_q && problem->unordered ? "-unordered" : "", problem->mask_mod ? "-user" : "",
-             !backward && number == CLA_SPLIT ? "-split" : "", problem->dtype == CLATTN_BF16 ? "-bf16" : "",
-             problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
-    for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
-        *space = ','; /* names are words */
-    cla_plan_defines(problem, &own, &defines);
-    cla_user_texts(problem, &defines);
-    cla_text_printf(&defines, "#define CLATTN_%s %d\n", backward ? "KERNEL" : "SPLIT", number);
-    int failed = defines.failed || cla_source_assemble(defines.data, form.files, &text, &error)
-                     ? complain(name, &error)
-                     : write_program(directory, name, text.data);
-    if (!failed)
-        printf("%s %s %d %d %llu\n", name, device, form.work_group_size, cla_retarget_wanted(text.data),
-               form.files == choice->skeleton->files && strcmp(choice->skeleton->name, "backward_simt") != 0
-                   ? (unsigned long long)choice->skeleton->local_bytes(problem, &choice->config)
-                   : 0);
-    cla_text_free(&text);
-    cla_text_free(&defines);
-    return failed;
-}
 
 /* Of a problem without features all kernels of a backward pass that it has; of others those that differ. */
 static bool is_written(const struct clattn_problem *problem, int number)
@@ -101,18 +46,18 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     problem.dtype = problem.dtype || is_simt(problem.skeleton) ? problem.dtype : CLATTN_FP16;
     problem.dropout_p = problem.features & CLATTN_DROPOUT ? 0.1f : 0.0f;
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
-        return complain(devices[n].name, &error);
+        return texts_complain(devices[n].name, &error);
     int failed = 0;
     if (!choice.skeleton->backward) {
-        failed += write_entry(directory, devices[n].name, &resolved, &choice, CLA_WHOLE);
+        failed += texts_write(directory, devices[n].name, "sm_", &resolved, &choice, CLA_WHOLE);
         return failed + (problem.features || problem.mask_mod
                              ? 0
-                             : write_entry(directory, devices[n].name, &resolved, &choice, CLA_SPLIT));
+                             : texts_write(directory, devices[n].name, "sm_", &resolved, &choice, CLA_SPLIT));
     }
     const uint32_t kernels = cla_recipe_kernels(choice.skeleton, &choice.config, &capabilities, &resolved, 1);
     for (int i = 0; i < CLA_MOST_KERNELS; i++)
         if (kernels >> i & 1 && is_written(&resolved, i))
-            failed += write_entry(directory, devices[n].name, &resolved, &choice, i);
+            failed += texts_write(directory, devices[n].name, "sm_", &resolved, &choice, i);
     return failed;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Dumps of clinfo: two real ones (argv[1] is the folder that holds them), and made-up ones with keys that are missing,
- * doubled, of another type or an error message. */
+ * Dumps of clinfo: two real ones and those of AMD's and Intel's devices (argv[1] is the folder that holds them), and
+ * made-up texts with keys that are missing, doubled, of another type or an error message. */
 #include "clinfo/clinfo.h"
 #include "support/unit.h"
 #include <clattn/plan.h>
@@ -43,6 +43,50 @@ static void refused(const char *text)
     assert_non_null(strstr(failure.text, "dump"));
     assert_non_null(strstr(failure.text, "clinfo --json"));
     assert_null(devices.items);
+}
+
+/* The value of a constant that the plan's program text has; 0: it has none. */
+static int constant_of(const struct clattn_plan_info *info, const char *name)
+{
+    const char *at = strstr(info->constants, name);
+    return at ? atoi(at + strlen(name)) : 0;
+}
+
+/* AMD's: a SIMD has two waves, by local memory, which on RDNA a pair of compute units has twice. Intel's: kernels ask
+ * for the smallest sub-group. */
+static void check_made_up(const char *name, const struct clattn_capabilities *device, struct clattn_problem problem)
+{
+    const bool is_amd = device->vendor_id == 0x1002;
+    struct clattn_plan_info info;
+    problem.dtype = CLATTN_FP16;
+    if (clattn_plan_preview(device, &problem, &info))
+        fail_msg("%s: %s", name, clattn_error_message());
+    const uint64_t local = device->local_memory_bytes * (is_amd && device->sub_group_size == 32 ? 2 : 1);
+    const uint64_t groups = local / info.local_bytes, waves = info.work_group_size / device->sub_group_size;
+    assert_true(info.work_group_size <= 256);
+    assert_true(info.local_bytes <= device->local_memory_bytes);
+    if (is_amd)
+        assert_true(groups * waves / device->amd_simd_per_compute_unit >= 2);
+    assert_int_equal(constant_of(&info, "CLATTN_SUB_GROUP="), is_amd ? 0 : device->sub_group_size);
+}
+
+static void gpus_that_are_not_here_get_sensible_plans(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"amd-gfx1030.raw", "amd-gfx1100.raw", "amd-gfx1201.raw",
+                                        "amd-gfx90a.raw",  "amd-gfx942.raw",  "intel-tgl.raw",
+                                        "intel-dg2.raw",   "intel-pvc.raw",   "intel-bmg.raw"};
+    EACH (i, names) {
+        struct clinfo_devices devices = read_dump(names[i]);
+        struct clattn_capabilities *device = &devices.items[0].capabilities;
+        assert_int_equal(devices.count, 1);
+        clattn_capabilities_apply_known(device);
+        for (int d = 32; d <= 256; d *= 2)
+            for (int pass = 0; pass < 2; pass++)
+                check_made_up(names[i], device,
+                              (struct clattn_problem){.d = d, .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD});
+        clinfo_free(&devices);
+    }
 }
 
 static void the_h200_dump_has_its_two_devices(void **state)
@@ -288,6 +332,7 @@ int main(int argc, char **argv)
         folder = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_h200_dump_has_its_two_devices),
+        cmocka_unit_test(gpus_that_are_not_here_get_sensible_plans),
         cmocka_unit_test(the_h200_dump_plans_tensor_cores),
         cmocka_unit_test(the_raw_dump_has_its_device),
         cmocka_unit_test(missing_keys_are_not_known),

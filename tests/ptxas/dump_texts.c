@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Writes the texts of the kernels that run on any GPU, as planned for the devices of clinfo dumps: forward and backward,
+ * d = 64 and 128, plain and with features. Names and lines as kernel_texts has them; a device's name is its dump's.
+ *
+ *     dump_texts DIRECTORY DUMP... */
+#include "clinfo/clinfo.h"
+#include "plan/problem.h"
+#include "plan/recipe.h"
+#include "ptxas/write.h"
+#include <stdio.h>
+#include <string.h>
+
+static const unsigned features[] = {0, CLATTN_SOFTCAP | CLATTN_ALIBI, CLATTN_DROPOUT | CLATTN_BIAS};
+
+static int write_problem(const char *directory, const char *device, const struct clattn_capabilities *capabilities,
+                         const struct clattn_problem *problem)
+{
+    struct clattn_problem resolved;
+    struct clattn_plan_info info;
+    struct cla_choice choice;
+    struct cla_error error;
+    if (cla_problem_resolve(problem, &resolved, &error) || cla_plan(capabilities, &resolved, &choice, &info, &error))
+        return texts_complain(device, &error);
+    const uint32_t kernels = cla_recipe_kernels(choice.skeleton, &choice.config, capabilities, &resolved, 1);
+    int failed = 0;
+    for (int number = 0; number < CLA_MOST_KERNELS; number++)
+        if (kernels >> number & 1)
+            failed += texts_write(directory, device, "", &resolved, &choice, number);
+    return failed;
+}
+
+static int write_device(const char *directory, const char *device, const struct clattn_capabilities *capabilities)
+{
+    int failed = 0;
+    for (int d = 64; d <= 128; d *= 2)
+        for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+            for (int backward = 0; backward < 2; backward++) {
+                const struct clattn_problem problem = {.d = d,
+                                                       .dtype = CLATTN_FP16,
+                                                       .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                                       .pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
+                                                       .skeleton = backward ? "backward_simt" : "forward_simt",
+                                                       .features = features[i],
+                                                       .dropout_p = features[i] & CLATTN_DROPOUT ? 0.1f : 0.0f};
+                failed += write_problem(directory, device, capabilities, &problem);
+            }
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    int failed = argc < 3;
+    for (int i = 2; i < argc; i++) {
+        struct clinfo_devices devices;
+        struct failure failure = {.text = ""};
+        char device[64];
+        const char *name = strrchr(argv[i], '/');
+        if (clinfo_read(argv[i], &devices, &failure)) {
+            fprintf(stderr, "%s\n", failure.text);
+            return 1;
+        }
+        snprintf(device, sizeof device, "%s", name ? name + 1 : argv[i]);
+        device[strcspn(device, ".")] = '\0';
+        clattn_capabilities_apply_known(&devices.items[0].capabilities);
+        failed += write_device(argv[1], device, &devices.items[0].capabilities);
+        clinfo_free(&devices);
+    }
+    return failed != 0;
+}
