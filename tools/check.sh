@@ -6,7 +6,8 @@
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
 #
 #     tools/check.sh           the above
-#     tools/check.sh --full    and then NVIDIA's kernels by clang 19 and NVIDIA's assembler, where that is (suite assembler),
+#     tools/check.sh --full    and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
+#                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
 #                              and what a change of compiler or C library would show: builds with every warning an error
 #                              by clang, with LTO, with -Dunity=on, for 32 bits (-m32) and for musl. Of the last two, for
 #                              which Debian has no OpenCL loader beside the usual one, every file is compiled and nothing
@@ -43,7 +44,7 @@ install_available python3-pycodestyle
 
 if [ $full = yes ]; then
     install_missing gcc-multilib musl-tools python3-venv
-    install_available clang-19
+    install_available clang-19 llvm-19 lld-19 libclc-19
 fi
 
 plain=build-check
@@ -154,7 +155,7 @@ library_headers() {
 }
 
 if [ $full = yes ]; then
-    say "NVIDIA's assembler"
+    say "other vendors' compilers, and simulated GPUs"
     run_tests $plain --suite assembler --suite packages
     build clang clang
     build unity gcc -Dunity=on

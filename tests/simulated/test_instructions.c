@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Single instructions of the simulated GPUs against what their definition says, in another way of computing it, for all
+ * pairs and triples of values at the edges; and that what is not known is refused. */
+#include "access.h"
+#include "decode.h"
+#include "definitions.h"
+#include "lanes.h"
+#include "support/unit.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct chip rdna3 = {"gfx1100", RDNA3, 32}, cdna3 = {"gfx942", CDNA3, 64};
+
+/* Edges of integers, and of floats: zeros, denormals, ones, halves, infinities, a NaN, the largest. */
+static const uint32_t edges[] = {0,          1,          2,          31,         32,         0xff,       0x7fff,
+                                 0x8000,     0xffff,     0x10000,    0x7fffffff, 0x80000000, 0xffffffff, 0x80000001,
+                                 0x00800000, 0x3f800000, 0xbf800000, 0x3f000000, 0x40490fdb, 0x7f7fffff, 0xff7fffff,
+                                 0x7f800000, 0xff800000, 0x7fc00000, 0x12345678, 0x0c0d0206, 0x4f7ffffe, 0x3c00bc00};
+enum { EDGES = sizeof edges / sizeof *edges };
+
+/* All NaNs are one. */
+static uint32_t same(uint32_t x)
+{
+    return (x & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : x;
+}
+
+/* A wave with room for its registers, and one instruction. */
+struct bench {
+    struct wave wave;
+    struct group group;
+    struct launch launch;
+    struct kernel_code kernel;
+    struct program program;
+    uint32_t registers[VECTORS][MOST_LANES];
+};
+
+static struct bench bench;
+
+static bool prepare(const struct chip *chip, const char *text)
+{
+    char *listing = malloc(strlen(text) + 40), error[300];
+    sprintf(listing, "\t%s // 000000001000: 0\n", text);
+    memset(&bench, 0, sizeof bench);
+    bench.kernel.name = "bench";
+    const bool ok = program_decode(chip, listing, &bench.program, error, sizeof error);
+    bench.launch = (struct launch){.program = &bench.program, .kernel = &bench.kernel};
+    bench.group.launch = &bench.launch;
+    bench.wave.group = &bench.group;
+    bench.wave.lanes = chip->lanes;
+    bench.wave.v = bench.registers;
+    set_exec(&bench.wave, UINT64_MAX);
+    return ok;
+}
+
+static void run(void)
+{
+    bench.program.code[0].run(&bench.wave, &bench.program.code[0]);
+}
+
+static bool are_close(uint32_t got, uint32_t wanted, int close)
+{
+    if (wanted == 0x7e00 || wanted == 0xfe00) /* a half that is none: any */
+        return (got & 0x7c00) == 0x7c00 && (got & 0x3ff);
+    return same(got) == same(wanted) || (close && abs((int32_t)(got - wanted)) <= close);
+}
+
+/* Lanes have one source's edges each, rounds the others'. */
+static void check(const struct definition *row, uint32_t b, uint32_t c)
+{
+    for (int first = 0; first < EDGES; first += bench.wave.lanes) {
+        for (int l = 0; l < bench.wave.lanes; l++) {
+            bench.registers[0][l] = edges[(first + l) % EDGES];
+            bench.registers[1][l] = b;
+            bench.registers[2][l] = c;
+        }
+        run();
+        for (int l = 0; l < bench.wave.lanes; l++) {
+            const uint32_t a = bench.registers[0][l], wanted = row->function(a, b, c);
+            if (!are_close(bench.registers[3][l], wanted, row->close))
+                fail_msg("%s of 0x%x, 0x%x, 0x%x is 0x%x, not 0x%x", row->text, a, b, c, bench.registers[3][l], wanted);
+        }
+    }
+}
+
+static void instructions_are_what_they_are_defined_to_be(void **state)
+{
+    (void)state;
+    for (const struct definition *row = definitions; row->text; row++) {
+        if (!prepare(&rdna3, row->text))
+            fail_msg("%s is not known", row->text);
+        for (int b = 0; b < (row->sources > 1 ? EDGES : 1); b++)
+            for (int c = 0; c < (row->sources > 2 ? EDGES : 1); c++)
+                check(row, edges[b], edges[c]);
+        program_free(&bench.program);
+    }
+}
+
+/* Each relation, by the sign of a difference. */
+static bool related(const char *relation, double a, double b)
+{
+    const double difference = a - b;
+    const bool known = !isnan(a) && !isnan(b);
+    const int sign = a == b ? 0 : difference > 0 ? 1 : -1;
+    const struct {
+        const char *name;
+        bool holds;
+    } table[] = {{"lt", known && sign < 0},
+                 {"eq", known && sign == 0},
+                 {"le", known && sign <= 0},
+                 {"gt", known && sign > 0},
+                 {"ge", known && sign >= 0},
+                 {"lg", known && sign != 0},
+                 {"o", known},
+                 {"u", !known},
+                 {"nge", !known || sign < 0},
+                 {"ngt", !known || sign <= 0},
+                 {"nle", !known || sign > 0},
+                 {"nlt", !known || sign >= 0},
+                 {"neq", !known || sign != 0},
+                 {"ne", known && sign != 0}};
+    EACH (n, table)
+        if (strcmp(table[n].name, relation) == 0)
+            return table[n].holds;
+    fail_msg("%s", relation);
+    return false;
+}
+
+static double number(const char *type, uint32_t x)
+{
+    if (type[0] == 'f')
+        return (double)definition_float(type[1] == '3' ? x : definition_of_half(x, 0, 0));
+    if (type[0] == 'i')
+        return type[1] == '1' ? (int16_t)x : (int32_t)x;
+    return type[1] == '1' ? (uint16_t)x : x;
+}
+
+static void check_comparison(const char *relation, const char *type)
+{
+    char text[64];
+    snprintf(text, sizeof text, "v_cmp_%s_%s_e64 s[20:21], v0, v1", relation, type);
+    assert_true(prepare(&cdna3, text));
+    for (int b = 0; b < EDGES; b++) {
+        for (int l = 0; l < MOST_LANES; l++) {
+            bench.registers[0][l] = edges[l % EDGES];
+            bench.registers[1][l] = edges[b];
+        }
+        run();
+        const uint64_t mask = bench.wave.s[20] | (uint64_t)bench.wave.s[21] << 32;
+        for (int l = 0; l < MOST_LANES; l++)
+            if ((mask >> l & 1) != related(relation, number(type, edges[l % EDGES]), number(type, edges[b])))
+                fail_msg("%s of 0x%x and 0x%x", text, edges[l % EDGES], edges[b]);
+    }
+    program_free(&bench.program);
+}
+
+static void comparisons_are_what_they_are_defined_to_be(void **state)
+{
+    (void)state;
+    static const char *const floats[] = {"lt", "eq",  "le",  "gt",  "ge",  "lg", "o",
+                                         "u",  "nge", "ngt", "nle", "nlt", "neq"};
+    static const char *const integers[] = {"lt", "eq", "le", "gt", "ge", "ne"};
+    static const char *const types[] = {"i32", "u32", "i16", "u16"};
+    EACH (n, floats) {
+        check_comparison(floats[n], "f32");
+        check_comparison(floats[n], "f16");
+    }
+    EACH (n, integers)
+        EACH (t, types)
+            check_comparison(integers[n], types[t]);
+}
+
+/* Products of small whole numbers, which are exact, by the layouts that AMD publishes for each generation. */
+struct layout {
+    const struct chip *chip;
+    const char *text;
+    int words, sums, k_together; /* of an operand, of sums, elements of k that a lane has */
+    int (*row)(int lane, int e);
+};
+static int rdna3_row(int lane, int e)
+{
+    return 2 * e + lane / 16;
+}
+static int rdna4_row(int lane, int e)
+{
+    return 8 * (lane / 16) + e;
+}
+static int cdna_row(int lane, int e)
+{
+    return 4 * (lane / 16) + e;
+}
+
+static void check_product(const struct layout *layout)
+{
+    float left[16][16], right[16][16];
+    assert_true(prepare(layout->chip, layout->text));
+    for (int r = 0; r < 16; r++)
+        for (int k = 0; k < 16; k++) {
+            left[r][k] = (float)((r * 5 + k * 3) % 13 - 6);
+            right[r][k] = (float)((r * 7 + k * 2) % 11 - 5);
+        }
+    for (int l = 0; l < bench.wave.lanes; l++)
+        for (int e = 0; e < 2 * layout->words; e++) {
+            const int k = layout->k_together == 16 ? e : layout->k_together * (l / 16) + e, shift = 16 * (e % 2);
+            bench.registers[10 + e / 2][l] |= definition_to_half(as_bits(left[l % 16][k]), 0, 0) << shift;
+            bench.registers[20 + e / 2][l] |= definition_to_half(as_bits(right[l % 16][k]), 0, 0) << shift;
+        }
+    for (int e = 0; e < layout->sums; e++)
+        for (int l = 0; l < bench.wave.lanes; l++)
+            bench.registers[30 + e][l] = as_bits((float)l);
+    run();
+    for (int e = 0; e < layout->sums; e++)
+        for (int l = 0; l < bench.wave.lanes; l++) {
+            float sum = (float)l;
+            for (int k = 0; k < 16; k++)
+                sum += left[layout->row(l, e)][k] * right[l % 16][k];
+            assert_int_equal(bench.registers[40 + e][l], as_bits(sum));
+        }
+    program_free(&bench.program);
+}
+
+static void products_are_those_of_matrices(void **state)
+{
+    (void)state;
+    static const struct chip rdna4 = {"gfx1201", RDNA4, 32};
+    const struct layout layouts[] = {
+        {&rdna3, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:17], v[20:27], v[30:37]", 8, 8, 16, rdna3_row},
+        {&rdna4, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:13], v[20:23], v[30:37]", 4, 8, 8, rdna4_row},
+        {&cdna3, "v_mfma_f32_16x16x16_f16 v[40:43], v[10:11], v[20:21], v[30:33]", 2, 4, 4, cdna_row},
+    };
+    EACH (n, layouts)
+        check_product(&layouts[n]);
+}
+
+static void what_is_not_known_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"v_unheard_of_f32 v3, v0, v1",
+                                        "v_add_f32_e32 v3, v0",
+                                        "v_add_f32_e32 v3, v0, v1, v2",
+                                        "v_add_f32_e64 v3, v0, v1 op_sel:[1,0,0]",
+                                        "v_add_f32_dpp v3, v0, v1 quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf",
+                                        "v_and_b32_e32 v3, -v0, v1",
+                                        "v_mov_b32_e32 v600, v1",
+                                        "global_load_b32 v1, v[2:3], off unknown:1",
+                                        "ds_load_b32 v1, v2 gds",
+                                        "s_unheard_of s1, s2",
+                                        "s_and_b64 s[0:1], s2, s[4:5]",
+                                        "image_load v0, v1, s[0:7]"};
+    EACH (n, texts) {
+        if (prepare(&rdna3, texts[n]))
+            fail_msg("%s is taken", texts[n]);
+        program_free(&bench.program);
+    }
+}
+
+static bool is_refused(void)
+{
+    bench.group.fault[0] = '\0';
+    if (!setjmp(bench.group.ended))
+        check_arrived(&bench.wave, &bench.program.code[0]);
+    return bench.group.fault[0] != '\0';
+}
+
+static void check_waits(const char *text, bool refused)
+{
+    assert_true(prepare(&rdna3, text));
+    bench.wave.issued[LOADS] = 2;
+    bench.wave.vector_waits[0] = (struct pending){2, LOADS};
+    bench.wave.covered[LOADS] = 1;
+    assert_int_equal(is_refused(), refused);
+    bench.wave.covered[LOADS] = 2;
+    assert_false(is_refused());
+    program_free(&bench.program);
+}
+
+/* A load's register is not to be touched before a wait that covers it. */
+static void registers_wait_for_what_is_under_way(void **state)
+{
+    (void)state;
+    check_waits("v_add_f32_e32 v3, v0, v1", true);
+    check_waits("v_mov_b32_e32 v0, 0", true);
+    check_waits("v_add_f32_e32 v3, v1, v2", false);
+}
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instructions_are_what_they_are_defined_to_be),
+        cmocka_unit_test(comparisons_are_what_they_are_defined_to_be),
+        cmocka_unit_test(products_are_those_of_matrices),
+        cmocka_unit_test(what_is_not_known_is_refused),
+        cmocka_unit_test(registers_wait_for_what_is_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Vector instructions on 32-bit floats. Denormal numbers are kept, as the kernels' mode says; the transcendental
+ * instructions take and give 0 in their place. */
+#include "valu.h"
+
+static inline uint32_t quiet(uint32_t nan)
+{
+    return nan | 0x400000;
+}
+
+static inline bool is_nan(uint32_t x)
+{
+    return (x & 0x7fffffff) > 0x7f800000;
+}
+
+/* The larger; of a NaN and a number the number; 0 is above -0. */
+static inline uint32_t larger(uint32_t a, uint32_t b)
+{
+    const float x = as_float(a), y = as_float(b);
+    const uint32_t numbers = x == y ? a & b : x > y ? a : b;
+    return is_nan(a) ? (is_nan(b) ? quiet(a) : b) : is_nan(b) ? a : numbers;
+}
+
+static inline uint32_t smaller(uint32_t a, uint32_t b)
+{
+    const float x = as_float(a), y = as_float(b);
+    const uint32_t numbers = x == y ? a | b : x < y ? a : b;
+    return is_nan(a) ? (is_nan(b) ? quiet(a) : b) : is_nan(b) ? a : numbers;
+}
+
+/* The middle one; of a NaN the smallest of the three. */
+static inline uint32_t middle(uint32_t a, uint32_t b, uint32_t c)
+{
+    if (is_nan(a) || is_nan(b) || is_nan(c))
+        return smaller(smaller(a, b), c);
+    const uint32_t most = larger(larger(a, b), c);
+    return most == a ? larger(b, c) : most == b ? larger(a, c) : larger(a, b);
+}
+
+static inline float flushed(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+static inline float mantissa(float x)
+{
+    int exponent;
+    return isfinite(x) ? frexpf(x, &exponent) : x;
+}
+
+static inline int exponent_of(float x)
+{
+    int exponent = 0;
+    if (isfinite(x))
+        frexpf(x, &exponent);
+    return exponent;
+}
+
+TWO(add, as_bits(FA + FB))
+TWO(subtract, as_bits(FA - FB))
+TWO(subtract_reversed, as_bits(FB - FA))
+TWO(multiply, as_bits(FA *FB))
+TWO(maximum, larger(A, B))
+TWO(minimum, smaller(A, B))
+THREE(fused, as_bits(fmaf(FA, FB, FC)))
+THREE(maximum_3, larger(larger(A, B), C))
+THREE(minimum_3, smaller(smaller(A, B), C))
+THREE(median_3, middle(A, B, C))
+ONE(power, as_bits(flushed(exp2f(flushed(FA)))))
+ONE(logarithm, as_bits(log2f(flushed(FA))))
+ONE(reciprocal, as_bits(flushed(1 / FA)))
+ONE(square_root, as_bits(sqrtf(FA)))
+ONE(reciprocal_root, as_bits(1 / sqrtf(FA)))
+ONE(nearest, as_bits(rintf(FA)))
+ONE(down, as_bits(floorf(FA)))
+ONE(up, as_bits(ceilf(FA)))
+ONE(towards_zero, as_bits(truncf(FA)))
+ONE(fraction, as_bits(mantissa(FA)))
+ONE(exponent, (uint32_t)exponent_of(FA))
+TWO(scale_by, as_bits(ldexpf(FA, (int)B)))
+
+/* The last steps of a division: what v_div_scale left is undone. */
+static inline uint32_t fixed(uint32_t q, uint32_t d, uint32_t n)
+{
+    const float quotient = as_float(q), below = as_float(d), above = as_float(n);
+    const uint32_t sign = (d ^ n) & 0x80000000;
+    if (is_nan(n))
+        return quiet(n);
+    if (is_nan(d))
+        return quiet(d);
+    if ((below == 0 && above == 0) || (isinf(below) && isinf(above)))
+        return 0xffc00000;
+    if (below == 0 || isinf(above))
+        return sign | 0x7f800000;
+    if (isinf(below) || above == 0)
+        return sign;
+    return (as_bits(quotient) & 0x7fffffff) | sign;
+}
+THREE(divide_fixup, fixed(A, B, C))
+
+static void divide_fmas(struct wave *wave, const struct instruction *i)
+{
+    uint32_t room[3][MOST_LANES], result[MOST_LANES];
+    const uint32_t *a = lanes_of(wave, &i->source[0], 0, room[0]), *b = lanes_of(wave, &i->source[1], 0, room[1]),
+                   *c = lanes_of(wave, &i->source[2], 0, room[2]);
+    const uint64_t scaled = mask_of(wave, &i->source[3]);
+    for (int l = 0; l < LANES(wave); l++) {
+        const float x = fmaf(as_float(a[l]), as_float(b[l]), as_float(c[l]));
+        /* whichever way v_div_scale scaled */
+        const float undo = fabsf(as_float(c[l])) > 2 ? 0x1p64f : 0x1p-64f;
+        result[l] = as_bits(scaled >> l & 1 ? x * undo : x);
+    }
+    put_lanes(wave, i, 0, result);
+}
+
+/* Which of the three it scales, and whether v_div_fmas is to undo it: 2^64 up where numbers are small, and so on. */
+static uint32_t scaled(uint32_t a, float below, float above, bool *undo)
+{
+    const float x = as_float(a), up = ldexpf(x, 64);
+    const bool is_below = a == as_bits(below), is_above = a == as_bits(above);
+    *undo = false;
+    if (below == 0 || above == 0)
+        return 0xffc00000;
+    if (!isfinite(below) || !isfinite(above))
+        return a;
+    const int b = ilogbf(below), n = ilogbf(above);
+    if (n - b >= 96) {
+        *undo = true;
+        return is_below ? as_bits(up) : a;
+    }
+    if (fabsf(below) < 0x1p-126f)
+        return as_bits(up);
+    if (b >= 126 && n - b <= -126) {
+        *undo = true;
+        return is_above ? as_bits(up) : is_below ? as_bits(ldexpf(x, -64)) : a;
+    }
+    if (b >= 126)
+        return is_below ? as_bits(ldexpf(x, -64)) : a;
+    if (n - b < -126) {
+        *undo = true;
+        return is_above ? as_bits(up) : a;
+    }
+    return n <= -103 ? as_bits(up) : a;
+}
+
+static void divide_scale(struct wave *wave, const struct instruction *i)
+{
+    uint32_t room[3][MOST_LANES], result[MOST_LANES];
+    const uint32_t *a = lanes_of(wave, &i->source[0], 0, room[0]), *b = lanes_of(wave, &i->source[1], 0, room[1]),
+                   *c = lanes_of(wave, &i->source[2], 0, room[2]);
+    uint64_t mask = 0;
+    for (int l = 0; l < LANES(wave); l++) {
+        bool undo;
+        result[l] = scaled(a[l], as_float(b[l]), as_float(c[l]), &undo);
+        mask |= (uint64_t)undo << l;
+    }
+    put_lanes(wave, i, 0, result);
+    put_mask(wave, &i->to_mask, mask & wave->exec);
+}
+
+const struct operation float_operations[] = {
+    {"add_f32", add, "vff"},
+    {"sub_f32", subtract, "vff"},
+    {"subrev_f32", subtract_reversed, "vff"},
+    {"mul_f32", multiply, "vff"},
+    {"max_f32", maximum, "vff"},
+    {"min_f32", minimum, "vff"},
+    {"max_num_f32", maximum, "vff"},
+    {"min_num_f32", minimum, "vff"},
+    {"fma_f32", fused, "vfff"},
+    {"fmaak_f32", fused, "vfff"},
+    {"fmamk_f32", fused, "vfff"},
+    {"fmac_f32", fused, "vff+"},
+    {"max3_f32", maximum_3, "vfff"},
+    {"min3_f32", minimum_3, "vfff"},
+    {"max3_num_f32", maximum_3, "vfff"},
+    {"min3_num_f32", minimum_3, "vfff"},
+    {"med3_f32", median_3, "vfff"},
+    {"med3_num_f32", median_3, "vfff"},
+    {"exp_f32", power, "vf"},
+    {"log_f32", logarithm, "vf"},
+    {"rcp_f32", reciprocal, "vf"},
+    {"rcp_iflag_f32", reciprocal, "vf"},
+    {"sqrt_f32", square_root, "vf"},
+    {"rsq_f32", reciprocal_root, "vf"},
+    {"rndne_f32", nearest, "vf"},
+    {"floor_f32", down, "vf"},
+    {"ceil_f32", up, "vf"},
+    {"trunc_f32", towards_zero, "vf"},
+    {"frexp_mant_f32", fraction, "vf"},
+    {"frexp_exp_i32_f32", exponent, "vf"},
+    {"ldexp_f32", scale_by, "vfu"},
+    {"div_fixup_f32", divide_fixup, "vfff"},
+    {"div_fmas_f32", divide_fmas, "vfff%"},
+    {"div_scale_f32", divide_scale, "vMfff"},
+    {NULL, NULL, NULL},
+};
