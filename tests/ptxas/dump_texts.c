@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Writes the texts of the kernels that run on any GPU, as planned for the devices of clinfo dumps: forward and
- * backward, d = 64 and 128, plain and with features. Names and lines as kernel_texts has them; a device's name is its dump's.
+ * backward, d = 64 and 128, plain and with features. Names and lines as kernel_texts has them; a device's name is its
+ * dump's.
  *
  *     dump_texts DIRECTORY DUMP... */
 #include "clinfo/clinfo.h"

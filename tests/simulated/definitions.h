@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What instructions make of v0, v1 and v2 in v3, written down a second time, and otherwise than the simulator has it. */
+ * What instructions make of v0, v1 and v2 in v3, written down a second time, otherwise than the simulator has it. */
 #ifndef SIMULATED_DEFINITIONS_H
 #define SIMULATED_DEFINITIONS_H
 
