@@ -70,6 +70,7 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
     }
 const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3] = PROGRAMS("nvidia_mma.clh");
 const char *const cla_emulated_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated.clh");
+static const char *const amd_files[CLA_UNIT_KERNELS][3] = PROGRAMS("amd_matrix.clh");
 static const char *const column_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated_column.clh");
 
 static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
@@ -81,6 +82,45 @@ static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
 static bool tensor_cores_take(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
     return dtype != CLATTN_BF16 || (int)capabilities->nv_compute_capability >= BF16_PRODUCTS;
+}
+
+/* AMD's chips whose instructions are those that cl/unit/amd_matrix.clh asks for. A compiler that is asked for
+ * another chip's ends its process, so that only these are. */
+static const struct {
+    const char *chip;
+    int level, lanes;
+} amd_chips[] = {{"gfx1100", 11, 32}, {"gfx1101", 11, 32}, {"gfx1102", 11, 32}, {"gfx1200", 12, 32},
+                 {"gfx1201", 12, 32}, {"gfx90a", 9, 64},   {"gfx942", 9, 64}};
+
+/* 0: it has none. Mesa's drivers, which do not know the instructions, say another name. */
+static int amd_level(const struct clattn_capabilities *capabilities)
+{
+    if (!cla_has_extension(capabilities, "cl_amd_device_attribute_query"))
+        return 0;
+    for (size_t i = 0; i < sizeof amd_chips / sizeof *amd_chips; i++) {
+        const size_t length = strcspn(capabilities->device_name, ":");
+        if (strlen(amd_chips[i].chip) == length && memcmp(capabilities->device_name, amd_chips[i].chip, length) == 0 &&
+            (int)capabilities->sub_group_size == amd_chips[i].lanes)
+            return amd_chips[i].level;
+    }
+    return 0;
+}
+
+static bool has_wmma(const struct clattn_capabilities *capabilities)
+{
+    return amd_level(capabilities) > 9;
+}
+
+static bool has_mfma(const struct clattn_capabilities *capabilities)
+{
+    return amd_level(capabilities) == 9;
+}
+
+static bool amd_takes(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+{
+    (void)capabilities;
+    (void)dtype;
+    return true;
 }
 
 const struct cla_matrix_unit cla_matrix_units[] = {
@@ -105,6 +145,30 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                       .operand_words = 256,
                       .own_philox = true,
                       .streams = true},
+    {.name = "amd_wmma",
+     .by_request = true,
+     .files = amd_files,
+     .lanes = 32,
+     .slots = 1,
+     .operand_words = 8,
+     .level_name = "CLATTN_AMD",
+     .level = amd_level,
+     .devices = "AMD's gfx1100, gfx1101, gfx1102, gfx1200 and gfx1201, with sub-groups of 32",
+     .is_there = has_wmma,
+     .takes = amd_takes,
+     .takes_text = "fp16 and bf16"},
+    {.name = "amd_mfma",
+     .by_request = true,
+     .files = amd_files,
+     .lanes = 64,
+     .slots = 1,
+     .operand_words = 2,
+     .level_name = "CLATTN_AMD",
+     .level = amd_level,
+     .devices = "AMD's gfx90a and gfx942",
+     .is_there = has_mfma,
+     .takes = amd_takes,
+     .takes_text = "fp16 and bf16"},
     {.name = "emulated_column",
      .files = column_files,
      .lanes = 32,
@@ -130,6 +194,12 @@ const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilitie
         if (unit->devices && unit->is_there(capabilities))
             return unit;
     return NULL;
+}
+
+bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    return unit && !unit->by_request;
 }
 
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes)

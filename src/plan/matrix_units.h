@@ -29,7 +29,7 @@ enum cla_unit_kernel { CLA_UNIT_FORWARD, CLA_UNIT_BACKWARD, CLA_UNIT_PEAK, CLA_U
 
 /* A matrix unit: a header of cl/unit (contract.clh says what it has to define), and what planners know of it. */
 struct cla_matrix_unit {
-    const char *name;                /* of the header, without its folder */
+    const char *name;
     const char *const (*files)[3];   /* the programs, by enum cla_unit_kernel */
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
@@ -39,6 +39,7 @@ struct cla_matrix_unit {
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);
     const char *devices; /* which have it, in words; NULL: it is an emulation, for tests alone */
+    bool by_request;     /* no hardware has run it: only problem.skeleton takes it */
     bool (*is_there)(const struct clattn_capabilities *capabilities);
     bool (*takes)(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
     const char *takes_text; /* what takes() says, for a message */
@@ -55,6 +56,9 @@ extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3], *const cla_e
 /* The device's unit, the emulation with so many lanes; NULL: there is none. */
 const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes);
+
+/* Whether plans take it on the device by themselves. */
+bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities);
 
 /* Its level on a device; 0 where it has none. And its constants. */
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);

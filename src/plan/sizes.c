@@ -11,6 +11,7 @@
 #define MATRIX_NOTES    "H200; " NOTES "h200-forward-matrix-notes.md"
 #define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
+#define AMD_SIZES       "none: two work-groups' local memory, and registers that do not spill (clang 19)"
 #define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
 
 /* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads
@@ -80,6 +81,9 @@
 enum { NARROW = CLA_HOPPER_NARROW, MOST = CLA_MATRIX_LARGEST_D };
 
 const struct cla_size cla_sizes[] = {
+    MATRIX(CLA_AMD, 64, 64, 32, 32, 1, 1, AMD_SIZES),
+    MATRIX(CLA_AMD, 128, 64, 32, 32, 1, 0, AMD_SIZES),
+    MATRIX(CLA_AMD, MOST, 64, 16, 16, 1, 0, AMD_SIZES),
     MATRIX(CLA_ANY_FAMILY, 32, 128, 128, 64, 2, 1, MATRIX_NOTES),
     MATRIX(CLA_ANY_FAMILY, 64, 128, 64, 64, 2, 1, MATRIX_NOTES),
     MATRIX(CLA_NVIDIA_TURING, 128, 64, 32, 32, 1, 0, "none: by its local memory"),
