@@ -29,15 +29,18 @@ static void write_lane(struct wave *wave, const struct instruction *i)
     wave->v[i->to.first][lane] = scalar_of(wave, &i->source[0]);
 }
 
-/* Lane l takes a lane of its row of 16, or of the neighbouring one: four bits of the selectors say which. */
+/* Lane l takes a lane of its row of 16, or of the neighbouring one: four bits of the selectors say which. It may be off
+ * where the first bit of op_sel says so. */
 static void permute_row(struct wave *wave, const struct instruction *i, int other)
 {
     uint32_t room[MOST_LANES], result[MOST_LANES];
     const uint32_t *x = lanes_of(wave, &i->source[0], 0, room);
     const uint64_t selectors = scalar_of(wave, &i->source[1]) | (uint64_t)scalar_of(wave, &i->source[2]) << 32;
     for (int l = 0; l < LANES(wave); l++) {
-        const int from = (l & ~15) ^ other;
-        result[l] = x[from | (int)(selectors >> 4 * (l & 15) & 15)];
+        const int from = ((l & ~15) ^ other) | (int)(selectors >> 4 * (l & 15) & 15);
+        if (wave->mask[l] && !wave->mask[from] && !(i->op_sel & 1))
+            fault(wave, i, "lane %d takes what lane %d has, which is off", l, from);
+        result[l] = x[from];
     }
     put_lanes(wave, i, 0, result);
 }

@@ -165,7 +165,7 @@ static bool take_modifiers(struct line *line, const char *bare, struct instructi
     if (strcmp(bare, "pk_mov_b32") == 0 && i->op_sel_hi == 0)
         i->op_sel_hi = 7;
     /* the rest of what these bits may mean is of instructions that are not known here */
-    const bool may_select = packed || strncmp(bare, "fma_mix", 7) == 0;
+    const bool may_select = packed || strncmp(bare, "fma_mix", 7) == 0 || strncmp(bare, "permlane", 8) == 0;
     const bool plain = may_select || (!i->op_sel && !i->neg_lo && !i->neg_hi);
     if ((i->clamp || i->scale != 0) && !strstr(bare, "_f32"))
         return false;
