@@ -327,7 +327,7 @@ clattn_dq(SIMT_SIGNATURE, __global clattn_sum_q *d_q, const clattn_backward_para
     const int place = group - head * row_blocks, row0 = CLATTN_B_R * (CLATTN_CAUSAL ? row_blocks - 1 - place : place);
     const int kv_head = h / (p.heads / p.kv_heads);
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-    const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q; /* no group returns: see forward_simt.cl */
+    const bool has_rows = !CLATTN_FEWER_ROWS || row0 < view.n_q; /* no group returns: see forward_simt.cl */
     const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     const int begin = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);

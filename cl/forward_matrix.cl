@@ -374,7 +374,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, row = group_row + lid / UNIT_LANES * UNIT_PIECE * RT, b = place.b, h = place.h;
     clattn_view view = clattn_open_forward(b, h, p CLATTN_SCORE_ARGUMENTS);
-#if CLATTN_VARLEN
+#if CLATTN_FEWER_ROWS
     if (group_row >= view.n_q)
         return;
 #endif

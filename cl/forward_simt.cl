@@ -135,7 +135,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 #endif
     /* No group returns before the others: PoCL 6.0 takes a barrier behind a return for one that only some items
      * reach. */
-    const bool has_rows = !CLATTN_VARLEN || row0 < view.n_q;
+    const bool has_rows = !CLATTN_FEWER_ROWS || row0 < view.n_q;
     const int key_end = has_rows ? clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view) : 0;
     int j0 = simt_next(row0, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, key_end, &view);
     const bool keeps_state = CLATTN_STATE && j0 >= key_end; /* it stays as it is */

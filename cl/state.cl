@@ -97,10 +97,14 @@ CLATTN_INLINE void store_number(__global float *vector, clattn_layout at, int b,
  * many. */
 CLATTN_INLINE int state_share(clattn_forward_params p)
 {
+#if CLATTN_SPLIT_KEYS /* the same for all shapes, so that sums have one order */
+    return min(ROWS_AT_ONCE, 4);
+#else
     int share = ROWS_AT_ONCE;
     while (share > 1 && (ROWS_AT_ONCE / share < p.n_q || share / 2 >= p.splits))
         share /= 2;
     return share;
+#endif
 }
 
 /* So many states are read at a time, none of which waits for another. */

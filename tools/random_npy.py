@@ -5,7 +5,7 @@ of numbers that are named (--values; int32, or fp32 where one has a point).
 
 usage: random_npy.py [--seed TEXT] FILE LENGTH...
        random_npy.py [--seed TEXT] --share P FILE LENGTH...
-       random_npy.py --values N,... FILE
+       random_npy.py --values N,... FILE [LENGTH...]
 """
 import argparse
 import array
@@ -28,8 +28,8 @@ def contents(arguments):
     if arguments.values:
         texts = arguments.values.split(',')
         if any('.' in text for text in texts):
-            return '<f4', [len(texts)], array.array('f', map(float, texts))
-        return '<i4', [len(texts)], array.array('i', map(int, texts))
+            return '<f4', arguments.shape or [len(texts)], array.array('f', map(float, texts))
+        return '<i4', arguments.shape or [len(texts)], array.array('i', map(int, texts))
     count = math.prod(arguments.shape)
     if arguments.share is not None:
         return '|b1', arguments.shape, array.array('B', (source.random() < arguments.share for _ in range(count)))
@@ -40,12 +40,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', default='0')
     parser.add_argument('--share', type=float, metavar='P', help='true with probability P, else false')
-    parser.add_argument('--values', metavar='N,...', help='these numbers, in one dimension')
+    parser.add_argument('--values', metavar='N,...', help='these numbers, in one dimension or of the shape')
     parser.add_argument('file')
     parser.add_argument('shape', type=int, nargs='*')
     arguments = parser.parse_args()
-    if bool(arguments.values) == bool(arguments.shape):
-        parser.error('either --values or the lengths of the array are needed')
+    if not arguments.values and not arguments.shape:
+        parser.error('--values or the lengths of the array are needed')
     kind, shape, values = contents(arguments)
     if sys.byteorder == 'big':
         values.byteswap()

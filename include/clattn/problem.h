@@ -214,7 +214,19 @@ struct clattn_problem {
     /* Whether scales of INT8 and INT4 come with zero points: enum clattn_zero_points, or-ed together. */
     int64_t zero_points;
 
-    uint64_t reserved[22]; /* 0: clattn/version.h */
+    /* With CLATTN_WINDOW: what its rows are aligned by. 0: as everything else (struct clattn_score_args).
+     * CLATTN_CAUSAL_BOTTOM_RIGHT or CLATTN_CAUSAL_TOP_LEFT: by that corner, whatever the causal mask is (JAX's
+     * local_window_size is CLATTN_CAUSAL_TOP_LEFT). */
+    int64_t window_corner;
+
+    /* Greater than 0: the keys of a sequence are split at each multiple of so many, which is rounded up to a multiple
+     * of the plan's b_c, whatever the call's shape is; `splits` is 0. Then results are batch-invariant: a plan gives a
+     * sequence the same bits in whatever batch it comes, however long the others are. n_kv is at most CLATTN_MAX_SPLITS
+     * times that. In CLATTN_FORWARD alone, else 0. Such a plan keeps no other for few rows (clattn/plan.h), since that
+     * would depend on the shape: where calls have few, expected_n_q says so. */
+    int64_t split_keys;
+
+    uint64_t reserved[20]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

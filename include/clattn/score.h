@@ -16,12 +16,15 @@ enum clattn_feature {
     CLATTN_BIAS = 8,        /* + bias[b][h][i][j] */
     CLATTN_MASK = 16,       /* hidden where mask[b][h][i][j] is 0 */
     CLATTN_BLOCK_MASK = 32, /* the same for blocks of pairs; hidden blocks cost nothing (FlashAttention, Algorithm 5) */
-    CLATTN_KEY_LENGTHS = 64,   /* batch element b has only key_lengths[b] keys */
-    CLATTN_VARLEN = 128,       /* sequences of different lengths, packed end to end */
-    CLATTN_SINKS = 256,        /* each head has a logit without a value, that takes weight from the keys */
-    CLATTN_DROPOUT = 512,      /* weights are dropped at random, the others scaled up */
-    CLATTN_PAGES = 1024,       /* K and V lie in pages that a table names; not in backward passes */
-    CLATTN_LSE_GRADIENT = 2048 /* the loss depends on LSE, too; in backward passes alone */
+    CLATTN_KEY_LENGTHS = 64,     /* batch element b has only key_lengths[b] keys */
+    CLATTN_VARLEN = 128,         /* sequences of different lengths, packed end to end */
+    CLATTN_SINKS = 256,          /* each head has a logit without a value, that takes weight from the keys */
+    CLATTN_DROPOUT = 512,        /* weights are dropped at random, the others scaled up */
+    CLATTN_PAGES = 1024,         /* K and V lie in pages that a table names; not in backward passes */
+    CLATTN_LSE_GRADIENT = 2048,  /* the loss depends on LSE, too; in backward passes alone */
+    CLATTN_ROW_SHIFTS = 4096,    /* each batch element says how its rows are aligned with keys */
+    CLATTN_QUERY_LENGTHS = 8192, /* batch element b has only query_lengths[b] rows */
+    CLATTN_TREE_MASK = 16384     /* bits say which of the last keys a row sees, as in speculative decoding */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -52,7 +55,8 @@ struct clattn_host_kv_scales {
  * one bias can serve all heads or batch elements.
  *
  * Rows and keys are aligned by shift = n_kv - n_q, with the lengths of the sequence itself (key_lengths[b],
- * cu_seqlens), so that the last row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0. */
+ * query_lengths[b], cu_seqlens), so that the last row meets the last key; with CLATTN_CAUSAL_TOP_LEFT by shift = 0;
+ * with CLATTN_ROW_SHIFTS by row_shifts[b]. */
 struct clattn_score_args {
     /* CLATTN_WINDOW: row i sees keys i + shift - window_left to i + shift + window_right. CLATTN_TOO_LARGE where a
      * reach and a length together come to 2^31 - 8192 or more; a reach longer than both lengths counts as the longer
@@ -120,7 +124,29 @@ struct clattn_score_args {
      * whose LSE is -inf whatever the inputs are, counts for nothing. */
     struct clattn_tensor d_lse;
 
-    uint64_t reserved[25]; /* 0: clattn/version.h */
+    /* CLATTN_ROW_SHIFTS: int32 [batch], dense from element row_shifts_offset on. Row i of batch element b has its place
+     * at key i + row_shifts[b], whatever the lengths are: causal masks, windows (without a corner of their own,
+     * problem.window_corner) and ALiBi follow it. So with past[b] keys before the first row of Q, which a longer cache
+     * may have behind them, too, row_shifts[b] = past[b]. Values beyond -2^29 to 2^29 count as these; n_q, n_kv are
+     * 2^28 at most, and a reach of a window of more than 2^30 counts as that. */
+    cl_mem row_shifts;
+    int64_t row_shifts_offset;
+
+    /* CLATTN_QUERY_LENGTHS: int32 [batch], dense from element query_lengths_offset on; clamped to 0..n_q. Rows beyond do
+     * not exist, as those of seqused_q in FlashAttention: nothing is read of them, and nothing is written to theirs in
+     * O, LSE, m, l and dQ. So a prefill of many rows runs in one call with decodes of one. The host level sets these
+     * rows to 0 in its arrays. */
+    cl_mem query_lengths;
+    int64_t query_lengths_offset;
+
+    /* CLATTN_TREE_MASK: bits [batch, heads, n_q, ceil(tree_keys / 32)] of int32 words, the lowest first: whether a row
+     * sees each of the last tree_keys keys of its sequence. Of bit t that is key n_kv - tree_keys + t, with the length
+     * of the sequence itself; what comes before is not hidden by it. Strides of 0 broadcast over heads and batch. It hides
+     * pairs beside what else does: with a tree the causal mask is off, or aligned so that it hides none of them. */
+    struct clattn_tensor tree_mask;
+    int64_t tree_keys;
+
+    uint64_t reserved[8]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -163,7 +189,13 @@ struct clattn_host_score_args {
     const float *d_lse; /* CLATTN_LSE_GRADIENT: [batch, heads, n_q]; with CLATTN_VARLEN [heads, total_q] */
     struct clattn_layout d_lse_layout;
 
-    uint64_t reserved[42]; /* 0: clattn/version.h */
+    const int32_t *row_shifts;    /* CLATTN_ROW_SHIFTS: [batch] */
+    const int32_t *query_lengths; /* CLATTN_QUERY_LENGTHS: [batch], from 0 to n_q; rows beyond become 0 in outputs */
+    const int32_t *tree_mask;     /* CLATTN_TREE_MASK: [batch, heads, n_q, ceil(tree_keys / 32)] */
+    struct clattn_layout tree_mask_layout;
+    int64_t tree_keys;
+
+    uint64_t reserved[30]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -61,7 +61,7 @@ CLATTN_API clattn_status clattn_state_merge_enqueue(const clattn_plan *plan, cl_
                                                     cl_uint wait_count, const cl_event *wait_list, cl_event *event);
 
 /* The results of the state, which stays as it is. lse, m and l are optional. Of `score` only what sinks, dropout and
- * variable lengths need is looked at: sinks, dropout_p, cu_seqlens_q. */
+ * variable lengths need is looked at: sinks, dropout_p, cu_seqlens_q, query_lengths. */
 struct clattn_finish_args {
     struct clattn_shape shape;
     cl_mem state;

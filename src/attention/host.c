@@ -180,6 +180,10 @@ static clattn_status choose_splits(const struct cla_host_job *job, struct clattn
 static clattn_status settle_problem(const struct cla_host_job *job, struct clattn_problem *problem,
                                     struct cla_error *error)
 {
+    if (job->streamed && problem->split_keys)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.split_keys is %lld: keys that arrive in pieces (here of %lld) are not split: it is 0",
+                        (long long)problem->split_keys, (long long)job->kv_chunk);
     if (job->streamed && problem->splits > 1)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.splits is %d: keys that arrive in pieces (here of %lld) are not split: it is 0 or 1",
@@ -187,7 +191,7 @@ static clattn_status settle_problem(const struct cla_host_job *job, struct clatt
     problem->pass = job->streamed ? CLATTN_ACCUMULATE : CLATTN_FORWARD;
     if (job->streamed)
         problem->splits = 1;
-    return problem->splits ? CLATTN_SUCCESS : choose_splits(job, problem, error);
+    return problem->splits || problem->split_keys ? CLATTN_SUCCESS : choose_splits(job, problem, error);
 }
 
 /* The workspace that the plan takes comes on top of what the arguments alone ask for. */

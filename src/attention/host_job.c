@@ -251,6 +251,36 @@ static void hand_over(const struct cla_host_job *job)
     }
 }
 
+static int32_t number_at(const struct cla_host_job *job, int which, int64_t at)
+{
+    int32_t number;
+    memcpy(&number, cla_host_array_of(job, which) + (size_t)at * sizeof number, sizeof number);
+    return number;
+}
+
+/* Rows that do not exist, of which the device has written nothing (score.query_lengths), become 0. */
+static void clear_rows_beyond(const struct cla_host_job *job, int which)
+{
+    const struct cla_operand *operand = &job->call.operands[which];
+    const bool packed = job->call.features & CLATTN_VARLEN;
+    for (int64_t b = 0; b < job->call.shape.batch && operand->output && job->pieces[which].bytes; b++) {
+        const int64_t length = number_at(job, CLA_QUERY_LENGTHS, b);
+        const int64_t first = packed ? number_at(job, CLA_CU_Q, b) : 0;
+        const int64_t rows = packed ? number_at(job, CLA_CU_Q, b + 1) - first : operand->sizes.rows;
+        const struct cla_sizes beyond = {1, operand->sizes.heads, rows - length, operand->sizes.columns};
+        struct cla_layout layout = operand->layout;
+        layout.offset += (packed ? 0 : b * layout.batch) + (first + length) * layout.row;
+        cla_clear(cla_host_array_of(job, which), &layout, &beyond, operand->element_bytes);
+    }
+}
+
+static void clear_all_beyond(const struct cla_host_job *job)
+{
+    static const int outputs[] = {CLA_O, CLA_LSE, CLA_M, CLA_L, CLA_D_Q};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && cla_host_array_of(job, CLA_QUERY_LENGTHS); i++)
+        clear_rows_beyond(job, outputs[i]);
+}
+
 /* NVIDIA's driver has 0 for both times of a marker that waits for events. */
 double cla_host_between(cl_event from, cl_event to)
 {
@@ -308,6 +338,7 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
         cla_cl_finish(job->host->queue, &ignored);
     } else {
         hand_over(job);
+        clear_all_beyond(job);
         take_down(job);
     }
     cla_cl_release_event(job->started);

@@ -26,7 +26,8 @@ static bool is_same(const struct cla_host_plan *entry, const struct clattn_probl
     return entry->plan && kept->pass == problem->pass && kept->dtype == problem->dtype &&
            kept->q_type == problem->q_type && kept->k_type == problem->k_type && kept->v_type == problem->v_type &&
            kept->o_type == problem->o_type && kept->bias_type == problem->bias_type &&
-           kept->page_keys == problem->page_keys && kept->k_scale_group == problem->k_scale_group &&
+           kept->page_keys == problem->page_keys && kept->window_corner == problem->window_corner &&
+           kept->split_keys == problem->split_keys && kept->k_scale_group == problem->k_scale_group &&
            kept->v_scale_group == problem->v_scale_group && kept->zero_points == problem->zero_points &&
            kept->d == problem->d && kept->d_v == problem->d_v && kept->causal == problem->causal &&
            memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 && kept->features == problem->features &&

@@ -19,17 +19,6 @@ static struct clattn_score_args numbers_of(const struct clattn_host_score_args *
     return score;
 }
 
-/* Where the struct of device arguments has it, as a tensor or a bare buffer. */
-static void put_tensor(const struct cla_feature_tensor *row, struct clattn_tensor tensor,
-                       struct clattn_score_args *score, struct clattn_kv_scales *scales)
-{
-    void *const given = row->apart ? (char *)scales + row->given : (char *)score + row->given;
-    if (row->extent == CLA_LOOSE)
-        *(cl_mem *)given = tensor.buffer;
-    else
-        *(struct clattn_tensor *)given = tensor;
-}
-
 struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
@@ -46,7 +35,7 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
             continue;
         memcpy(&array, from + row->array, sizeof array);
         const void *layout = from + row->layout;
-        put_tensor(row, cla_host_array(array, row->layout ? layout : NULL), &score, scales);
+        cla_feature_give(row, cla_host_array(array, row->layout ? layout : NULL), &score, scales);
     }
     return score;
 }
@@ -61,16 +50,17 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
-        put_tensor(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
+        cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
     return score;
 }
 
-static clattn_status check_lengths(const int32_t *lengths, const struct clattn_shape *shape, struct cla_error *error)
+static clattn_status check_lengths(const char *name, const int32_t *lengths, int64_t batch, const char *most_name,
+                                   int64_t most, struct cla_error *error)
 {
-    for (int64_t b = 0; b < shape->batch; b++)
-        if (lengths[b] < 0 || lengths[b] > shape->n_kv)
-            return cla_fail(error, CLATTN_INVALID_SHAPE, "score.key_lengths[%lld] is %d: it is from 0 to n_kv, %lld",
-                            (long long)b, (int)lengths[b], (long long)shape->n_kv);
+    for (int64_t b = 0; b < batch; b++)
+        if (lengths[b] < 0 || lengths[b] > most)
+            return cla_fail(error, CLATTN_INVALID_SHAPE, "score.%s[%lld] is %d: it is from 0 to %s, %lld", name,
+                            (long long)b, (int)lengths[b], most_name, (long long)most);
     return CLATTN_SUCCESS;
 }
 
@@ -198,7 +188,9 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
     const struct clattn_shape *shape = &job->call.shape;
     clattn_status status = measure_data(job, args, error);
     if (!status && args->key_lengths)
-        status = check_lengths(args->key_lengths, shape, error);
+        status = check_lengths("key_lengths", args->key_lengths, shape->batch, "n_kv", shape->n_kv, error);
+    if (!status && args->query_lengths)
+        status = check_lengths("query_lengths", args->query_lengths, shape->batch, "n_q", shape->n_q, error);
     if (!status && args->cu_seqlens_q)
         status = check_sequences("cu_seqlens_q", args->cu_seqlens_q, shape->batch, args->total_q, shape->n_q, error);
     if (!status && args->cu_seqlens_kv)

@@ -47,7 +47,7 @@ bool cla_operand_is_bare(int which)
     const struct cla_feature *of;
     if (which < CLA_SCORE || which >= CLA_SCORE_END)
         return which >= CLA_STATE && which <= CLA_WORKSPACE;
-    return cla_feature_tensor(which - CLA_SCORE, &of)->extent == CLA_LOOSE;
+    return cla_feature_is_bare(cla_feature_tensor(which - CLA_SCORE, &of));
 }
 
 static clattn_status check_present(const struct cla_call *call, int which, struct cla_error *error)

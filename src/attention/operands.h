@@ -42,6 +42,7 @@ struct cla_call {
     struct clattn_shape shape;
     int64_t first_key, key_count; /* the keys that k and v hold */
     int64_t pool_pages;           /* with CLATTN_PAGES, pages of k and v; */
+    int64_t tree_keys;            /* with CLATTN_TREE_MASK, keys that it is about */
     int64_t page_count;           /* numbers in a compressed table; -1: it is not compressed */
     struct cla_operand operands[CLA_OPERANDS];
     struct cla_score_params score;

@@ -7,7 +7,7 @@
  * it was asked for. Texts of the caller's are gone by the time of a call. */
 static bool may_have_other(const struct clattn_plan *plan)
 {
-    return plan->problem.pass == CLATTN_FORWARD && !plan->problem.expected_n_q &&
+    return plan->problem.pass == CLATTN_FORWARD && !plan->problem.expected_n_q && !plan->problem.split_keys &&
            plan->info.source != CLATTN_PLAN_FORCED &&
            !(plan->features & (CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD));
 }

@@ -42,9 +42,11 @@ static clattn_status make_program(const struct cla_rows *rows, struct clattn_con
     cla_text_printf(&defines,
                     "#define CLATTN_B_R %d\n#define CLATTN_CAUSAL 0\n#define CLATTN_DTYPE %d\n#define CLATTN_D_V %d\n"
                     "#define CLATTN_FEATURES %u\n#define CLATTN_MAX_SPLITS %d\n#define CLATTN_O_TYPE %d\n"
-                    "#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n",
+                    "#define CLATTN_ROW_ITEMS %d\n#define CLATTN_STATE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n"
+                    "%s",
                     rows->b_r, (int)problem->dtype, problem->d_v, features, rows->most_states,
-                    (int)cla_type_of(problem, CLA_O), rows->row_items, rows->work_group_size);
+                    (int)cla_type_of(problem, CLA_O), rows->row_items, rows->work_group_size,
+                    problem->split_keys ? "#define CLATTN_SPLIT_KEYS 1\n" : "");
     return cla_small_program(context, name, &defines, files, program, error);
 }
 

@@ -28,8 +28,8 @@ clattn_status cla_state_locate(int d_v, const struct clattn_shape *shape, int st
                                struct cla_error *error);
 
 /* The features that a state's results and the sinks' gradient depend on. */
-#define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_DROPOUT)
-#define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_SINKS | CLATTN_LSE_GRADIENT)
+#define CLA_FINISH_FEATURES  (CLATTN_VARLEN | CLATTN_QUERY_LENGTHS | CLATTN_SINKS | CLATTN_DROPOUT)
+#define CLA_D_SINKS_FEATURES (CLATTN_VARLEN | CLATTN_QUERY_LENGTHS | CLATTN_SINKS | CLATTN_LSE_GRADIENT)
 
 /* Whether the work-groups that a call of these kernels takes can be launched at once. */
 clattn_status cla_rows_check(const struct cla_rows *rows, const struct cla_call *call, bool narrow,

@@ -68,6 +68,8 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
         return (struct cla_sizes){1, shape->heads, numbers, 1};
     case CLA_OF_BATCH:
         return (struct cla_sizes){shape->batch, 1, 1, 1};
+    case CLA_OF_TREE:
+        return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, cla_ceil_div(call->tree_keys, 32)};
     case CLA_OF_SEQUENCES:
         return (struct cla_sizes){shape->batch + 1, 1, 1, 1};
     case CLA_OF_PAGES:
@@ -169,9 +171,12 @@ static void tell_place(struct cla_call *call, int number, const struct cla_featu
 {
     const struct cla_layout *layout = &call->operands[CLA_SCORE + number].layout;
     const bool of_head = tensor->extent == CLA_OF_HEAD && !tensor->each, pages = tensor->extent == CLA_OF_PAGES;
-    const int64_t words[] = {layout->offset, of_head ? layout->head : layout->batch,
+    const int64_t words[] = {layout->offset,
+                             of_head ? layout->head : layout->batch,
                              pages ? call->pool_pages : layout->head,
-                             pages ? call->operands[CLA_PAGES].sizes.rows : layout->row, layout->column};
+                             pages ? call->operands[CLA_PAGES].sizes.rows : layout->row,
+                             layout->column,
+                             call->tree_keys};
     memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
 }
 
@@ -217,12 +222,12 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
                                   const struct clattn_score_args *args, struct cla_error *error)
 {
     const int which = CLA_SCORE + number, how = call->empty || is_left_out(call, which) ? CLA_OPTIONAL : CLA_INPUT;
-    const void *given = cla_feature_given(tensor, args);
+    const struct clattn_tensor given = cla_feature_given(tensor, args);
     if (tensor->extent == CLA_LOOSE) {
-        place_loose(call, which, *(const cl_mem *)given);
+        place_loose(call, which, given.buffer);
         return CLATTN_SUCCESS;
     }
-    clattn_status status = cla_call_place(call, which, given, how, error);
+    clattn_status status = cla_call_place(call, which, &given, how, error);
     if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
         status = check_list(call, which, error);
     if (!status && tensor->extent == CLA_OF_PAGES)

@@ -42,8 +42,8 @@ static clattn_status check_absent_numbers(unsigned features, const struct clattn
 
 static bool is_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
 {
-    const void *given = cla_feature_given(tensor, args);
-    return tensor->extent == CLA_LOOSE ? *(const cl_mem *)given != NULL : is_set(given);
+    const struct clattn_tensor given = cla_feature_given(tensor, args);
+    return is_set(&given);
 }
 
 static clattn_status check_absent_tensors(unsigned features, const struct clattn_score_args *args,
@@ -95,9 +95,36 @@ static clattn_status clamp_window(const char *name, int64_t value, int64_t lengt
     return CLATTN_SUCCESS;
 }
 
+/* With shifts of a caller's own, which kernels clamp (cl/score/view.clh): all sums with a place are below 2^31. */
+enum { MOST_SHIFTED = 1 << 28, MOST_REACH = 1 << 30 };
+
+static clattn_status check_row_shifts(struct cla_call *call, const struct clattn_score_args *args,
+                                      struct cla_error *error)
+{
+    (void)args;
+    if (call->shape.n_q > MOST_SHIFTED || call->shape.n_kv > MOST_SHIFTED)
+        return cla_fail(error, CLATTN_TOO_LARGE,
+                        "shape: n_q is %lld and n_kv %lld: with CLATTN_ROW_SHIFTS they are at most %d",
+                        (long long)call->shape.n_q, (long long)call->shape.n_kv, MOST_SHIFTED);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_tree_mask(struct cla_call *call, const struct clattn_score_args *args,
+                                     struct cla_error *error)
+{
+    if (args->tree_keys < 1 || args->tree_keys > CLA_MAX_LENGTH)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.tree_keys is %lld: it is how many of the last keys score.tree_mask is about, from 1 to "
+                        "%lld",
+                        (long long)args->tree_keys, (long long)CLA_MAX_LENGTH);
+    call->tree_keys = args->tree_keys;
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_window(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
 {
-    const int64_t n_q = call->shape.n_q, n_kv = call->shape.n_kv, enough = n_q > n_kv ? n_q : n_kv;
+    const int64_t n_q = call->shape.n_q, n_kv = call->shape.n_kv, longer = n_q > n_kv ? n_q : n_kv;
+    const int64_t enough = call->features & CLATTN_ROW_SHIFTS ? MOST_REACH : longer;
     const clattn_status status =
         clamp_window("window_left", args->window_left, n_q, enough, &call->score.window_left, error);
     if (status)
@@ -215,8 +242,10 @@ clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_a
     static const struct {
         unsigned feature;
         clattn_status (*check)(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);
-    } own[] = {{CLATTN_WINDOW, check_window}, {CLATTN_SOFTCAP, check_softcap}, {CLATTN_BLOCK_MASK, check_block_mask},
-               {CLATTN_VARLEN, check_totals}, {CLATTN_DROPOUT, check_dropout}, {CLATTN_PAGES, check_pages}};
+    } own[] = {{CLATTN_WINDOW, check_window},         {CLATTN_SOFTCAP, check_softcap},
+               {CLATTN_BLOCK_MASK, check_block_mask}, {CLATTN_VARLEN, check_totals},
+               {CLATTN_DROPOUT, check_dropout},       {CLATTN_PAGES, check_pages},
+               {CLATTN_ROW_SHIFTS, check_row_shifts}, {CLATTN_TREE_MASK, check_tree_mask}};
     clattn_status status = check_absent_numbers(call->features, args, error);
     if (!status)
         status = check_absent_tensors(call->features, args, error);

@@ -26,6 +26,13 @@ clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clatt
 {
     struct cla_split_rule rule = plan->split_rule;
     rule.pack = cla_pack_of(&plan->choice.config, shape);
+    const int64_t most = CLATTN_MAX_SPLITS * rule.split_keys;
+    if (most && shape->n_kv > most)
+        return cla_fail(
+            error, CLATTN_TOO_LARGE,
+            "shape.n_kv is %lld: with splits of %lld keys (problem.split_keys, in whole tiles) it is at most "
+            "%lld, %d of them",
+            (long long)shape->n_kv, (long long)rule.split_keys, (long long)most, CLATTN_MAX_SPLITS);
     const struct cla_run run = {.problem = &plan->problem,
                                 .config = &plan->choice.config,
                                 .capabilities = &plan->context->capabilities,

@@ -98,3 +98,10 @@ void cla_scatter(void *array, const void *dense, const struct cla_layout *layout
     const struct strides to = bytes_of(layout, element_bytes), from = dense_bytes(sizes, element_bytes);
     copy_tensor((char *)array + layout->offset * element_bytes, &to, dense, &from, sizes, element_bytes);
 }
+
+void cla_clear(void *array, const struct cla_layout *layout, const struct cla_sizes *sizes, int element_bytes)
+{
+    static const char zero[sizeof(float)];
+    const struct strides to = bytes_of(layout, element_bytes), from = {0};
+    copy_tensor((char *)array + layout->offset * element_bytes, &to, zero, &from, sizes, element_bytes);
+}

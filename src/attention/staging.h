@@ -31,4 +31,7 @@ void cla_gather(void *dense, const void *array, const struct cla_layout *layout,
 void cla_scatter(void *array, const void *dense, const struct cla_layout *layout, const struct cla_sizes *sizes,
                  int element_bytes);
 
+/* Sets the elements to 0. */
+void cla_clear(void *array, const struct cla_layout *layout, const struct cla_sizes *sizes, int element_bytes);
+
 #endif

@@ -169,6 +169,10 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
     struct clattn_shape shape = args->shape;
     if (features & CLATTN_SINKS)
         score.sinks = given->sinks;
+    if (features & CLATTN_QUERY_LENGTHS) {
+        score.query_lengths = given->query_lengths;
+        score.query_lengths_offset = given->query_lengths_offset;
+    }
     if (features & CLATTN_DROPOUT)
         score.dropout_p = given->dropout_p;
     if (features & CLATTN_VARLEN) {

@@ -4,6 +4,7 @@
 #include "plan/operand.h"
 
 #define GIVEN(member_) .name = #member_, .path = "score." #member_, .given = offsetof(struct clattn_score_args, member_)
+#define BARE(member_)  GIVEN(member_), .offset = offsetof(struct clattn_score_args, member_##_offset)
 #define ARRAY(member_) .array = offsetof(struct clattn_host_score_args, member_)
 #define LAYOUT(member_)                                                                                                \
     .layout = offsetof(struct clattn_host_score_args, member_##_layout), .layout_name = #member_ "_layout"
@@ -135,6 +136,30 @@ const struct cla_feature cla_features[] = {
      .tensors = {{GIVEN(d_lse), ARRAY(d_lse), LAYOUT(d_lse), .extent = CLA_OF_ROWS, .element = CLA_FLOAT,
                   .option = "grad-lse", .help = "the gradient by LSE, of its shape: the loss depends on LSE, too",
                   .drawn_from = -2.0f, .drawn_to = 2.0f}}},
+    {.name = "row_shifts",
+     .constant = "CLATTN_ROW_SHIFTS",
+     .bit = CLATTN_ROW_SHIFTS,
+     .tensors = {{BARE(row_shifts), ARRAY(row_shifts), .extent = CLA_OF_BATCH, .element = CLA_INT,
+                  .option = "row-shifts",
+                  .help = "row i of batch element b has its place at key i + N: [batch], int32 or\n"
+                          "int64, such as how many keys there were before",
+                  .drawn_from = 0.0f, .drawn_to = 1.0f}}},
+    {.name = "query_lengths",
+     .constant = "CLATTN_QUERY_LENGTHS",
+     .bit = CLATTN_QUERY_LENGTHS,
+     .tensors = {{BARE(query_lengths), ARRAY(query_lengths), .extent = CLA_OF_BATCH, .element = CLA_INT,
+                  .option = "query-lengths", .help = "how many rows each batch element has: [batch], int32 or int64",
+                  .drawn_from = 0.0f, .drawn_to = 1.0f}}},
+    {.name = "tree_mask",
+     .constant = "CLATTN_TREE_MASK",
+     .bit = CLATTN_TREE_MASK,
+     .hooks = CLA_HIDES,
+     .tensors = {{GIVEN(tree_mask), ARRAY(tree_mask), LAYOUT(tree_mask), .extent = CLA_OF_TREE, .element = CLA_INT,
+                  .option = "tree-mask",
+                  .help = "which of the last keys a row sees, as bits of int32 words, the lowest first:\n"
+                          "[batch or 1, heads or 1, n_q, words] or fewer dimensions; needs --tree-keys",
+                  .drawn_from = 0.0f, .drawn_to = 1.0f}},
+     .numbers = {{NUMBER(tree_keys, INT64)}}},
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -31,6 +31,7 @@ enum cla_extent {
     CLA_OF_HEADS,      /* [batch, heads] */
     CLA_OF_HEAD,       /* [heads] */
     CLA_OF_BATCH,      /* [batch], dense */
+    CLA_OF_TREE,       /* [batch, heads, n_q, words of tree_keys bits] */
     CLA_OF_SEQUENCES,  /* [batch + 1], dense */
     CLA_OF_PAGES,      /* [batch, pages of a sequence], or all pages of all sequences */
     CLA_OF_KEYS,       /* of K or V: a row's groups of elements, for each of its rows */
@@ -52,6 +53,7 @@ struct cla_feature_tensor {
     enum cla_element element;
     bool apart;           /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
     size_t given;         /* where struct clattn_score_args has it */
+    size_t offset;        /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
     size_t array, layout; /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
     size_t params;      /* 1 + where struct cla_score_params has its place; 0: behind what that names */
@@ -118,8 +120,16 @@ const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla
 /* Whether kernels have a parameter for it. */
 bool cla_feature_tensor_is_argument(int number);
 
-/* A struct clattn_tensor (CLA_LOOSE: a cl_mem) of the arguments; one that is all zero where they have none. */
-const void *cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args);
+/* A tensor as the caller gives it, whatever struct clattn_score_args has it as; and the reverse. */
+struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args);
+void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_tensor given,
+                      struct clattn_score_args *args, struct clattn_kv_scales *scales);
+
+/* Whether that is a bare cl_mem. */
+static inline bool cla_feature_is_bare(const struct cla_feature_tensor *tensor)
+{
+    return tensor->extent == CLA_LOOSE || tensor->offset;
+}
 
 /* The numbers of all features, likewise. */
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of);

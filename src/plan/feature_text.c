@@ -46,14 +46,6 @@ const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla
     return NULL;
 }
 
-const void *cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
-{
-    static const struct clattn_tensor none;
-    if (!tensor->apart)
-        return (const char *)args + tensor->given;
-    return args->kv_scales ? (const void *)((const char *)args->kv_scales + tensor->given) : &none;
-}
-
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of)
 {
     for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
@@ -102,6 +94,10 @@ static const struct extent {
                      "score_params.$_head;",
                      "own.$ = own.n_q > 0 ? own.$_from[head * own.$_step] : 0;"},
     [CLA_OF_BATCH] = {1, "long $_offset;", "", "", "", "", ""},
+    [CLA_OF_TREE] = {6, "clattn_layout $; long $_keys;", "__global const @ *$; long $_row, $_column;",
+                     "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row; "
+                     "v.$_column = score_params.$.column;",
+                     "long $_head;", "v.$_head = score_params.$.head;", "own.$ += head * own.$_head;"},
     [CLA_OF_SEQUENCES] = {1, "long $_offset;", "", "", "", "", ""},
     [CLA_OF_PAGES] = {4, "long $_offset, $_batch, $_pool, $_listed;", "", "", "", "", ""},
     [CLA_OF_KEYS] = {5, "clattn_layout $;", "__global const @ *$; clattn_layout $_at;",
@@ -141,6 +137,31 @@ static const char *const elements[] = {
 static const char *kernel_name(const struct cla_feature_tensor *tensor)
 {
     return tensor->kernel ? tensor->kernel : tensor->name;
+}
+
+struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
+{
+    const char *const of = tensor->apart ? (const char *)args->kv_scales : (const char *)args;
+    struct clattn_tensor given = {0};
+    if (!of)
+        return given;
+    if (!cla_feature_is_bare(tensor))
+        return *(const struct clattn_tensor *)(of + tensor->given);
+    given.buffer = *(const cl_mem *)(of + tensor->given);
+    given.layout.offset = tensor->offset ? *(const int64_t *)(of + tensor->offset) : 0;
+    return given;
+}
+
+void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_tensor given,
+                      struct clattn_score_args *args, struct clattn_kv_scales *scales)
+{
+    char *const of = tensor->apart ? (char *)scales : (char *)args;
+    if (!cla_feature_is_bare(tensor))
+        *(struct clattn_tensor *)(of + tensor->given) = given;
+    else
+        *(cl_mem *)(of + tensor->given) = given.buffer;
+    if (tensor->offset)
+        *(int64_t *)(of + tensor->offset) = given.layout.offset;
 }
 
 bool cla_feature_tensor_is_argument(int number)

@@ -48,7 +48,7 @@ static struct wants wanted_of(const struct clattn_problem *problem)
 static bool has_registers(const struct clattn_problem *problem, int consumers)
 {
     const struct wants wants = wanted_of(problem);
-    const bool cuts = problem->features & (CLATTN_WINDOW | CLATTN_KEY_LENGTHS | CLATTN_VARLEN);
+    const bool cuts = problem->features & (CLATTN_WINDOW | CLATTN_KEY_LENGTHS | CLATTN_VARLEN | CLATTN_QUERY_LENGTHS);
     if (consumers < 3 || (wants.count <= 1 && !cuts))
         return true;
     return wants.steps <= (consumers == 3 ? 2 : 1);

@@ -39,6 +39,9 @@ enum {
     CLA_V_SCALES,
     CLA_V_ZEROS,
     CLA_D_LSE,
+    CLA_ROW_SHIFTS,
+    CLA_QUERY_LENGTHS,
+    CLA_TREE_MASK,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

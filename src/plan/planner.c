@@ -113,6 +113,12 @@ static void describe_splits(const struct clattn_capabilities *capabilities, cons
     const int64_t heads = problem->expected_heads, n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
     const struct cla_split_rule rule = cla_split_rule(capabilities, problem, choice->skeleton, &choice->config);
     const bool known = heads && n_q && n_kv;
+    if (rule.split_keys) {
+        info->splits = 0;
+        cla_plan_step(info, "splits", info->b_r, info->b_c, "keys are split at each multiple of %lld, in every call",
+                      (long long)rule.split_keys);
+        return;
+    }
     info->splits = rule.splits != CLATTN_SPLITS_BY_SHAPE ? rule.splits
                    : known                               ? cla_splits_of(&rule, heads, n_q, n_kv)
                                                          : 0;
@@ -331,6 +337,14 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         cla_text_define(text, &threshold, 1);
     }
     cla_types_define(problem, text);
+    if (problem->split_keys) {
+        const struct cla_define keys = {"SPLIT_KEYS", (int)cla_split_keys(problem, &choice->config)};
+        cla_text_define(text, &keys, 1);
+    }
+    if (problem->window_corner) {
+        const struct cla_define corner = {"WINDOW_CORNER", (int)problem->window_corner};
+        cla_text_define(text, &corner, 1);
+    }
     if (problem->page_keys) {
         const struct cla_define pages = {"PAGE_KEYS", (int)problem->page_keys};
         cla_text_define(text, &pages, 1);

@@ -89,6 +89,13 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.splits is %d: keys are split in CLATTN_FORWARD alone, in other passes it is 0 or 1",
                         problem->splits);
+    if (problem->split_keys < 0 || problem->split_keys > CLA_MAX_LENGTH ||
+        (problem->split_keys && (problem->splits || problem->pass != CLATTN_FORWARD)))
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "problem.split_keys is %lld, splits %d and pass %d: it is 0, or in CLATTN_FORWARD with splits 0 "
+            "from 1 to %lld",
+            (long long)problem->split_keys, problem->splits, (int)problem->pass, (long long)CLA_MAX_LENGTH);
     if (problem->packing < CLATTN_PACKING_PLANNED || problem->packing > CLATTN_PACKING_ALWAYS)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.packing is %lld: it is CLATTN_PACKING_PLANNED (0), CLATTN_PACKING_NEVER (1) or "
@@ -172,6 +179,17 @@ static clattn_status check_pages(const struct clattn_problem *problem, struct cl
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_window_corner(const struct clattn_problem *problem, struct cla_error *error)
+{
+    if (problem->window_corner < 0 || problem->window_corner > CLATTN_CAUSAL_TOP_LEFT ||
+        (problem->window_corner && !(problem->features & CLATTN_WINDOW)))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.window_corner is %lld: with CLATTN_WINDOW it is 0 (aligned as all else), "
+                        "CLATTN_CAUSAL_BOTTOM_RIGHT (1) or CLATTN_CAUSAL_TOP_LEFT (2), without it 0",
+                        (long long)problem->window_corner);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
 {
     const unsigned known = cla_features_known();
@@ -243,6 +261,8 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = cla_types_check(problem, error);
     if (!status)
         status = check_pages(problem, error);
+    if (!status)
+        status = check_window_corner(problem, error);
     if (!status)
         status = check_choices(problem, error);
     if (!status)

@@ -76,7 +76,7 @@ HOLDER(tensor);
 /* Those of the score features come from their table. */
 static struct member tensor_of(const struct cla_feature_tensor *row)
 {
-    return (struct member){row->name, &cla_struct_tensor, row->given, row->extent != CLA_LOOSE && !row->apart};
+    return (struct member){row->name, &cla_struct_tensor, row->given, !cla_feature_is_bare(row) && !row->apart};
 }
 
 static struct member layout_of(const struct cla_feature_tensor *row)

@@ -42,6 +42,11 @@ static int64_t slots_of(const struct clattn_capabilities *capabilities, const st
                : units * groups_a_unit(capabilities, problem, skeleton, config);
 }
 
+int64_t cla_split_keys(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return cla_ceil_div(problem->split_keys, config->b_c) * config->b_c;
+}
+
 struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilities,
                                      const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
                                      const struct cla_config *config)
@@ -54,8 +59,9 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
                                   .windowed = problem->features & CLATTN_WINDOW,
                                   .pack = config->packs ? cla_expected_pack(problem) : 1,
+                                  .split_keys = cla_split_keys(problem, config),
                                   .splits = problem->pass == CLATTN_FORWARD ? problem->splits : 1};
-    if (rule.splits)
+    if (rule.splits || rule.split_keys)
         return rule;
     const struct clattn_shape expected = {
         .batch = 1, .heads = problem->expected_heads, .n_q = problem->expected_n_q, .n_kv = problem->expected_n_kv};
@@ -167,6 +173,9 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
 
 int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)
 {
+    /* Two at least: a kernel that splits may round otherwise than one that does not. */
+    if (rule->split_keys)
+        return (int)(n_kv > rule->split_keys ? cla_ceil_div(n_kv, rule->split_keys) : 2);
     if (rule->splits != CLATTN_SPLITS_BY_SHAPE)
         return rule->splits;
     if (heads <= 0 || n_q <= 0 || n_kv <= 0)

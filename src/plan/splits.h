@@ -14,6 +14,7 @@ struct cla_split_rule {
     int64_t key_bytes;         /* of K and V, of each key of a head */
     bool windowed;             /* rows may see no more than a tile, however many keys there are */
     int pack;                  /* heads to a packed one (plan/packing.h), of the expected sizes or of a call; 0 as 1 */
+    int64_t split_keys;        /* keys of each split, whatever the shape is; 0: as `splits` says */
     int splits;                /* as in the problem: CLATTN_SPLITS_BY_SHAPE, or how many in every call */
 };
 
@@ -27,8 +28,11 @@ static inline bool cla_may_split(const struct cla_split_rule *rule)
 }
 static inline bool cla_must_split(const struct cla_split_rule *rule)
 {
-    return rule->splits > 1;
+    return rule->splits > 1 || rule->split_keys;
 }
+
+/* The problem's split_keys, in whole tiles; 0 where it says nothing of them. */
+int64_t cla_split_keys(const struct clattn_problem *problem, const struct cla_config *config);
 
 /* Blocks of rows of all heads. */
 int64_t cla_split_blocks(const struct cla_split_rule *rule, int64_t heads, int64_t n_q);

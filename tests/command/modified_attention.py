@@ -43,18 +43,27 @@ class Modified:
 
     def __init__(self, shape, d, d_v, causal="off", scale=None, window=None, softcap=None, slope=None, bias=None,
                  shown=None, key_lengths=None, sinks=None, factor=None, score_mod=None, first_b=0,
-                 d_lse=None):
+                 d_lse=None, row_shifts=None, query_lengths=None, window_corner=None, tree=None):
         self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = shape
         self.d, self.d_v, self.causal, self.scale = d, d_v, causal, scale or 1.0 / math.sqrt(d)
         self.window, self.softcap, self.slope, self.bias, self.shown = window, softcap, slope, bias, shown
         self.key_lengths, self.sinks, self.factor, self.score_mod = key_lengths, sinks, factor, score_mod
+        self.row_shifts, self.query_lengths, self.window_corner = row_shifts, query_lengths, window_corner
+        self.tree_keys, self.tree = tree or (0, None)  # a function of (b, h, i, bit)
         self.d_lse = d_lse  # of each row, in the order of LSE
         self.first_b = first_b  # the number of the first batch element
 
-    def hidden(self, b, h, i, j, shift):
+    def corner(self, name, b, keys):
+        """What rows are aligned by."""
+        rows = self.query_lengths[b] if self.query_lengths else self.n_q
+        return 0 if name == "top-left" else keys - rows
+
+    def hidden(self, b, h, i, j, shift, keys):
         left, right = self.window or (-1, -1)
-        return (self.causal != "off" and j > i + shift or left >= 0 and j < i + shift - left or
-                right >= 0 and j > i + shift + right or self.shown and not self.shown(b, h, i, j))
+        place = i + (self.corner(self.window_corner, b, keys) if self.window_corner else shift)
+        bit = j - (keys - self.tree_keys)
+        return (self.causal != "off" and j > i + shift or left >= 0 and j < place - left or
+                right >= 0 and j > place + right or self.tree and bit >= 0 and not self.tree(b, h, i, bit) or self.shown and not self.shown(b, h, i, j))
 
     def score(self, s, b, h, i, j, shift):
         """The score, modified, and its derivative."""
@@ -74,10 +83,10 @@ class Modified:
     def row(self, q_row, k_row, b, h, i):
         """The keys that row i sees: j, score, its derivative."""
         keys = self.key_lengths[b] if self.key_lengths else self.n_kv
-        shift = 0 if self.causal == "top-left" else keys - self.n_q
+        shift = self.row_shifts[b] if self.row_shifts else self.corner(self.causal, b, keys)
         cells = []
         for j in range(keys):
-            if not self.hidden(b, h, i, j, shift):
+            if not self.hidden(b, h, i, j, shift, keys):
                 s, slope = self.score(self.scale * sum(x * y for x, y in zip(q_row, k_row(j))), b, h, i, j, shift)
                 if s != -math.inf:
                     cells.append((j, s, slope))
@@ -98,6 +107,11 @@ class Modified:
         return out
 
     def compute_row(self, q, k, v, d_o, out, b, h, i, at, first, d, d_v):
+        if self.query_lengths and i >= self.query_lengths[b]:
+            out["o"] += [0.0] * d_v
+            for name in ("lse", "m", "l"):
+                out[name].append(0.0)
+            return
         cells = self.row(q[at * d:][:d], lambda j: k[(first + j) * d:][:d], b, h, i)
         sink = self.sinks[h] if self.sinks else -math.inf
         m = max([s for _, s, _ in cells] + [sink])

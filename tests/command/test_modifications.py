@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import random
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -104,6 +105,43 @@ class Modifications(ModificationsTest):
             file = self.write("lengths", kind, (2,), [4, 0])
             for causal in ("off", "bottom-right"):
                 self.check(["--key-lengths", file, "--causal", causal], key_lengths=[4, 0], causal=causal)
+
+    def test_positions(self):
+        """Rows that are aligned by numbers, of lengths of their own, windows with their own corner, and trees."""
+        batch, heads, _, n_q, n_kv = self.SHAPE
+        shifts, lengths, keys = [3, -2], [5, 2], [9, 6]
+        words = ["--row-shifts", self.write("shifts", "<i4", (batch,), shifts), "--causal", "--window=3,1"]
+        self.check(words, row_shifts=shifts, causal="bottom-right", window=(3, 1))
+        words += ["--window-corner=top-left"]
+        self.check(words, row_shifts=shifts, causal="bottom-right", window=(3, 1), window_corner="top-left")
+        words = ["--query-lengths", self.write("rows", "<i8", (batch,), lengths), "--key-lengths",
+                 self.write("keys", "<i4", (batch,), keys), "--causal"]
+        self.check(words, query_lengths=lengths, key_lengths=keys, causal="bottom-right")
+        self.gradients(words, query_lengths=lengths, key_lengths=keys, causal="bottom-right")
+        bits = [random.Random(n).getrandbits(32) for n in range(2 * n_q)]  # 34 keys of the last 9, of one word and two
+        signed = [x - (x >> 31 << 32) for x in bits]
+        tree = ["--tree-mask", self.write("tree", "<i4", (n_q, 1), signed[:n_q]), "--tree-keys=6"]
+        self.check(tree, tree=(6, lambda b, h, i, bit: bits[i] >> bit & 1))
+        tree = ["--tree-mask", self.write("tree", "<i4", (n_q, 2), signed), "--tree-keys=34"]
+        self.check(tree, tree=(34, lambda b, h, i, bit: bits[2 * i + bit // 32] >> bit % 32 & 1))
+
+    def test_split_keys(self):
+        """The same bits of a sequence in whatever batch it comes."""
+        shape = (3, 4, 2, 2, 70)
+        q, k, v = self.tensors(shape=shape)
+        lengths = [70, 33, 5]
+        words = ["--split-keys=16", "--causal", "--key-lengths"]
+        self.check([*words, self.write("keys", "<i4", (3,), lengths)], shape=shape, key_lengths=lengths,
+                   causal="bottom-right")
+        whole, row, key = self.got("o"), 4 * 2, 2 * 40
+        cut = lambda values, rows, kept, d: [x for h in range(len(values) // (rows * d))
+                                             for x in values[h * rows * d:(h * rows + kept) * d]]
+        one = [q[row * self.D:2 * row * self.D], cut(k[140 * self.D:280 * self.D], 70, 40, self.D),
+               cut(v[140 * self.D_V:280 * self.D_V], 70, 40, self.D_V)]
+        for name, values, shape in zip("qkv", one, ((1, 4, 2, self.D), (1, 2, 40, self.D), (1, 2, 40, self.D_V))):
+            self.write(name, "<f4", shape, values)
+        self.run_it("run", *self.names(), *words, self.write("keys", "<i4", (1,), [33]))
+        self.assertEqual(list(self.got("o")), list(whole[row * self.D_V:2 * row * self.D_V]))
 
     SCORE_MOD = """float score_mod(float score, int b, int h, int i, int j, __global const float *data)
 {

@@ -9,9 +9,9 @@
 /* One head of one batch element, or of one sequence. */
 struct reference_head {
     int64_t b, h;
-    int64_t n_q, n_kv; /* its rows; the keys that exist */
-    int64_t shift;     /* row i is aligned with key i + shift */
-    size_t rows, keys; /* its first row among the problem's rows, its first key among the problem's keys */
+    int64_t n_q, n_kv;           /* its rows; the keys that exist */
+    int64_t shift, window_shift; /* row i is aligned with key i + shift, in a window with i + window_shift */
+    size_t rows, keys;           /* its first row among the problem's rows, its first key among the problem's keys */
     double scale;
 };
 

@@ -19,6 +19,7 @@
 struct reference_score {
     unsigned features;
     int64_t window_left, window_right; /* -1: no limit */
+    enum clattn_causal window_corner;  /* CLATTN_FULL: none of its own */
     double softcap;
     const float *alibi; /* [batch, heads] */
     struct clattn_layout alibi_at;
@@ -33,6 +34,7 @@ struct reference_score {
     const int32_t *cu_seqlens_q, *cu_seqlens_kv;
     int64_t total_q, total_kv;
     const float *sinks; /* [heads] */
+    int64_t tree_keys;
     double dropout_p;
     uint64_t dropout_seed;
     uint32_t dropout_offset;

@@ -31,6 +31,13 @@ static bool in_window(const struct reference_score *score, int64_t key, int64_t 
            (score->window_right < 0 || j <= key + score->window_right);
 }
 
+/* Bits of words, of which all that a pair needs are looked up by their place in the array of the table. */
+static bool off_tree(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
+{
+    const int64_t bit = j - (head->n_kv - problem->score.tree_keys);
+    return bit >= 0 && !((int64_t)reference_of_tensor(problem, head, "tree_mask", i, bit / 32) >> bit % 32 & 1);
+}
+
 static bool block_kept(const struct reference_problem *problem, const struct reference_head *head, int64_t i, int64_t j)
 {
     const struct reference_score *score = &problem->score;
@@ -46,11 +53,13 @@ bool reference_hidden(const struct reference_problem *problem, const struct refe
     const struct reference_score *score = &problem->score;
     if (j >= head->n_kv || (problem->causal != CLATTN_FULL && j > i + head->shift))
         return true;
-    if (reference_has(problem, CLATTN_WINDOW) && !in_window(score, i + head->shift, j))
+    if (reference_has(problem, CLATTN_WINDOW) && !in_window(score, i + head->window_shift, j))
         return true;
     if (reference_has(problem, CLATTN_MASK) && !score->mask[pair_place(problem, &score->mask_at, head, i, j)])
         return true;
     if (reference_has(problem, CLATTN_BLOCK_MASK) && !block_kept(problem, head, i, j))
+        return true;
+    if (reference_has(problem, CLATTN_TREE_MASK) && off_tree(problem, head, i, j))
         return true;
     return score->mask_mod && !score->mask_mod((int)head->b, (int)head->h, (int)i, (int)j, score->data);
 }
@@ -96,11 +105,15 @@ double reference_of_tensor(const struct reference_problem *problem, const struct
     for (int n = 0; (row = cla_feature_tensor(n, &of)); n++) {
         if (strcmp(row->name, name) != 0)
             continue;
-        const bool pairs = row->extent == CLA_OF_PAIRS;
+        const bool tree = row->extent == CLA_OF_TREE, pairs = row->extent == CLA_OF_PAIRS || tree;
         const int64_t each = row->each ? row->each : 1;
         const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : each,
-                                  pairs ? problem->shape.n_kv : 1};
+                                  tree    ? (score->tree_keys + 31) / 32
+                                  : pairs ? problem->shape.n_kv
+                                          : 1};
         const int64_t b = row->extent == CLA_OF_HEAD ? 0 : head->b;
+        if (row->extent == CLA_OF_BATCH)
+            return value_at(row, score->more[n], (size_t)head->b);
         if (row->extent == CLA_OF_ROWS) /* dense, as LSE is */
             return value_at(row, score->more[n], head->rows + (size_t)i);
         return value_at(

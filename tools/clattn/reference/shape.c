@@ -102,6 +102,13 @@ struct reference_head reference_head_at(const struct reference_problem *problem,
     }
     if (reference_has(problem, CLATTN_KEY_LENGTHS))
         head.n_kv = clamp(score->key_lengths[b], 0, head.n_kv);
+    if (reference_has(problem, CLATTN_QUERY_LENGTHS))
+        head.n_q = clamp((int64_t)reference_of_tensor(problem, &head, "query_lengths", 0, 0), 0, head.n_q);
     head.shift = problem->causal == CLATTN_CAUSAL_TOP_LEFT ? 0 : head.n_kv - head.n_q;
+    if (reference_has(problem, CLATTN_ROW_SHIFTS))
+        head.shift = clamp((int64_t)reference_of_tensor(problem, &head, "row_shifts", 0, 0), -(1 << 29), 1 << 29);
+    head.window_shift = score->window_corner == CLATTN_FULL              ? head.shift
+                        : score->window_corner == CLATTN_CAUSAL_TOP_LEFT ? 0
+                                                                         : head.n_kv - head.n_q;
     return head;
 }

@@ -36,12 +36,14 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .expected_n_kv = arrays->shape.n_kv,
                                      .unordered = pass == CLATTN_BACKWARD && values->unordered,
                                      .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
+                                     .split_keys = pass == CLATTN_FORWARD ? values->split_keys : 0,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
     if (score_features(score) & CLATTN_BLOCK_MASK) {
         problem.block_q = (int)score->block_size.values[0];
         problem.block_kv = (int)score->block_size.values[1];
     }
+    problem.window_corner = score->window_corner;
     problem.page_keys = arrays->page_keys;
     if (run->score.values[SCORE_BIAS]) /* npy_type has the order of the types */
         problem.bias_type = as_type((enum clattn_dtype)run->score.files[SCORE_BIAS].header.type);
@@ -86,7 +88,8 @@ static struct clattn_host_score_args score_args(const struct run *run, bool back
                                           .total_kv = score->total_kv,
                                           .pool_pages = run->arrays.pool_pages,
                                           .page_count = score->page_count,
-                                          .data_count = score->data_count};
+                                          .data_count = score->data_count,
+                                          .tree_keys = options->tree_keys};
     give_arrays(score, backward, scales, &args);
     give_numbers(&options->features, &args);
     if (options->window.count) {

@@ -12,6 +12,9 @@ static const struct option_word o_types[] = {{"dtype", CLATTN_AS_DTYPE},
                                              {"bf16", CLATTN_AS_BF16},
                                              {NULL, 0}};
 
+static const struct option_word corners[] = {
+    {"bottom-right", CLATTN_CAUSAL_BOTTOM_RIGHT}, {"top-left", CLATTN_CAUSAL_TOP_LEFT}, {NULL, 0}};
+
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array [batch, heads, n, d], [heads, n, d] or [n, d]"),
     TEXT("k", "FILE", inputs[1], "keys; fewer heads than Q mean grouped queries"),
@@ -38,7 +41,11 @@ static const struct option_spec options[] = {
      .minimum = -1,
      .maximum = INT32_MAX,
      .help = "rows see L keys to the left of their own place and R to the right; -1: all"},
+    WORD("window-corner", "CORNER", score.window_corner, corners,
+         "what these places are aligned by: bottom-right or top-left (default: as the\n"
+         "causal mask)"),
     FEATURES(score.features),
+    INTEGER("tree-keys", score.tree_keys, 1, INT32_MAX, "how many of the last keys --tree-mask is about"),
     SHARE("dropout", "P", score.dropout, "drop weights with probability P, scale the others up; needs --seed"),
     INTEGER("seed", score.seed, 0, INT64_MAX, "of dropout"),
     INTEGER("dropout-offset", score.dropout_offset, 0, UINT32_MAX, "of dropout's random numbers (default: 0)"),
@@ -60,6 +67,9 @@ static const struct option_spec options[] = {
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of the forward pass between work-groups, into so many parts;\n"
             "1: not at all (default: by the shape and the device)"),
+    INTEGER("split-keys", split_keys, 1, INT32_MAX,
+            "split them at each multiple of N keys, whatever the shape: the same bits of a\n"
+            "sequence in any batch"),
     TEXT("grad-out", "FILE", inputs[3], "dO, the gradient by O, of O's shape: then any of the following"),
     TEXT("dq", "FILE", outputs[RUN_D_Q], "where the gradient by Q goes"),
     TEXT("dk", "FILE", outputs[RUN_D_K], "by K"),
@@ -159,6 +169,9 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", files[SCORE_BIAS]},
         {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", files[SCORE_SINKS]},
         {"unordered", values->unordered, "grad-out FILE", values->inputs[3]},
+        {"tree-mask", files[SCORE_TREE_MASK], "tree-keys N", score->tree_keys},
+        {"tree-keys", score->tree_keys, "tree-mask FILE", files[SCORE_TREE_MASK]},
+        {"window-corner", score->window_corner, "window L,R", score->window.count},
         {"grad-lse", files[SCORE_GRAD_LSE], "grad-out FILE", values->inputs[3]},
         {"backward-skeleton", values->backward_skeleton, "grad-out FILE", values->inputs[3]},
     };
@@ -167,6 +180,9 @@ static int check_pairs(const struct values *values, struct failure *failure)
             return fail(failure, STATUS_USAGE, "--%s needs --%s", pairs[i].name, pairs[i].needed);
     if (block_mask && indptr)
         return fail(failure, STATUS_USAGE, "--block-mask and --block-indptr say the same thing: give one of them");
+    if (values->split_keys && (values->kv_chunk || values->splits))
+        return fail(failure, STATUS_USAGE, "--split-keys and --%s: give one of them",
+                    values->kv_chunk ? "kv-chunk" : "splits");
     if (values->splits > 1 && values->kv_chunk)
         return fail(failure, STATUS_USAGE, "--splits and --kv-chunk: keys that come in pieces are not split");
     return STATUS_OK;

@@ -40,6 +40,9 @@ enum score_file {
     SCORE_V_SCALES,
     SCORE_V_ZEROS,
     SCORE_GRAD_LSE,
+    SCORE_ROW_SHIFTS,
+    SCORE_QUERY_LENGTHS,
+    SCORE_TREE_MASK,
     SCORE_FILES = CLA_SCORE_TENSORS
 };
 enum { SCORE_SOFTCAP = 2 };
@@ -50,6 +53,8 @@ struct score_options {
     struct option_features features;
     double dropout;                                    /* below 0: none */
     int64_t seed, dropout_offset;                      /* -1: not given */
+    int64_t tree_keys;                                 /* 0: not given */
+    int window_corner;                                 /* enum clattn_causal; CLATTN_FULL: as the causal mask */
     const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
 };
 
@@ -59,8 +64,9 @@ struct values {
     int dtype, k_format, v_format, o_type, causal, layout; /* o_type: enum clattn_operand_type; -1: not said */
     double scale;
     struct score_options score;
-    int64_t kv_chunk; /* 0: all keys at once */
-    int64_t splits;   /* 0: planned */
+    int64_t kv_chunk;   /* 0: all keys at once */
+    int64_t splits;     /* 0: planned */
+    int64_t split_keys; /* 0: not given */
     struct option_device device;
     const char *skeleton, *backward_skeleton;
     const char *batch; /* a file of such options, a line a run */

@@ -25,7 +25,8 @@ int score_wrong_type(const struct score_entry *entry, const char *right);
 int64_t score_length_at(const struct npy_header *header, int from_last);
 
 /* Lists of whole numbers, which become int32. */
-int score_match_key_lengths(const struct score_entry *entry);
+int score_match_batch(const struct score_entry *entry);
+int score_take_words(const struct score_entry *entry);
 int score_match_block_indices(const struct score_entry *entry, const struct option_list *block);
 int score_match_block_indptr(const struct score_entry *entry, const struct option_list *block);
 

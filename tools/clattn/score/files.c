@@ -37,6 +37,13 @@ static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t co
     return score_wrong_shape(entry, right);
 }
 
+/* Words of bits. */
+static int match_tree(const struct score_entry *entry, int64_t keys)
+{
+    const int status = match_pairs(entry, entry->arrays->shape.n_q, (keys + 31) / 32);
+    return status ? status : score_take_words(entry);
+}
+
 static int check_flags(const struct score_entry *entry)
 {
     return entry->header->type == NPY_BOOL || entry->header->type == NPY_UINT8
@@ -120,8 +127,9 @@ static int match_element(const struct score_entry *entry, enum cla_element eleme
 }
 
 static int match_extent(const struct score_entry *entry, const struct cla_feature_tensor *row,
-                        const struct option_list *block, struct clattn_shape *shape)
+                        const struct score_options *options, struct clattn_shape *shape)
 {
+    const struct option_list *block = &options->block_size;
     switch (row->extent) {
     case CLA_OF_PAIRS:
         return match_pairs(entry, shape->n_q, shape->n_kv);
@@ -135,7 +143,9 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
     case CLA_OF_HEAD:
         return match_heads(entry, row);
     case CLA_OF_BATCH:
-        return score_match_key_lengths(entry);
+        return score_match_batch(entry);
+    case CLA_OF_TREE:
+        return match_tree(entry, options->tree_keys);
     case CLA_OF_SEQUENCES:
         return entry->which == SCORE_KV_PAGE_INDPTR ? score_match_page_indptr(entry)
                                                     : score_match_sequences(entry, shape);
@@ -154,7 +164,7 @@ static int match(const struct score_entry *entry, const struct score_options *op
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = cla_feature_tensor((int)entry->which, &of);
     const int status = match_element(entry, row->element);
-    return status ? status : match_extent(entry, row, &options->block_size, shape);
+    return status ? status : match_extent(entry, row, options, shape);
 }
 
 static int open_array(int which, const struct score_options *options, struct arrays *arrays, struct score_files *score,

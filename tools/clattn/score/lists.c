@@ -30,7 +30,13 @@ static int take_lengths(const struct score_entry *entry, int64_t minimum, int64_
     return STATUS_OK;
 }
 
-int score_match_key_lengths(const struct score_entry *entry)
+int score_take_words(const struct score_entry *entry)
+{
+    return take_lengths(entry, INT32_MIN, INT32_MAX);
+}
+
+/* A number of each batch element: a length, or what may be any. */
+int score_match_batch(const struct score_entry *entry)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     if (entry->header->dimensions != 1 || entry->header->shape[0] != shape->batch) {
@@ -38,7 +44,9 @@ int score_match_key_lengths(const struct score_entry *entry)
         snprintf(right, sizeof right, "(%" PRId64 ",), one for each batch element", shape->batch);
         return score_wrong_shape(entry, right);
     }
-    return take_lengths(entry, 0, shape->n_kv);
+    if (entry->which == SCORE_ROW_SHIFTS)
+        return take_lengths(entry, INT32_MIN, INT32_MAX);
+    return take_lengths(entry, 0, entry->which == SCORE_QUERY_LENGTHS ? shape->n_q : shape->n_kv);
 }
 
 /* Beginnings of sequences: from 0, not falling, to the total. *longest is that of the differences. */

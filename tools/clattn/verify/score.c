@@ -3,6 +3,7 @@
 #include "random.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DATA = 16 }; /* numbers that the user's functions look at */
 
@@ -236,13 +237,37 @@ static float *drawn(struct making *making, size_t count, float from, float to)
     return values;
 }
 
+/* A number that shifts a sequence's rows, or its length, or words of bits. */
+static int32_t drawn_integer(struct making *making, const struct cla_feature_tensor *row)
+{
+    const struct clattn_shape *shape = &making->problem->shape;
+    if (row->extent == CLA_OF_TREE)
+        return (int32_t)(uint32_t)random_next(&making->random);
+    if (strcmp(row->name, "query_lengths") == 0)
+        return (int32_t)key_length(making, shape->n_q);
+    return (int32_t)(random_below(&making->random, shape->n_q + shape->n_kv + 1) - shape->n_q);
+}
+
+static int32_t *integers(struct making *making, const struct cla_feature_tensor *row, size_t count)
+{
+    int32_t *values = take(making, count, sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = drawn_integer(making, row);
+    return values;
+}
+
 /* Tensors of later features: floats of rows, dense; of pairs or of heads, broadcast as chance has it. */
 static void make_tensor(struct making *making, int n, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &making->problem->shape;
     struct reference_score *score = &making->problem->score;
     size_t *count = &making->score->counts.more[n];
-    if (row->extent == CLA_OF_ROWS) {
+    if (row->extent == CLA_OF_BATCH) {
+        *count = (size_t)shape->batch;
+    } else if (row->extent == CLA_OF_TREE) {
+        score->tree_keys = 1 + random_below(&making->random, 40);
+        *count = spread(making, shape->n_q, (score->tree_keys + 31) / 32, true, &score->more_at[n]);
+    } else if (row->extent == CLA_OF_ROWS) {
         *count = reference_row_count(making->problem);
     } else if (row->extent == CLA_OF_PAIRS) {
         *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
@@ -253,7 +278,10 @@ static void make_tensor(struct making *making, int n, const struct cla_feature_t
             (struct clattn_layout){.batch = batch > 1 ? shape->heads * each : 0, .head = each, .row = row->each > 0};
         *count = (size_t)(batch * shape->heads * each);
     }
-    score->more[n] = drawn(making, *count, row->drawn_from, row->drawn_to);
+    if (row->element == CLA_INT)
+        score->more[n] = integers(making, row, *count);
+    else
+        score->more[n] = drawn(making, *count, row->drawn_from, row->drawn_to);
 }
 
 static void make_later_features(struct making *making)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/stage.h"
+#include "reference/parts.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,11 +254,42 @@ bool stage_open(const struct session *session, const struct verify_case *item, c
     return good;
 }
 
+/* Rows that do not exist are as they were, poisoned or begun with 0: then 0, as the reference has them. */
+static bool settle_row(struct guarded *guarded, size_t row, struct verify_result *result)
+{
+    const size_t columns = (size_t)guarded->sizes[3];
+    for (size_t i = row * columns; i < (row + 1) * columns; i++) {
+        if (!isnan(guarded->output[i]) && guarded->output[i] != 0.0f)
+            return verify_fail(result, "%s: row %zu, beyond the sequence's length, was written", guarded->name, row);
+        guarded->output[i] = 0.0f;
+    }
+    return true;
+}
+
+static bool settle_rows_beyond(struct stage *stage, struct verify_result *result)
+{
+    static const enum stage_tensor outputs[] = {STAGE_O, STAGE_LSE, STAGE_M, STAGE_L, STAGE_D_Q};
+    const size_t rows = reference_row_count(stage->problem);
+    bool *there = calloc(rows + 1, sizeof *there), good = there || verify_error(result, "no memory for %zu rows", rows);
+    for (size_t n = 0; good && n < reference_head_count(stage->problem); n++) {
+        const struct reference_head head = reference_head_at(stage->problem, n);
+        for (int64_t i = 0; i < head.n_q; i++)
+            there[head.rows + (size_t)i] = true;
+    }
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        for (size_t row = 0; good && stage->tensors[outputs[i]].output && row < rows; row++)
+            good = there[row] || settle_row(&stage->tensors[outputs[i]], row, result);
+    free(there);
+    return good;
+}
+
 bool stage_collect(const struct session *session, struct stage *stage, struct verify_result *result)
 {
     bool good = true;
     for (int i = 0; good && i < STAGE_TENSORS; i++)
         good = !stage->tensors[i].name || guarded_download(session, &stage->tensors[i], result);
+    if (good && (stage->problem->score.features & CLATTN_QUERY_LENGTHS))
+        good = settle_rows_beyond(stage, result);
     return good;
 }
 
@@ -301,7 +334,7 @@ static void give_later_features(const struct stage *stage, struct clattn_score_a
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
         const struct clattn_tensor tensor = strided(stage, (enum stage_tensor)(STAGE_MORE + i), score->more_at[i]);
         if (score->more[i] && cla_features_of_pass(of->bit, stage->backward))
-            memcpy((char *)args + row->given, &tensor, sizeof tensor);
+            cla_feature_give(row, tensor, args, NULL);
     }
     for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
         const float value = (float)score->more_numbers[i];
@@ -347,6 +380,7 @@ struct clattn_score_args stage_score(const struct stage *stage)
         args.dropout_seed = score->dropout_seed;
         args.dropout_offset = score->dropout_offset;
     }
+    args.tree_keys = score->features & CLATTN_TREE_MASK ? score->tree_keys : 0;
     args.data = stage->tensors[STAGE_DATA].buffer;
     give_later_features(stage, &args);
     if (stage->pages.keys) {
