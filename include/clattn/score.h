@@ -132,17 +132,18 @@ struct clattn_score_args {
     cl_mem row_shifts;
     int64_t row_shifts_offset;
 
-    /* CLATTN_QUERY_LENGTHS: int32 [batch], dense from element query_lengths_offset on; clamped to 0..n_q. Rows beyond do
-     * not exist, as those of seqused_q in FlashAttention: nothing is read of them, and nothing is written to theirs in
-     * O, LSE, m, l and dQ. So a prefill of many rows runs in one call with decodes of one. The host level sets these
+    /* CLATTN_QUERY_LENGTHS: int32 [batch], dense from element query_lengths_offset on; clamped to 0..n_q. Rows beyond
+     * do not exist, as those of seqused_q in FlashAttention: nothing is read of them, and nothing is written to theirs
+     * in O, LSE, m, l and dQ. So a prefill of many rows runs in one call with decodes of one. The host level sets these
      * rows to 0 in its arrays. */
     cl_mem query_lengths;
     int64_t query_lengths_offset;
 
     /* CLATTN_TREE_MASK: bits [batch, heads, n_q, ceil(tree_keys / 32)] of int32 words, the lowest first: whether a row
      * sees each of the last tree_keys keys of its sequence. Of bit t that is key n_kv - tree_keys + t, with the length
-     * of the sequence itself; what comes before is not hidden by it. Strides of 0 broadcast over heads and batch. It hides
-     * pairs beside what else does: with a tree the causal mask is off, or aligned so that it hides none of them. */
+     * of the sequence itself; what comes before is not hidden by it. Strides of 0 broadcast over heads and batch. It
+     * hides pairs beside what else does: with a tree the causal mask is off, or aligned so that it hides none of
+     * them. */
     struct clattn_tensor tree_mask;
     int64_t tree_keys;
 

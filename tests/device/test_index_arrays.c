@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Whatever cu_seqlens, key_lengths, block_offsets and block_columns hold, nothing outside the tensors is touched: each
- * buffer begins or ends at a page that must not be read or written, in every skeleton and pass. And a call without
- * query heads, whose alibi and sinks have no elements, gives gradients of 0. */
+ * Whatever cu_seqlens, lengths, row_shifts, block_offsets and block_columns hold, nothing outside the tensors is
+ * touched: each buffer begins or ends at a page that must not be read or written, in every skeleton and pass. And a
+ * call without query heads, whose alibi and sinks have no elements, gives gradients of 0. */
 #include "random.h"
 #include "support/device.h"
 #include "support/fence.h"
@@ -98,6 +98,14 @@ static struct clattn_score_args score_of(const struct clattn_problem *problem, c
         score.sinks = tensor(shape->heads, 4);
     if (features & CLATTN_KEY_LENGTHS)
         score.key_lengths = list(shape->batch, shape->n_kv);
+    if (features & CLATTN_ROW_SHIFTS)
+        score.row_shifts = list(shape->batch, shape->n_kv).buffer;
+    if (features & CLATTN_QUERY_LENGTHS)
+        score.query_lengths = list(shape->batch, shape->n_q).buffer;
+    if (features & CLATTN_TREE_MASK) {
+        score.tree_keys = 1 + random_below(&chance, 80);
+        score.tree_mask = tensor(heads * shape->n_q * blocks_of(score.tree_keys, 32), 4);
+    }
     if (features & CLATTN_VARLEN) {
         score.total_q = random_below(&chance, (shape->batch * shape->n_q) + 1);
         score.cu_seqlens_q = list(shape->batch + 1, score.total_q);
@@ -248,9 +256,10 @@ static void index_arrays_lead_nowhere(void **state)
 {
     (void)state;
     static const unsigned of_keys = CLATTN_VARLEN | CLATTN_KEY_LENGTHS;
-    static const unsigned sets[] = {of_keys | CLATTN_BIAS | CLATTN_ALIBI | CLATTN_SINKS,
+    static const unsigned of_rows = CLATTN_ROW_SHIFTS | CLATTN_QUERY_LENGTHS;
+    static const unsigned sets[] = {of_keys | of_rows | CLATTN_TREE_MASK | CLATTN_BIAS | CLATTN_ALIBI | CLATTN_SINKS,
                                     of_keys | CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_WINDOW,
-                                    of_keys | CLATTN_PAGES};
+                                    of_keys | of_rows | CLATTN_PAGES};
     for (int pass = CLATTN_FORWARD; pass <= CLATTN_BACKWARD_ACCUMULATE; pass++) {
         const bool back = pass % 2;
         const struct cla_skeleton *const *skeleton = back ? test_backward_skeletons() : test_skeletons();
