@@ -185,7 +185,7 @@ static void look(const struct verify_case *item, struct seen *seen)
     const struct reference_problem *p = &item->problem;
     const int64_t left = p->score.window_left, right = p->score.window_right;
     seen->traits |= verify_traits_of(item);
-    seen->counts[verify_count_features(verify_traits_of(item))]++;
+    seen->counts[verify_count_features(verify_traits_of(item) & ~verify_later_features())]++;
     seen->kinds[item->kind]++;
     seen->dtypes[p->dtype]++;
     seen->causal[p->causal]++;
@@ -237,7 +237,7 @@ static void cases_have_everything(void **state)
         }
     for (const struct option_word *word = verify_trait_words(); word->word; word++)
         assert_true(seen.traits & (unsigned)word->value);
-    for (int i = 0; i < verify_feature_count(); i++)
+    for (int i = 0; i < verify_feature_count() - verify_count_features(verify_later_features()); i++)
         assert_int_equal(seen.counts[i] > DRAWN / 5, i >= 3);
     for (int i = 0; i < VERIFY_KINDS; i++)
         assert_int_equal(seen.kinds[i] > DRAWN / 5, i <= VERIFY_BACKWARD_CHUNKS);
