@@ -8,6 +8,7 @@
 #     tools/check.sh           the above
 #     tools/check.sh --full    and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
 #                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
+#                              the Python package built and installed with what PyPI has (suite packages),
 #                              and what a change of compiler or C library would show: builds with every warning an error
 #                              by clang, with LTO, with -Dunity=on, for 32 bits (-m32) and for musl. Of the last two, for
 #                              which Debian has no OpenCL loader beside the usual one, every file is compiled and nothing

@@ -136,6 +136,19 @@ class Grid(unittest.TestCase):
                                               causal=causal)
                 self.near(have[rows], heads_first(want), dtype, (causal, paged, i))
 
+    def test_keys_of_8_bits(self):
+        q, k, v = numbers('float32', 1, 2, 9, 16), numbers('float32', 1, 1, 20, 16), numbers('float32', 1, 1, 20, 16)
+        scales = [abs(x).max(-1, keepdims=True) / 127 for x in (k, v)]
+        stored = [numpy.rint(x / scale).astype(numpy.int8) for x, scale in zip((k, v), scales)]
+        want, _ = reference.each(q, *(x * scale.astype(float) for x, scale in zip(stored, scales)))
+        copied = clattn.Device()
+        copied.shares_memory = False
+        for device in (None, copied):
+            have = clattn.attention(q, *stored, k_scales=scales[0], v_scales=scales[1], device=device)
+            self.near(have, want, 'float32', device)
+        with self.assertRaisesRegex(ValueError, 'k_scales is None'):
+            clattn.attention(q, *stored)
+
     def paged(self, k, v, begins, page):
         """The same keys in pages of a pool, in any order."""
         counts = -(-(begins[1:] - begins[:-1]) // page)

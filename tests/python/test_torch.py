@@ -64,6 +64,16 @@ class Operator(unittest.TestCase):
         want = torch.autograd.grad(sdpa(*first, exact.transpose(1, 2), is_causal=True).sum(), exact)[0]
         self.assertLess(float((made - want).abs().max()), 1e-5)
 
+    def test_the_gradient_of_lse(self):
+        q, k, v = tensors(3, 1, 2, 20, 16)
+        o, lse = clattn.scaled_dot_product_attention(q, k, v, return_lse=True)
+        exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        scores = exact[0] @ exact[1].transpose(-1, -2) / 4
+        loss = (scores.softmax(-1) @ exact[2]).sin().sum() + scores.logsumexp(-1).cos().sum()
+        made = torch.autograd.grad(o.sin().sum() + lse.cos().sum(), (q, k, v))
+        for x, y in zip(made, torch.autograd.grad(loss, exact)):
+            self.assertLess(float((x - y).abs().max()), 1e-5)
+
     def test_opcheck(self):
         q, k, v = tensors(3, 1, 2, 20, 16)
         mask = torch.rand(20, 20) < 0.7

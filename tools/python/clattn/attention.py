@@ -41,14 +41,14 @@ class _Arguments:
     def ordered(self, x: Any, name: str, output: bool = False) -> View:
         """[batch, heads, n, d], or [heads, total, d] of packed sequences."""
         order = _ORDERS[self.layout]
-        return views.view(x, name, output).require(len(order), views.FLOATS,
-                                                   f'with layout {self.layout}').permute(*order)
+        kinds = views.KEYS if name in ('k', 'v') else views.FLOATS
+        return views.view(x, name, output).require(len(order), kinds, f'with layout {self.layout}').permute(*order)
 
     def keys(self, x: Any, name: str) -> View:
         if not (self.paged and self.packed):
             return self.ordered(x, name)
         order = _ORDERS['bnhd' if self.layout == 'nhd' else 'bhnd']
-        return views.view(x, name).require(4, views.FLOATS, 'a pool of pages').permute(*order)
+        return views.view(x, name).require(4, views.KEYS, 'a pool of pages').permute(*order)
 
     def _check_types(self):
         q, k, v = self.q, self.k, self.v
@@ -137,6 +137,10 @@ class _Arguments:
         score.dropout(call, options['dropout_p'], options['dropout_seed'], options['dropout_offset'])
         if self.paged:
             score.pages(call, options['pages'], options['page_offsets'], self.k.shape[0], self.k.shape[2], sizes)
+        for name in 'kv':
+            score.scales(call, name, getattr(self, name), options.get(f'{name}_scales'), options.get(f'{name}_zeros'),
+                         int(options.get(f'{name}_scale_group') or 0))
+        score.lse_gradient(call, options.get('d_lse'), self.rows_shape())
         score.functions(call, options['score_mod'], options.get('score_mod_grad'), options['mask_mod'], options['data'])
 
     def output_shape(self, columns: int) -> Tuple[int, ...]:
@@ -214,6 +218,12 @@ def attention(q: Any,
               dropout_offset: int = 0,
               pages: Any = None,
               page_offsets: Any = None,
+              k_scales: Any = None,
+              k_zeros: Any = None,
+              v_scales: Any = None,
+              v_zeros: Any = None,
+              k_scale_group: int = 0,
+              v_scale_group: int = 0,
               score_mod: Optional[str] = None,
               mask_mod: Optional[str] = None,
               data: Any = None,
@@ -252,6 +262,9 @@ def attention(q: Any,
     pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the
                     order of `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how
                     many keys
+    k_scales, v_scales    of k and v that are int8 or float8 (e4m3fn, e5m2): [batch, kv_heads, n_kv, groups] or what
+                    broadcasts to it; an element is (x - zero) * scale, with k_zeros and v_zeros for int8 alone;
+                    k_scale_group and v_scale_group elements of a row have one scale, 0: all
     score_mod, mask_mod   functions of your own in OpenCL C, and their `data`, float32: include/clattn/problem.h
     out             where O is to be written; else a new array, of out_dtype ('float32') or of q's type
     return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
@@ -299,6 +312,7 @@ def attention_backward(d_o: Any,
                        lse: Any = None,
                        m: Any = None,
                        l: Any = None,
+                       d_lse: Any = None,
                        need: Sequence[str] = ('q', 'k', 'v'),
                        layout: str = 'bhnd',
                        causal: Union[bool, str] = False,
@@ -336,12 +350,13 @@ def attention_backward(d_o: Any,
     """The gradients of a loss by q, k, v, a bias and sinks (`need` names those wanted), from that by O, d_o.
 
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
-    score_mod_grad is the derivative of a score_mod. `unordered` allows sums in any order, which is faster on some
-    devices. The gradient of a bias that was broadcast is summed over batch and heads, and has the rows and keys of the
-    call."""
+    d_lse is the gradient of the loss by LSE, where it depends on that, too; score_mod_grad is the derivative of a
+    score_mod. `unordered` allows sums in any order, which is faster on some devices. The gradient of a bias that was
+    broadcast is summed over batch and heads, and has the rows and keys of the call."""
     options = dict(locals())
     inputs = [
-        d_o, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, data
+        d_o, d_lse, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q,
+        cu_seqlens_kv, data
     ]
     for name in ('d_o', 'q', 'k', 'v', 'o', 'lse', 'm', 'l', 'need'):
         options.pop(name)

@@ -13,15 +13,16 @@ _FOUR, _PACKED, _ROWS = ('batch', 'head', 'row', 'column'), ('head', 'row', 'col
 _AXES = {
     'alibi': ('batch', 'head'), 'bias': _FOUR, 'mask': _FOUR, 'block_mask': _FOUR, 'block_offsets': _ROWS,
     'pages': ('batch', 'row'), 'd_bias': _FOUR, 'positions': ('batch', 'row'), 'rope_cos': ('row', 'column'),
-    'rope_sin': ('row', 'column')
+    'rope_sin': ('row', 'column'), 'd_lse': _ROWS
 }
+_SCALES = ('k_scales', 'k_zeros', 'v_scales', 'v_zeros')
 _DENSE = {'lse', 'm', 'l', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv', 'sinks', 'd_sinks', 'page_offsets'}
 _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
 
 # Of arrays on a device the small ones may be on the host.
 _MAY_BE_COPIED = {
     'alibi', 'block_offsets', 'block_columns', 'pages', 'page_offsets', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv',
-    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin'
+    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', *_SCALES
 }
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
@@ -31,6 +32,7 @@ def _layout(name: str, view: View, offset: int) -> _abi.clattn_layout:
     if name in _DENSE:
         return _abi.clattn_layout(offset=offset)
     axes = _AXES.get(name) or (_FOUR if len(view.shape) == 4 else _PACKED)
+    axes = axes[-len(view.shape):]  # of packed sequences there is no batch
     return _abi.clattn_layout(offset=offset, strided=1, **dict(zip(axes, view.strides)))
 
 
@@ -93,8 +95,9 @@ class Call:
             device.plan(self.problem, tuple(sorted(self.texts.items())))
         args = self.kind.args(shape=self.shape, **self.numbers)
         self._fill_score(args.score)
+        scales = _abi.clattn_kv_scales()
         for name, view in self.tensors.items():
-            target = args if hasattr(type(args), name) else args.score
+            target = self._target(args, scales, name)
             buffer, offset = places[name]
             if name in _BARE:
                 setattr(target, name, buffer)
@@ -108,6 +111,14 @@ class Call:
         event = c.c_void_p()
         self.kind.enqueue(made.handle, queue, c.byref(args), len(waits), events, c.byref(event))
         return event.value or 0  # OpenCL keeps the workspace while commands use it
+
+    @staticmethod
+    def _target(args: Any, scales: Any, name: str) -> Any:
+        """The struct that has a tensor: that of the call, or one inside it."""
+        if name in _SCALES:
+            args.score.kv_scales = c.addressof(scales)
+            return scales
+        return args if hasattr(type(args), name) else args.score
 
     def _fill_score(self, score: Any):
         for name, value in self.score.items():
@@ -146,20 +157,21 @@ class Call:
                 places[name] = buffers[-1].handle, (view.address - begin) // view.item if end > begin else 0
         event = c.c_void_p(self._enqueue(device, places, device.queue, ()))
         try:
-            opencl.clWaitForEvents(1, c.byref(event))
+            for handle, size in written:  # only behind this the host is sure to see what was written
+                place = opencl.clEnqueueMapBuffer(device.queue, handle, 0, _MAP_READ, 0, size, 0, None, None)
+                opencl.clEnqueueUnmapMemObject(device.queue, handle, place, 0, None, None)
+            opencl.clFinish(device.queue)
+            opencl.clWaitForEvents(1, c.byref(event))  # which says whether the commands succeeded
         finally:
             opencl.clReleaseEvent(event)
-        for handle, size in written:  # only then the host is sure to see what was written
-            place = opencl.clEnqueueMapBuffer(device.queue, handle, 1, _MAP_READ, 0, size, 0, None, None)
-            opencl.clEnqueueUnmapMemObject(device.queue, handle, place, 0, None, None)
-        opencl.clFinish(device.queue)
 
     def _run_copied(self, device: Device):
         """Arrays of the host, through the library's host level."""
         args = self.kind.host_args(shape=self.shape, kv_chunk=self.kv_chunk, **self.numbers)
         self._fill_score(args.score)
+        scales = _abi.clattn_host_kv_scales()
         for name, view in self.tensors.items():
-            target = args if hasattr(type(args), name) else args.score
+            target = self._target(args, scales, name)
             setattr(target, name, view.address)
             if name in _BARE:
                 setattr(target, _BARE[name], view.shape[0])

@@ -186,6 +186,33 @@ def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes
         raise errors.ArgumentError(f'pages has shape {view.shape}: it must have ({sizes.batch}, pages of a sequence)')
 
 
+def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]):
+    if values is None:
+        return
+    view = views.view(values, 'd_lse').require(len(rows), ('fp32', ), 'the gradient by LSE')
+    if view.shape != rows:
+        raise errors.ArgumentError(f'd_lse has shape {view.shape}: it must have {rows}')
+    call.problem.features |= _abi.CLATTN_LSE_GRADIENT
+    call.tensors['d_lse'] = view
+
+
+def scales(call: Call, which: str, operand: View, values: Any, zeros: Any, group: int):
+    """Of K or V that are stored as INT8 or FP8: [.., groups] in the library's order, or what broadcasts to it."""
+    if values is None:
+        if operand.dtype not in views.FLOATS:
+            raise errors.ArgumentError(
+                f'{which}_scales is None: {which} is {operand.dtype}, whose elements need scales')
+        return
+    groups = -(-operand.shape[-1] // group) if group else 1
+    setattr(call.problem, f'{which}_scale_group', group)
+    shape = (*operand.shape[:-1], groups)
+    call.tensors[f'{which}_scales'] = views.scalars(values, f'{which}_scales', 'fp32').expand(shape)
+    if zeros is None:
+        return
+    call.problem.zero_points |= {'k': _abi.CLATTN_K_ZEROS, 'v': _abi.CLATTN_V_ZEROS}[which]
+    call.tensors[f'{which}_zeros'] = views.scalars(zeros, f'{which}_zeros', 'fp32').expand(shape)
+
+
 def functions(call: Call, score_mod: Optional[str], score_mod_grad: Optional[str], mask_mod: Optional[str], data: Any):
     call.text('score_mod', score_mod)
     call.text('mask_mod', mask_mod)

@@ -76,13 +76,13 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
              mask: Optional[Tensor], alibi: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor],
              cu_q: Optional[Tensor], cu_kv: Optional[Tensor], seed: Optional[Tensor], layout: str, causal: str,
              scale: Optional[float], window: List[int], softcap: float, dropout_p: float, max_n: List[int],
-             need: List[bool]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+             need: List[bool], d_lse: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients by q, k, v, bias and sinks; those that are not needed are empty."""
     options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
                        cu_q, cu_kv, max_n)
     names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
     with torch.no_grad():
-        made = compute_backward(d_o, q, k, v, o, m=m, l=l, need=names, **options)
+        made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, **options)
     found = made._asdict()
     if found['bias'] is not None:
         found['bias'] = found['bias'].sum_to_size(bias.shape).to(bias.dtype).clone()
@@ -93,7 +93,7 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
 
 @backward.register_fake
 def _(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window,
-      softcap, dropout_p, max_n, need):
+      softcap, dropout_p, max_n, need, d_lse):
     given = (q, k, v, bias, sinks)
     return tuple(x.new_empty(x.shape) if wanted else q.new_empty((0, )) for x, wanted in zip(given, need))
 
@@ -102,17 +102,22 @@ def _setup(ctx, inputs, output):
     o, lse, m, l = output
     ctx.save_for_backward(*inputs[:11], o, m, l)
     ctx.numbers, ctx.statistics = inputs[11:18], inputs[18]
-    ctx.mark_non_differentiable(lse, m, l)
+    ctx.mark_non_differentiable(m, l)
+    ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, d_o, d_lse, d_m, d_l):
+    if d_o is None and d_lse is None:
+        return (None, ) * 19
     if ctx.statistics != _ALL:
         raise errors.ArgumentError('statistics is not 2: gradients need m and l of the forward pass')
     q, k, v, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, o, m, l = ctx.saved_tensors
+    d_o = torch.zeros_like(o) if d_o is None else d_o
     need = [ctx.needs_input_grad[i] for i in (0, 1, 2, 3, 6)]
     if ctx.needs_input_grad[5]:
         raise errors.ArgumentError('alibi requires a gradient, which there is none of: detach it')
-    made = backward(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, *ctx.numbers, need)
+    made = backward(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, *ctx.numbers, need,
+                    None if d_lse is None else d_lse.contiguous())
     d_q, d_k, d_v, d_bias, d_sinks = (x if wanted else None for x, wanted in zip(made, need))
     return (d_q, d_k, d_v, d_bias, None, None, d_sinks, *(None, ) * 12)
 
@@ -157,10 +162,11 @@ def attention(q: Tensor,
               dropout_p: float = 0.0,
               dropout_seed: Any = None,
               return_lse: bool = False) -> Any:
-    """clattn.attention() of tensors, with gradients by q, k, v, bias and sinks, and known to torch.compile.
+    """clattn.attention() of tensors, with gradients by q, k, v, bias and sinks, of O and of LSE, and known to
+    torch.compile.
 
     Arguments are those of clattn.attention(). With layout 'hnd' or 'nhd' max_n_q and max_n_kv must be given.
-    dropout_seed is a number or an int64 tensor; None: by PyTorch's generator. LSE has no gradient."""
+    dropout_seed is a number or an int64 tensor; None: by PyTorch's generator."""
     _check([('q', q), ('k', k), ('v', v), ('bias', bias), ('mask', mask), ('sinks', sinks)])
     if _packed(layout) and (max_n_q is None or max_n_kv is None):
         raise errors.ArgumentError(

@@ -9,19 +9,25 @@ from typing import Any, Optional, Sequence, Tuple
 from . import _abi, errors
 
 #: Bytes of an element.
-SIZES = {'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1}
+SIZES = {'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1, 'int8': 1, 'fp8_e4m3': 1, 'fp8_e5m2': 1}
 DTYPES = {'fp32': _abi.CLATTN_FP32, 'fp16': _abi.CLATTN_FP16, 'bf16': _abi.CLATTN_BF16}
-OPERAND_TYPES = {'fp32': _abi.CLATTN_AS_FP32, 'fp16': _abi.CLATTN_AS_FP16, 'bf16': _abi.CLATTN_AS_BF16}
+OPERAND_TYPES = {
+    'fp32': _abi.CLATTN_AS_FP32, 'fp16': _abi.CLATTN_AS_FP16, 'bf16': _abi.CLATTN_AS_BF16, 'int8': _abi.CLATTN_AS_INT8,
+    'fp8_e4m3': _abi.CLATTN_AS_FP8_E4M3, 'fp8_e5m2': _abi.CLATTN_AS_FP8_E5M2
+}
 
 _NUMPY_NAMES = {
     'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16', 'uint16': 'bf16', 'int32': 'int32', 'bool': 'byte',
-    'uint8': 'byte'
+    'uint8': 'byte', 'int8': 'int8', 'float8_e4m3fn': 'fp8_e4m3', 'float8_e5m2': 'fp8_e5m2'
 }
 _TORCH_NAMES = {
     'torch.float32': 'fp32', 'torch.float16': 'fp16', 'torch.bfloat16': 'bf16', 'torch.int32': 'int32',
-    'torch.bool': 'byte', 'torch.uint8': 'byte'
+    'torch.bool': 'byte', 'torch.uint8': 'byte', 'torch.int8': 'int8', 'torch.float8_e4m3fn': 'fp8_e4m3',
+    'torch.float8_e5m2': 'fp8_e5m2'
 }
-FLOATS, BYTES, INTEGERS = ('fp32', 'fp16', 'bf16'), ('byte', ), ('int32', )
+FLOATS, BYTES = ('fp32', 'fp16', 'bf16'), ('byte', )
+#: What K and V may be.
+KEYS = (*FLOATS, 'int8', 'fp8_e4m3', 'fp8_e5m2')
 
 
 @dataclasses.dataclass(frozen=True)
