@@ -47,7 +47,7 @@
 #include "score/fast/alibi_linear.clh"
 #include "score/fast/dropout.clh"
 #include "score/fast/softcap_polynomial.clh"
-#include "common/matrix_scores.clh"
+#include "common/matrix_modify.clh"
 #include "common/matrix_weights.clh"
 #include "common/matrix_rows.clh"
 #include "common/matrix_repair.clh"
