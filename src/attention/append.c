@@ -14,8 +14,8 @@ static const struct {
     bool rotated;
 } moves[CLA_APPENDED] = {{CLA_NEW_K, CLA_K, true}, {CLA_NEW_V, CLA_V, false}, {CLA_Q, CLA_ROTATED_Q, true}};
 
-static void set_sizes(const struct clattn_appender *appender, const struct clattn_append_args *args,
-                      struct cla_call *call)
+static void set_append_sizes(const struct clattn_appender *appender, const struct clattn_append_args *args,
+                             struct cla_call *call)
 {
     struct cla_operand *operands = call->operands;
     const struct cla_sizes q = operands[CLA_Q].sizes;
@@ -112,8 +112,8 @@ static clattn_status place_scales(struct cla_call *call, const struct clattn_kv_
     return status;
 }
 
-static clattn_status check_groups(const struct clattn_appender *appender, const struct clattn_shape *shape,
-                                  struct cla_error *error)
+static clattn_status check_append_groups(const struct clattn_appender *appender, const struct clattn_shape *shape,
+                                         struct cla_error *error)
 {
     const bool narrow = appender->context->capabilities.address_bits == 32;
     const int64_t limit = narrow ? UINT32_MAX / appender->work_group_size : INT32_MAX;
@@ -127,9 +127,9 @@ static clattn_status check_groups(const struct clattn_appender *appender, const 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check(const struct clattn_appender *appender, cl_command_queue queue,
-                           const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
-                           struct cla_call *call, struct cla_error *error)
+static clattn_status check_append(const struct clattn_appender *appender, cl_command_queue queue,
+                                  const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
+                                  struct cla_call *call, struct cla_error *error)
 {
     const struct clattn_score_args places = places_of(appender->features, &args->score);
     clattn_status status = cla_check_reserved(&cla_struct_append_args, "args", args, error);
@@ -138,7 +138,7 @@ static clattn_status check(const struct clattn_appender *appender, cl_command_qu
             cla_call_begin(call, &appender->problem, appender->features, CLA_BUFFERS, &args->shape, &places, error);
     if (status)
         return status;
-    set_sizes(appender, args, call);
+    set_append_sizes(appender, args, call);
     status = place_tables(appender, call, args, error);
     if (!status)
         status = place_moves(call, args, error);
@@ -149,7 +149,7 @@ static clattn_status check(const struct clattn_appender *appender, cl_command_qu
     if (!status)
         status = place_scales(call, places.kv_scales, error);
     if (!status)
-        status = check_groups(appender, &call->shape, error);
+        status = check_append_groups(appender, &call->shape, error);
     if (!status)
         status = cla_check_overlap(call, error);
     if (!status)
@@ -159,8 +159,8 @@ static clattn_status check(const struct clattn_appender *appender, cl_command_qu
     return status ? status : cla_check_buffers(call, appender->context->context, error);
 }
 
-static clattn_status launch(const struct clattn_appender *appender, int move, const struct cla_call *call,
-                            int64_t rope_rows, struct cla_chain *chain, struct cla_error *error)
+static clattn_status launch_move(const struct clattn_appender *appender, int move, const struct cla_call *call,
+                                 int64_t rope_rows, struct cla_chain *chain, struct cla_error *error)
 {
     const struct cla_operand *operands = call->operands, *from = &operands[moves[move].from],
                              *to = &operands[moves[move].to];
@@ -197,7 +197,7 @@ clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_comm
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "appender is NULL: it must be a clattn_appender");
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_append_args");
-    clattn_status status = check(appender, queue, args, wait_count, wait_list, &call, error);
+    clattn_status status = check_append(appender, queue, args, wait_count, wait_list, &call, error);
     if (status)
         return status;
     if (call.empty)
@@ -206,7 +206,7 @@ clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_comm
     for (int i = 0; i < CLA_APPENDED && !status; i++) {
         if (args->first_event) /* the first command of a call begins before all others */
             cla_chain_next(&chain);
-        status = launch(appender, i, &call, args->rope_rows, &chain, error);
+        status = launch_move(appender, i, &call, args->rope_rows, &chain, error);
     }
     if (!status)
         status = cla_chain_event(&chain, event, error);

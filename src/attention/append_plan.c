@@ -28,7 +28,7 @@ static clattn_status check_rotation(const struct clattn_append_params *params, i
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_problem(const struct clattn_problem *problem, struct cla_error *error)
+static clattn_status check_append_problem(const struct clattn_problem *problem, struct cla_error *error)
 {
     if (problem->pass != CLATTN_FORWARD)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -42,8 +42,8 @@ static clattn_status check_problem(const struct clattn_problem *problem, struct 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status take_params(struct clattn_appender *appender, const struct clattn_append_params *params,
-                                 struct cla_error *error)
+static clattn_status take_append_params(struct clattn_appender *appender, const struct clattn_append_params *params,
+                                        struct cla_error *error)
 {
     if (!params)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -58,7 +58,7 @@ static clattn_status take_params(struct clattn_appender *appender, const struct 
     if (!status)
         status = cla_problem_resolve(params->problem, problem, error);
     if (!status)
-        status = check_problem(problem, error);
+        status = check_append_problem(problem, error);
     if (!status)
         status = check_rotation(params, problem->d, error);
     if (status)
@@ -83,7 +83,7 @@ static int group_of(const struct clattn_problem *problem, int operand)
     return group ? (int)group : cla_type((int)cla_type_of(problem, operand))->block;
 }
 
-static clattn_status compile(struct clattn_appender *appender, int interleaved, struct cla_error *error)
+static clattn_status compile_appender(struct clattn_appender *appender, int interleaved, struct cla_error *error)
 {
     static const char *const files[] = {"append.cl", NULL};
     static const char *const names[CLA_APPENDED] = {"clattn_append_k", "clattn_append_v", "clattn_append_q"};
@@ -110,7 +110,7 @@ static clattn_status compile(struct clattn_appender *appender, int interleaved, 
     return status;
 }
 
-static struct clattn_appender *allocate(void)
+static struct clattn_appender *allocate_appender(void)
 {
     struct clattn_appender *appender = calloc(1, sizeof *appender);
     struct cla_kernel *kernels = calloc(CLA_APPENDED, sizeof *kernels);
@@ -130,13 +130,13 @@ clattn_status cla_appender_make(struct clattn_appender **result, struct clattn_c
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "appender is NULL: it must point to the handle to be set");
     if (!context)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "context is NULL: it must be a clattn_context");
-    struct clattn_appender *appender = allocate();
+    struct clattn_appender *appender = allocate_appender();
     if (!appender)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_appender");
     appender->context = context;
-    clattn_status status = take_params(appender, params, error);
+    clattn_status status = take_append_params(appender, params, error);
     if (!status)
-        status = compile(appender, (int)params->interleaved, error);
+        status = compile_appender(appender, (int)params->interleaved, error);
     appender->problem.skeleton = appender->problem.knobs = NULL;
     appender->problem.score_mod = appender->problem.score_mod_grad = appender->problem.mask_mod = NULL;
     if (status)

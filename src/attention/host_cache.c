@@ -60,7 +60,7 @@ static clattn_status check_own_fields(const struct step *step, struct cla_error 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_sequences(const struct step *step, struct cla_error *error)
+static clattn_status check_sequence_numbers(const struct step *step, struct cla_error *error)
 {
     const int64_t batch = step->shape.batch, sequences = step->cache->pages.sequences;
     clattn_status status = CLATTN_SUCCESS;
@@ -177,14 +177,14 @@ static clattn_status place_arrays(const struct step *step, struct cla_call *call
 }
 
 /* Everything that can be known to be wrong before the device is asked to do anything. */
-static clattn_status check(struct step *step, struct cla_host_job *job, struct cla_error *error)
+static clattn_status check_step(struct step *step, struct cla_host_job *job, struct cla_error *error)
 {
     const struct clattn_host_cache *cache = step->cache;
     clattn_status status = cla_check_reserved(&cla_struct_host_cache_args, "args", step->given, error);
     if (!status)
         status = check_own_fields(step, error);
     if (!status)
-        status = check_sequences(step, error);
+        status = check_sequence_numbers(step, error);
     if (!status)
         status = take_lengths(step, error);
     if (!status)
@@ -206,7 +206,7 @@ static clattn_status check(struct step *step, struct cla_host_job *job, struct c
     return status ? status : cla_host_measure(job, error);
 }
 
-static clattn_status add_plan_bytes(const struct step *step, struct cla_host_job *job, struct cla_error *error)
+static clattn_status add_step_bytes(const struct step *step, struct cla_host_job *job, struct cla_error *error)
 {
     struct cla_recipe recipe;
     if (!step->attends || job->call.empty)
@@ -219,7 +219,7 @@ static clattn_status add_plan_bytes(const struct step *step, struct cla_host_job
     return status;
 }
 
-static clattn_status reserve(const struct step *step, struct cla_error *error)
+static clattn_status reserve_pages(const struct step *step, struct cla_error *error)
 {
     struct clattn_host_cache *cache = step->cache;
     const int32_t *lengths = cache->lengths.data;
@@ -235,8 +235,9 @@ static clattn_status reserve(const struct step *step, struct cla_error *error)
 /* --- the work */
 
 /* New rows go to their pages; Q is rotated where it lies. */
-static clattn_status append(const struct step *step, struct cla_host_job *job, const struct clattn_score_args *score,
-                            cl_uint wait_count, const cl_event *waits, cl_event *appended, struct cla_error *error)
+static clattn_status append_rows(const struct step *step, struct cla_host_job *job,
+                                 const struct clattn_score_args *score, cl_uint wait_count, const cl_event *waits,
+                                 cl_event *appended, struct cla_error *error)
 {
     const struct clattn_host_cache *cache = step->cache;
     const bool rotates = step->attends && cache->appender->rotary_d;
@@ -257,8 +258,9 @@ static clattn_status append(const struct step *step, struct cla_host_job *job, c
     return cla_append_enqueue(cache->appender, cache->host->queue, &args, wait_count, waits, appended, error);
 }
 
-static clattn_status attend(const struct step *step, struct cla_host_job *job, const struct clattn_score_args *score,
-                            cl_uint wait_count, const cl_event *waits, struct cla_error *error)
+static clattn_status attend_rows(const struct step *step, struct cla_host_job *job,
+                                 const struct clattn_score_args *score, cl_uint wait_count, const cl_event *waits,
+                                 struct cla_error *error)
 {
     const struct clattn_host_cache *cache = step->cache;
     const struct cla_device_block *workspace = &cache->host->blocks[CLA_WORKSPACE];
@@ -275,8 +277,8 @@ static clattn_status attend(const struct step *step, struct cla_host_job *job, c
     return cla_forward_enqueue(job->plan, cache->host->queue, &args, wait_count, waits, &job->computed, error);
 }
 
-static clattn_status compute(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
-                             struct cla_error *error)
+static clattn_status compute_step(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
+                                  struct cla_error *error)
 {
     const struct step *step = job->args;
     const struct clattn_kv_scales scales = cla_cache_scales(step->cache, step->given->layer);
@@ -286,28 +288,28 @@ static clattn_status compute(struct cla_host_job *job, cl_uint wait_count, const
     if (step->cache->features & CLA_FEATURE_SCALES)
         score.kv_scales = &scales;
     if (first && !step->attends)
-        return append(step, job, &score, wait_count, waits, &job->computed, error);
+        return append_rows(step, job, &score, wait_count, waits, &job->computed, error);
     if (first)
-        status = append(step, job, &score, wait_count, waits, &job->begun[0], error);
+        status = append_rows(step, job, &score, wait_count, waits, &job->begun[0], error);
     if (status)
         return status;
-    return attend(step, job, &score, first ? 1 : wait_count, first ? job->begun : waits, error);
+    return attend_rows(step, job, &score, first ? 1 : wait_count, first ? job->begun : waits, error);
 }
 
-static clattn_status run(struct step *step, struct cla_error *error)
+static clattn_status run_step(struct step *step, struct cla_error *error)
 {
     struct clattn_host_cache *cache = step->cache;
     struct clattn_kv_scales scales;
     struct cla_host_job job = {.host = cache->host, .plan = cache->plan, .splits = 1, .args = step, .scales = &scales};
-    clattn_status status = check(step, &job, error);
+    clattn_status status = check_step(step, &job, error);
     if (!status)
-        status = add_plan_bytes(step, &job, error);
+        status = add_step_bytes(step, &job, error);
     if (status || job.call.empty)
         return status;
-    status = reserve(step, error);
+    status = reserve_pages(step, error);
     if (!status) {
         fill_table(step);
-        status = cla_host_run(&job, compute, error);
+        status = cla_host_run(&job, compute_step, error);
     }
     if (!status && step->appends)
         for (int64_t b = 0; b < step->shape.batch; b++)
@@ -319,22 +321,23 @@ static clattn_status run(struct step *step, struct cla_error *error)
 
 /* --- the public functions */
 
-static clattn_status report(const struct clattn_host_cache *cache, clattn_status status, const struct cla_error *error)
+static clattn_status report_cache(const struct clattn_host_cache *cache, clattn_status status,
+                                  const struct cla_error *error)
 {
     return status ? cla_report(cache ? &cache->host->context->log : NULL, error) : CLATTN_SUCCESS;
 }
 
-static clattn_status fail_null(struct cla_error *error)
+static clattn_status fail_no_cache(struct cla_error *error)
 {
     return cla_fail(error, CLATTN_INVALID_ARGUMENT, "cache is NULL: it must be a clattn_host_cache");
 }
 
-static clattn_status call(struct clattn_host_cache *cache, const struct clattn_host_cache_args *args, bool attends)
+static clattn_status take_step(struct clattn_host_cache *cache, const struct clattn_host_cache_args *args, bool attends)
 {
     struct cla_error error;
     clattn_status status;
     if (!cache)
-        status = fail_null(&error);
+        status = fail_no_cache(&error);
     else if (!args)
         status =
             cla_fail(&error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_host_cache_args");
@@ -348,26 +351,26 @@ static clattn_status call(struct clattn_host_cache *cache, const struct clattn_h
         step.shape.kv_heads = cache->kv_heads;
         if (!attends)
             step.shape.heads = cache->kv_heads;
-        status = run(&step, &error);
+        status = run_step(&step, &error);
     }
-    return report(cache, status, &error);
+    return report_cache(cache, status, &error);
 }
 
 clattn_status clattn_host_cache_append(clattn_host_cache *cache, const struct clattn_host_cache_args *args)
 {
-    return call(cache, args, false);
+    return take_step(cache, args, false);
 }
 
 clattn_status clattn_host_cache_forward(clattn_host_cache *cache, const struct clattn_host_cache_args *args)
 {
-    return call(cache, args, true);
+    return take_step(cache, args, true);
 }
 
 static clattn_status check_sequence(const struct clattn_host_cache *cache, const char *name, int64_t sequence,
                                     struct cla_error *error)
 {
     if (!cache)
-        return fail_null(error);
+        return fail_no_cache(error);
     if (sequence >= 0 && sequence < cache->pages.sequences)
         return CLATTN_SUCCESS;
     return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s is %lld: sequences are numbered from 0 to %lld", name,
@@ -389,7 +392,7 @@ clattn_status clattn_host_cache_truncate(clattn_host_cache *cache, int64_t seque
         status = check_length(length, &error);
     if (!status)
         cla_cache_pages_truncate(&cache->pages, sequence, length);
-    return report(cache, status, &error);
+    return report_cache(cache, status, &error);
 }
 
 clattn_status clattn_host_cache_fork(clattn_host_cache *cache, int64_t from, int64_t to, int64_t length)
@@ -407,7 +410,7 @@ clattn_status clattn_host_cache_fork(clattn_host_cache *cache, int64_t from, int
         status = check_length(length, &error);
     if (!status && !cla_cache_pages_fork(&cache->pages, from, to, length))
         status = cla_fail(&error, CL_OUT_OF_HOST_MEMORY, "no host memory for the pages of a sequence");
-    return report(cache, status, &error);
+    return report_cache(cache, status, &error);
 }
 
 clattn_status clattn_host_cache_length(const clattn_host_cache *cache, int64_t layer, int64_t sequence, int64_t *length)
@@ -421,16 +424,16 @@ clattn_status clattn_host_cache_length(const clattn_host_cache *cache, int64_t l
         status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "length is NULL: it must point to the number to be set");
     if (!status)
         *length = *cla_cache_length(&cache->pages, layer, sequence);
-    return report(cache, status, &error);
+    return report_cache(cache, status, &error);
 }
 
 clattn_status clattn_host_cache_get_info(const clattn_host_cache *cache, struct clattn_host_cache_info *info)
 {
     struct cla_error error;
     if (!cache)
-        return report(cache, fail_null(&error), &error);
+        return report_cache(cache, fail_no_cache(&error), &error);
     if (!info)
-        return report(
+        return report_cache(
             cache,
             cla_fail(&error, CLATTN_INVALID_ARGUMENT, "info is NULL: it must point to a struct clattn_host_cache_info"),
             &error);

@@ -98,7 +98,7 @@ static clattn_status put_elements(const struct clattn_host_cache *cache, unsigne
     return status;
 }
 
-static clattn_status save(const struct clattn_host_cache *cache, const char *path, struct cla_error *error)
+static clattn_status save_cache(const struct clattn_host_cache *cache, const char *path, struct cla_error *error)
 {
     char identity[IDENTITY];
     size_t table = 0, elements = 0, size = 0;
@@ -128,7 +128,7 @@ struct loaded {
     struct cla_cache_layer *layers;
 };
 
-static void drop(struct loaded *loaded)
+static void drop_loaded(struct loaded *loaded)
 {
     for (int64_t i = 0; loaded->layers && i < loaded->pages.layers; i++)
         for (int which = 0; which < CLA_CACHE_TENSORS; which++)
@@ -173,8 +173,8 @@ static clattn_status check_lengths(const struct clattn_host_cache *cache, const 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status take(struct clattn_host_cache *cache, const char *path, const void *file, size_t size,
-                          struct cla_error *error)
+static clattn_status take_file(struct clattn_host_cache *cache, const char *path, const void *file, size_t size,
+                               struct cla_error *error)
 {
     const struct cla_cache_pages *now = &cache->pages;
     struct loaded loaded = {.layers = calloc((size_t)now->layers, sizeof *loaded.layers)};
@@ -197,11 +197,11 @@ static clattn_status take(struct clattn_host_cache *cache, const char *path, con
         cache->layers = loaded.layers;
         loaded = old;
     }
-    drop(&loaded);
+    drop_loaded(&loaded);
     return status;
 }
 
-static clattn_status load(struct clattn_host_cache *cache, const char *path, struct cla_error *error)
+static clattn_status load_cache(struct clattn_host_cache *cache, const char *path, struct cla_error *error)
 {
     size_t size = 0;
     errno = 0;
@@ -209,14 +209,14 @@ static clattn_status load(struct clattn_host_cache *cache, const char *path, str
     if (!file)
         return cla_fail(error, CLATTN_FILE_FAILED, "%s: cannot be read: %s", path,
                         errno ? strerror(errno) : "it is not a regular file");
-    const clattn_status status = take(cache, path, file, size, error);
+    const clattn_status status = take_file(cache, path, file, size, error);
     free(file);
     return status;
 }
 
 /* --- the public functions */
 
-static clattn_status check(const struct clattn_host_cache *cache, const char *path, struct cla_error *error)
+static clattn_status check_path(const struct clattn_host_cache *cache, const char *path, struct cla_error *error)
 {
     if (!cache)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "cache is NULL: it must be a clattn_host_cache");
@@ -228,17 +228,17 @@ static clattn_status check(const struct clattn_host_cache *cache, const char *pa
 clattn_status clattn_host_cache_save(const clattn_host_cache *cache, const char *path)
 {
     struct cla_error error;
-    clattn_status status = check(cache, path, &error);
+    clattn_status status = check_path(cache, path, &error);
     if (!status)
-        status = save(cache, path, &error);
+        status = save_cache(cache, path, &error);
     return status ? cla_report(cache ? &cache->host->context->log : NULL, &error) : CLATTN_SUCCESS;
 }
 
 clattn_status clattn_host_cache_load(clattn_host_cache *cache, const char *path)
 {
     struct cla_error error;
-    clattn_status status = check(cache, path, &error);
+    clattn_status status = check_path(cache, path, &error);
     if (!status)
-        status = load(cache, path, &error);
+        status = load_cache(cache, path, &error);
     return status ? cla_report(cache ? &cache->host->context->log : NULL, &error) : CLATTN_SUCCESS;
 }

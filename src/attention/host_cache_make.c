@@ -45,7 +45,7 @@ static clattn_status check_number(const char *name, int64_t number, int64_t leas
                     (long long)number, (long long)least, MOST_NUMBERS);
 }
 
-static clattn_status check_params(const struct clattn_host_cache_params *params, struct cla_error *error)
+static clattn_status check_cache_params(const struct clattn_host_cache_params *params, struct cla_error *error)
 {
     if (!params)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -158,8 +158,8 @@ static clattn_status make_tables(struct clattn_host_cache *cache, const struct c
     return status ? status : upload(cache->host, &cache->sines, params->rope_sin, count, error);
 }
 
-static clattn_status make_parts(struct clattn_host_cache *cache, const struct clattn_host_cache_params *params,
-                                struct cla_error *error)
+static clattn_status make_cache_parts(struct clattn_host_cache *cache, const struct clattn_host_cache_params *params,
+                                      struct cla_error *error)
 {
     const struct clattn_host_params host = {.context = params->context, .queue = params->queue};
     struct clattn_problem problem = *params->problem;
@@ -189,13 +189,13 @@ clattn_status cla_host_cache_make(struct clattn_host_cache **result, const struc
 {
     if (!result)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "cache is NULL: it must point to the handle to be set");
-    clattn_status status = check_params(params, error);
+    clattn_status status = check_cache_params(params, error);
     if (status)
         return status;
     struct clattn_host_cache *cache = calloc(1, sizeof *cache);
     if (!cache)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_host_cache");
-    status = make_parts(cache, params, error);
+    status = make_cache_parts(cache, params, error);
     if (status)
         clattn_host_cache_destroy(&cache);
     else
