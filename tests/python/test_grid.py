@@ -136,6 +136,24 @@ class Grid(unittest.TestCase):
                                               causal=causal)
                 self.near(have[rows], heads_first(want), dtype, (causal, paged, i))
 
+    def test_rows_of_their_own(self):
+        q, k, v = numbers('float32', 2, 2, 5, 16), numbers('float32', 2, 2, 20, 16), numbers('float32', 2, 2, 20, 16)
+        have = clattn.attention(q, k, v, causal=True, row_shifts=[3, 9], query_lengths=[5, 2])
+        for b, shift, rows in ((0, 3, 5), (1, 9, 2)):
+            pairs = numpy.arange(20) <= numpy.arange(rows)[:, None] + shift
+            want, _ = reference.attention(q[b, :, :rows], k[b], v[b], mask=pairs)
+            self.near(have[b, :, :rows], want, 'float32', b)
+            self.assertTrue((have[b, :, rows:] == 0).all())
+        tree = RANDOM.random((5, 7)) < 0.5
+        pairs = numpy.concatenate([numpy.ones((5, 13), bool), tree], 1)
+        want, _ = reference.each(q, k, v, mask=pairs)
+        self.near(clattn.attention(q, k, v, tree_mask=tree), want, 'float32', 'tree')
+        copied = clattn.Device()
+        copied.shares_memory = False
+        self.near(clattn.attention(q, k, v, tree_mask=tree, device=copied), want, 'float32', 'tree, copied')
+        again = clattn.attention(q, k, v, causal=True, row_shifts=[3, 9], query_lengths=[5, 2], device=copied)
+        self.assertLess(float(abs(again - have).max()), 1e-5)
+
     def test_keys_of_8_bits(self):
         q, k, v = numbers('float32', 1, 2, 9, 16), numbers('float32', 1, 1, 20, 16), numbers('float32', 1, 1, 20, 16)
         scales = [abs(x).max(-1, keepdims=True) / 127 for x in (k, v)]

@@ -117,13 +117,19 @@ class _Arguments:
         if not self.backward:
             few = self.sizes.n_q <= _FEW_ROWS and not options['kv_chunk'] and options['window'] is None
             given = options['splits']
-            problem.splits = given if given is not None else _abi.CLATTN_SPLITS_BY_SHAPE if few else 1
+            problem.split_keys = int(options['split_keys'])
+            few = few and not problem.split_keys
+            planned = _abi.CLATTN_SPLITS_BY_SHAPE if few else 0 if problem.split_keys else 1
+            problem.splits = given if given is not None else planned
             self.call.kv_chunk = int(options['kv_chunk'] or 0)
 
     def _fill_score(self):
         call, options, sizes = self.call, self.options, self.sizes
         sizes.fill(call)
         score.window(call, options['window'])
+        call.problem.window_corner = score.causal_of(options['window_corner'] or False)
+        score.rows(call, options['row_shifts'], options['query_lengths'], sizes)
+        score.tree_mask(call, options['tree_mask'], sizes)
         score.softcap(call, options['softcap'])
         score.alibi(call, options['alibi'], sizes)
         score.bias(call, options['bias'], sizes)
@@ -162,7 +168,8 @@ def _refuse_grad(named: Sequence[Tuple[str, Any]]):
 
 
 def _statistics(found: _Arguments, like: Any, queue: Any, names: Sequence[str]) -> List[Any]:
-    made = [arrays.new(like, found.rows_shape(), 'fp32', queue) for _ in names]
+    zero = found.options['query_lengths'] is not None
+    made = [arrays.new(like, found.rows_shape(), 'fp32', queue, zero) for _ in names]
     found.call.tensors.update({name: views.view(x, name, True) for name, x in zip(names, made)})
     found.call.outputs += names
     return made
@@ -208,6 +215,10 @@ def attention(q: Any,
               block_mask: Any = None,
               block_size: Optional[Tuple[int, int]] = None,
               key_lengths: Any = None,
+              query_lengths: Any = None,
+              row_shifts: Any = None,
+              tree_mask: Any = None,
+              window_corner: Optional[str] = None,
               cu_seqlens_q: Any = None,
               cu_seqlens_kv: Any = None,
               max_n_q: Optional[int] = None,
@@ -234,6 +245,7 @@ def attention(q: Any,
               statistics: Optional[Dict[str, Any]] = None,
               kv_chunk: Optional[int] = None,
               splits: Optional[int] = None,
+              split_keys: int = 0,
               skeleton: Optional[str] = None,
               b_r: int = 0,
               b_c: int = 0,
@@ -255,7 +267,11 @@ def attention(q: Any,
     bias, mask      [batch, heads, n_q, n_kv], or what broadcasts to it; a mask is not 0 where a row sees a key
     block_mask      [batch, heads, blocks of rows, blocks of keys], or (offsets, columns) as CSR; block_size (rows,
                     keys)
-    key_lengths     [batch]: keys that each batch element has
+    key_lengths     [batch]: keys that each batch element has; query_lengths: rows; those beyond are 0, and stay as they
+                    are in `out`
+    row_shifts      [batch]: row i has its place at key i + row_shifts[b], whatever the lengths are
+    tree_mask       bool [.., n_q, t], or what broadcasts to it: which of the last t keys a row sees
+    window_corner   'bottom-right' or 'top-left': what a window is aligned by; None: as all else
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
     dropout_*       the share of weights that are dropped, and what decides which
@@ -270,7 +286,8 @@ def attention(q: Any,
     return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
     statistics      arrays that LSE, m and l are to be written to, by the names 'lse', 'm' and 'l'
     kv_chunk        keys that are on the device at a time, for K and V larger than its memory
-    splits, skeleton, b_r, b_c, work_group_size, knobs     what is planned otherwise: include/clattn/problem.h
+    splits, split_keys, skeleton, b_r, b_c, work_group_size, knobs     what is planned otherwise:
+                                                                       include/clattn/problem.h
     device          None: default_device(), or the device of the queue
     queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait:
     the
@@ -288,7 +305,7 @@ def attention(q: Any,
         kind = {None: found.q.dtype, 'float32': 'fp32'}.get(out_dtype)
         if kind is None:
             raise errors.ArgumentError(f'out_dtype is {out_dtype!r}: it is None (the type of q) or "float32"')
-        out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue)
+        out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue, query_lengths is not None)
     o = found.ordered(out, 'out', True)
     if o.shape != (*found.q.shape[:-1], found.v.shape[-1]):
         raise errors.ArgumentError(
@@ -325,6 +342,10 @@ def attention_backward(d_o: Any,
                        block_mask: Any = None,
                        block_size: Optional[Tuple[int, int]] = None,
                        key_lengths: Any = None,
+                       query_lengths: Any = None,
+                       row_shifts: Any = None,
+                       tree_mask: Any = None,
+                       window_corner: Optional[str] = None,
                        cu_seqlens_q: Any = None,
                        cu_seqlens_kv: Any = None,
                        max_n_q: Optional[int] = None,
@@ -399,7 +420,8 @@ def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str
     call, made = found.call, {}
     for name, like in (('q', q), ('k', k), ('v', v)):
         if name in need:
-            made[name] = arrays.new(like, tuple(like.shape), getattr(found, name).dtype, queue)
+            zero = found.options['query_lengths'] is not None
+            made[name] = arrays.new(like, tuple(like.shape), getattr(found, name).dtype, queue, zero)
             call.tensors['d_' + name] = found.ordered(made[name], 'd_' + name, True)
     for name, feature in (('bias', _abi.CLATTN_BIAS), ('sinks', _abi.CLATTN_SINKS)):
         if name in need and not call.problem.features & feature:

@@ -13,16 +13,18 @@ _FOUR, _PACKED, _ROWS = ('batch', 'head', 'row', 'column'), ('head', 'row', 'col
 _AXES = {
     'alibi': ('batch', 'head'), 'bias': _FOUR, 'mask': _FOUR, 'block_mask': _FOUR, 'block_offsets': _ROWS,
     'pages': ('batch', 'row'), 'd_bias': _FOUR, 'positions': ('batch', 'row'), 'rope_cos': ('row', 'column'),
-    'rope_sin': ('row', 'column'), 'd_lse': _ROWS
+    'rope_sin': ('row', 'column'), 'd_lse': _ROWS, 'tree_mask': _FOUR
 }
 _SCALES = ('k_scales', 'k_zeros', 'v_scales', 'v_zeros')
 _DENSE = {'lse', 'm', 'l', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv', 'sinks', 'd_sinks', 'page_offsets'}
+# A buffer and an offset beside it in place of a tensor.
+_OFFSET = ('row_shifts', 'query_lengths')
 _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
 
 # Of arrays on a device the small ones may be on the host.
 _MAY_BE_COPIED = {
     'alibi', 'block_offsets', 'block_columns', 'pages', 'page_offsets', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv',
-    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', *_SCALES
+    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *_SCALES
 }
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
@@ -101,6 +103,9 @@ class Call:
             buffer, offset = places[name]
             if name in _BARE:
                 setattr(target, name, buffer)
+            elif name in _OFFSET:
+                setattr(target, name, buffer)
+                setattr(target, name + '_offset', offset)
             else:
                 setattr(target, name, _abi.clattn_tensor(buffer=buffer, layout=_layout(name, view, offset)))
         size = made.workspace_bytes(self.shape)

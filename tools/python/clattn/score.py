@@ -186,6 +186,34 @@ def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes
         raise errors.ArgumentError(f'pages has shape {view.shape}: it must have ({sizes.batch}, pages of a sequence)')
 
 
+def rows(call: Call, shifts: Any, lengths: Any, sizes: Sizes):
+    """How rows are aligned, and how many each batch element has."""
+    if shifts is not None:
+        call.problem.features |= _abi.CLATTN_ROW_SHIFTS
+        _index(call, 'row_shifts', shifts, sizes.batch, -2**29, 2**29)
+    if lengths is not None:
+        call.problem.features |= _abi.CLATTN_QUERY_LENGTHS
+        _index(call, 'query_lengths', lengths, sizes.batch, 0, sizes.n_q)
+
+
+def tree_mask(call: Call, values: Any, sizes: Sizes):
+    """Which of the last keys a row sees, of bool; the library takes bits."""
+    if values is None:
+        return
+    import numpy
+    seen = numpy.asarray(values)
+    if seen.dtype != bool or seen.ndim < 2:
+        raise errors.DtypeError(
+            f'tree_mask is {seen.dtype} of shape {seen.shape}: it must be of bool, [.., rows, keys]')
+    padded = numpy.zeros((*seen.shape[:-1], -(-seen.shape[-1] // 32) * 32), bool)
+    padded[..., :seen.shape[-1]] = seen
+    words = numpy.packbits(padded, axis=-1, bitorder='little').view('<i4')
+    call.problem.features |= _abi.CLATTN_TREE_MASK
+    call.score['tree_keys'] = seen.shape[-1]
+    view = views.scalars(words, 'tree_mask', 'int32')
+    call.tensors['tree_mask'] = view.expand((sizes.batch, sizes.heads, sizes.n_q, words.shape[-1]))
+
+
 def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]):
     if values is None:
         return
