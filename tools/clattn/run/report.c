@@ -6,7 +6,8 @@
 #include <inttypes.h>
 
 /* Score modifications that hide pairs which the shape alone does not tell of. */
-static const unsigned hiding = CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_KEY_LENGTHS | CLATTN_VARLEN;
+static const unsigned hiding = CLATTN_WINDOW | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_KEY_LENGTHS | CLATTN_VARLEN |
+                               CLATTN_ROW_SHIFTS | CLATTN_QUERY_LENGTHS | CLATTN_TREE_MASK;
 
 /* 0 where the work is not known. */
 static double flops(const struct run *run)
