@@ -38,21 +38,35 @@
 #include "common/cpu_tiles.clh"
 #include "common/cpu_gradients.clh"
 
+#if CPU_ITEMS == 1
+#define DECLARE_TURNED                                                                                                 \
+    a.turned = a.tile;                                                                                                 \
+    a.turned_v = a.tile_v
+#else
+#define DECLARE_TURNED                                                                                                 \
+    cpu_cell turned[CLATTN_STREAM * D_ITEMS / W], turned_v[CLATTN_STREAM * D_V_ITEMS / W];                             \
+    a.turned = (cpu_item *)turned;                                                                                     \
+    a.turned_v = (cpu_item *)turned_v
+#endif
+
 /* Every kernel's arrays. */
 #define DECLARE_ARRAYS(out_vectors, out_v_vectors)                                                                     \
-    vec block[PANELS * D_STRIDE * RV], block_v[PANELS * D_V_STRIDE * RV];                                              \
-    vec tile[CLATTN_STREAM * D_STRIDE / W], tile_v[CLATTN_STREAM * D_V_STRIDE / W];                                    \
+    cpu_cell block[PANELS * D_ITEMS * RV], block_v[PANELS * D_V_ITEMS * RV];                                           \
+    cpu_cell tile[CLATTN_STREAM * D_ITEMS / W], tile_v[CLATTN_STREAM * D_V_ITEMS / W];                                 \
+    cpu_cell weights[WEIGHT_CELLS(CLATTN_STREAM)];                                                                     \
     vec s[CLATTN_STREAM * RV], dp[CLATTN_STREAM * RV];                                                                 \
     vec out[out_vectors], out_v[out_v_vectors];                                                                        \
     arrays a;                                                                                                          \
     a.block = block;                                                                                                   \
     a.block_v = block_v;                                                                                               \
-    a.tile = (float *)tile;                                                                                            \
-    a.tile_v = (float *)tile_v;                                                                                        \
+    a.tile = (cpu_item *)tile;                                                                                         \
+    a.tile_v = (cpu_item *)tile_v;                                                                                     \
+    a.weights = weights;                                                                                               \
     a.s = s;                                                                                                           \
     a.dp = dp;                                                                                                         \
     a.out = out;                                                                                                       \
-    a.out_v = out_v
+    a.out_v = out_v;                                                                                                   \
+    DECLARE_TURNED
 #if CLATTN_DROPOUT
 #define DECLARE_ROW_ARRAYS                                                                                             \
     clattn_row tile_statistics[CLATTN_STREAM];                                                                         \
@@ -63,6 +77,12 @@
 #define DECLARE_ROW_ARRAYS                                                                                             \
     clattn_row tile_statistics[CLATTN_STREAM];                                                                         \
     a.rows = tile_statistics
+#endif
+
+/* W rows of floats in the room of a streamed tile, when all have passed. */
+#define ROW_SCRATCH(tile) ((float *)(tile))
+#if CLATTN_DOT && CLATTN_STREAM < 2 * CLATTN_VECTOR_WIDTH
+#error "with CLATTN_DOT CLATTN_STREAM must be at least 2 * CLATTN_VECTOR_WIDTH: results go by way of tiles"
 #endif
 
 #if SUMS_PAIRS
@@ -97,8 +117,8 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
     a.delta = row_delta;
     const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 1, &view);
     const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 1, &view);
-    load_block(block, a.tile, &q_rows, first, CLATTN_D, D_STRIDE, count, 1.0f);
-    load_block(block_v, a.tile_v, &do_rows, first, CLATTN_D_V, D_V_STRIDE, count, 1.0f);
+    load_block(block, a.tile, &q_rows, first, CLATTN_D, D_ITEMS, count);
+    load_block(block_v, a.tile_v, &do_rows, first, CLATTN_D_V, D_V_ITEMS, count);
     __global float *const statistics = workspace + clattn_at(p.statistics, b, h, row);
     for (int i = 0; i < ROUND_UP(count, PANEL); ++i) {
         const clattn_row of = i < count ? clattn_read_row(statistics + i * CLATTN_STATISTICS) : clattn_no_row();
@@ -119,10 +139,10 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
         again = !mended && mend_deltas(&a, statistics, first, count, &view) && d_q;
     }
     for (int i = 0; i < count && d_q; i += W) {
-        panel_to_rows(a.tile, out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
+        panel_to_rows(ROW_SCRATCH(a.tile), out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
         for (int r = 0; r < min(W, count - i); ++r)
-            put_row(d_q, CLATTN_Q_TYPE, clattn_at(p.d_q, b, h, row + i + r), p.d_q.column, a.tile + r * D_STRIDE,
-                    CLATTN_D);
+            put_row(d_q, CLATTN_Q_TYPE, clattn_at(p.d_q, b, h, row + i + r), p.d_q.column,
+                    ROW_SCRATCH(a.tile) + r * D_STRIDE, CLATTN_D);
     }
 }
 
@@ -160,15 +180,15 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
     }
     const long key = any.key_base + first;
     if (d_k)
-        store_block(d_k, CLATTN_K_TYPE, clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D, a.tile,
-                    out, D_STRIDE, count, p.scale);
+        store_block(d_k, CLATTN_K_TYPE, clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D,
+                    ROW_SCRATCH(a.tile), out, D_STRIDE, count, p.scale);
     float factor = 1.0f;
 #if CLATTN_DROPOUT
     factor = any.dropout_scale;
 #endif
     if (d_v)
         store_block(d_v, CLATTN_V_TYPE, clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V,
-                    a.tile_v, out_v, D_V_STRIDE, count, factor);
+                    ROW_SCRATCH(a.tile_v), out_v, D_V_STRIDE, count, factor);
 }
 
 #else

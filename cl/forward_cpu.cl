@@ -33,6 +33,9 @@
 #endif
 
 #define PANELS (CLATTN_B_R / PANEL)
+#if CLATTN_DOT && CLATTN_B_C < 2 * CLATTN_VECTOR_WIDTH
+#error "with CLATTN_DOT CLATTN_B_C must be at least 2 * CLATTN_VECTOR_WIDTH: O goes by way of V's tile"
+#endif
 
 #if CLATTN_PARTIAL
 #define CPU_OUTPUT_TYPE CLATTN_FP32
@@ -120,8 +123,8 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
 #define OUTPUT_AT(layout, batch, i, view)                                                                              \
     clattn_at(layout, batch, CLATTN_HEAD(i, view), (CLATTN_PARTIAL ? 0 : (view)->row_base) + CLATTN_ROW(i, view))
 
-/* `count` rows of Q, transposed, times factor, and zeros up to the panel. */
-CLATTN_INLINE void load_queries(vec *block, float *scratch, __global const clattn_q *q, clattn_layout at, int first,
+/* `count` rows of Q, transposed, times factor (1 or -1), and zeros up to the panel. */
+CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global const clattn_q *q, clattn_layout at, int first,
                                 int count, float factor, const clattn_view *view)
 {
     for (int i = 0; i < ROUND_UP(count, PANEL); i += W) {
@@ -130,9 +133,9 @@ CLATTN_INLINE void load_queries(vec *block, float *scratch, __global const clatt
             const clattn_source of =
                 clattn_open_source(q, CLATTN_Q_TYPE, at, CLATTN_D, 1, view->b, CLATTN_HEAD(row, view),
                                    view->row_base + CLATTN_ROW(row, view), 0, 1);
-            load_rows(scratch + (r - i) * D_STRIDE, 1, &of, 0, CLATTN_D, D_STRIDE, count - r);
+            load_rows(scratch + (r - i) * D_ITEMS, 1, &of, 0, CLATTN_D, D_ITEMS, count - r);
         }
-        rows_to_panel(block + vector_of(i, D_STRIDE), scratch, D_STRIDE, factor);
+        cpu_rows_to_block(block + vector_of(i, D_ITEMS), scratch, D_ITEMS, factor);
     }
 }
 
@@ -176,13 +179,14 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
                __global cpu_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    vec qt[PANELS * D_STRIDE * RV];
+    cpu_cell qt[PANELS * D_ITEMS * RV];
     vec ot[PANELS * D_V_STRIDE * RV];
     vec st[CLATTN_B_C * RV];
     vec row_max[PANELS * RV], row_sum[PANELS * RV];
-    vec k_tile[CLATTN_B_C * D_STRIDE / W], v_tile[CLATTN_B_C * D_V_STRIDE / W];
-    float *kt = (float *)k_tile;
-    float *vt = (float *)v_tile;
+    cpu_cell k_tile[CLATTN_B_C * D_ITEMS / W], v_tile[CLATTN_B_C * D_V_ITEMS / W];
+    cpu_cell weights[WEIGHT_CELLS(CLATTN_B_C)];
+    cpu_item *const kt = (cpu_item *)k_tile, *const vt = (cpu_item *)v_tile;
+    float *const scratch = (float *)v_tile; /* before and after the loop over keys */
     const softmax_state state = {row_max, row_sum, ot};
 
     /* Work-groups are handed out in runs, large ones first. Heads are outermost and the blocks of a head alternate
@@ -228,7 +232,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     for (int i = 0; i < panels * D_V_STRIDE * RV; ++i)
         ot[i] = (vec)(0.0f);
 #if CLATTN_STATE
-    load_state(state, vt, o, m, l, &p, first, rows, &view);
+    load_state(state, scratch, o, m, l, &p, first, rows, &view);
 #endif
 
     const int end = clattn_key_end(first + rows - 1, &view);
@@ -249,11 +253,11 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
             for (int j = from / MICRO * MICRO; j < to; j += MICRO) {
                 /* The first panel to need a key fetches it: between two products the loads hide behind arithmetic. */
                 if (j >= loaded) {
-                    load_rows(kt + j * D_STRIDE, MICRO, &k_rows, j0 + j, CLATTN_D, D_STRIDE, end);
-                    load_rows(vt + j * D_V_STRIDE, MICRO, &v_rows, j0 + j, CLATTN_D_V, D_V_STRIDE, end);
+                    load_rows(kt + j * D_ITEMS, MICRO, &k_rows, j0 + j, CLATTN_D, D_ITEMS, end);
+                    load_turned(vt + j * D_V_ITEMS, &v_rows, j0 + j, end);
                     loaded = j + MICRO;
                 }
-                score_tile(st + j * RV, kt + j * D_STRIDE, CLATTN_D, D_STRIDE, qt + panel * (D_STRIDE * RV));
+                score_tile(st + j * RV, kt + j * D_ITEMS, USED_ITEMS(CLATTN_D), D_ITEMS, qt + panel * (D_ITEMS * RV));
             }
 
             if (SCALED || tile == CLATTN_TILE_SOME)
@@ -263,13 +267,12 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 #if CLATTN_DROPOUT
             drop_weights(st, panel_first, j0, from, to, &view);
 #endif
-            bool leaks = false;
+            bool leaks = shares_items(from, to);
 #if CLATTN_HIDES || CLATTN_ZEROES
-            if (CLATTN_ZEROES || tile == CLATTN_TILE_SOME)
-                leaks = !all_finite(vt + from * D_V_STRIDE, (to - from) * D_V_STRIDE);
+            leaks = leaks || CLATTN_ZEROES || tile == CLATTN_TILE_SOME;
 #endif
-            output_panel(ot + panel * (D_V_STRIDE * RV), vt + from * D_V_STRIDE, CLATTN_D_V, D_V_STRIDE, st + from * RV,
-                         alpha, to - from, leaks);
+            leaks = leaks && !rows_finite(vt, D_V_ITEMS, from, to);
+            output_panel(ot + panel * (D_V_STRIDE * RV), vt, CLATTN_D_V, D_V_ITEMS, st, weights, alpha, from, to, leaks);
         }
     }
 
@@ -293,5 +296,5 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
             l[OUTPUT_AT(p.l, out_batch, first + i, &view)] = row_l;
 #endif
     }
-    store_output(o, p.o, out_batch, vt, state, factors, first, rows, &view);
+    store_output(o, p.o, out_batch, scratch, state, factors, first, rows, &view);
 }

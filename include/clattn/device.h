@@ -75,7 +75,11 @@ struct clattn_capabilities {
     bool nv_wgmma; /* products by warp groups (compute capability 9.0): the driver takes PTX retargeted to sm_90a and
                     * the numbers are right. Never where the environment's CLATTN_DISABLE has "nvidia_wgmma" */
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    uint64_t cpu_bf16_dot; /* 1: products of pairs of bf16 by AVX512-BF16 (a CPU): the processor has them, the driver
+                            * compiles them and the numbers are right. Never where the environment's CLATTN_DISABLE has
+                            * "avx512_bf16" */
+
+    uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
 /* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes,

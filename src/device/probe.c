@@ -5,6 +5,7 @@
 #include "device/clcall.h"
 #include "device/context.h"
 #include "device/os.h"
+#include "device/processor.h"
 #include "device/query.h"
 #include "device/report.h"
 #include "plan/half.h"
@@ -36,15 +37,32 @@ static const uint32_t nvidia_kilobytes[] = {226, 162, 98, 95, 63};
 
 enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8, HOPPER = 900, HOPPER_GROUP = 128 };
 
-/* Constants that the files above probe_hopper.cl ask for: fp16, compute capability 9.0. */
-static const char hopper_defines[] =
-    "#define CLATTN_DTYPE 1\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY 90\n";
+/* Units of products that are tried by a kernel of their own. */
+struct unit {
+    const char *files[2];
+    const char *defines; /* constants that the files above the kernel ask for */
+    uint32_t group;      /* items of its work-group */
+};
+
+/* fp16, compute capability 9.0. */
+static const struct unit hopper = {
+    {"probe_hopper.cl"},
+    "#define CLATTN_DTYPE 1\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY 90\n",
+    HOPPER_GROUP};
+
+/* bf16, as the planner has the register tile. */
+static const struct unit cpu_dot = {
+    {"probe_dot.cl"},
+    "#define CLATTN_DTYPE 2\n#define CLATTN_FEATURES 0\n#define CLATTN_CAUSAL 0\n#define CLATTN_STATE 0\n#define "
+    "CLATTN_DOT 1\n#define CLATTN_VECTOR_WIDTH 16\n"
+    "#define CLATTN_MICRO 8\n#define CLATTN_ROW_VECTORS 2\n#define CLATTN_D 64\n#define CLATTN_D_V 64\n",
+    1};
 
 /* One attempt: what is tried, and how it went. */
 struct attempt {
     uint32_t local_bytes;
     bool half;
-    bool hopper; /* products by warp groups instead, in a work-group of HOPPER_GROUP */
+    const struct unit *unit; /* its products instead, where not NULL */
     uint32_t group;
 
     bool accepted;
@@ -86,15 +104,14 @@ static clattn_status bench_build(struct bench *bench, cl_device_id device, const
                                  struct cla_error *error)
 {
     static const char *const general[] = {"probe.cl", NULL};
-    static const char *const hopper[] = {"probe_hopper.cl", NULL};
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_PROBE_GROUP %" PRIu32 "\n#define CLATTN_PROBE_LOCAL_BYTES %" PRIu32
              "\n#define CLATTN_PROBE_HALF %d\n",
              attempt->group, attempt->local_bytes, attempt->half);
     struct cla_text text = {0};
-    clattn_status status = cla_source_assemble(attempt->hopper ? hopper_defines : defines,
-                                               attempt->hopper ? hopper : general, &text, error);
+    clattn_status status = cla_source_assemble(attempt->unit ? attempt->unit->defines : defines,
+                                               attempt->unit ? attempt->unit->files : general, &text, error);
     if (!status)
         status = cla_build_text(bench->context, device, text.data, CLA_BUILD_OPTIONS, &bench->program, error);
     if (!status)
@@ -209,22 +226,42 @@ static int list_candidates(const struct clattn_capabilities *capabilities, uint3
 /* What the probe is for, as the disk cache keeps it. */
 struct answer {
     uint64_t static_local_bytes;
-    bool half_loads, wgmma;
+    bool half_loads, wgmma, cpu_dot;
     uint32_t multiple;
 };
 
-/* Hopper's products, where they may be: a kernel that only runs if its PTX can be retargeted. */
-static clattn_status ask_hopper(const struct clattn_context *context, struct answer *answer, bool *certain,
-                                struct cla_error *error)
+static clattn_status ask_unit(const struct clattn_context *context, const struct unit *unit, bool *there, bool *certain,
+                              struct cla_error *error)
 {
-    const struct clattn_capabilities *capabilities = &context->capabilities;
-    if (capabilities->vendor_id != NVIDIA || capabilities->nv_compute_capability != HOPPER)
-        return CLATTN_SUCCESS;
-    struct attempt attempt = {.hopper = true, .group = HOPPER_GROUP};
+    struct attempt attempt = {.unit = unit, .group = unit->group};
     const clattn_status status = try_one(context, &attempt, error);
-    answer->wgmma = attempt.accepted;
+    *there = attempt.accepted;
     *certain = *certain && !attempt.out_of_memory;
     return status;
+}
+
+/* Whether the device is a CPU that runs in this process, on this processor, and not one at the other end of a network:
+ * PoCL's. */
+static bool is_this_processor(const struct clattn_capabilities *capabilities)
+{
+    static const char *const names[] = {"pthread", "basic", "cpu"};
+    bool named = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        named = named || strncmp(capabilities->device_name, names[i], strlen(names[i])) == 0;
+    return named && capabilities->type == CLATTN_DEVICE_CPU &&
+           strcmp(capabilities->platform_name, "Portable Computing Language") == 0;
+}
+
+/* Units of products, where they may be: Hopper's by a kernel that only runs if its PTX can be retargeted. */
+static clattn_status ask_units(const struct clattn_context *context, struct answer *answer, bool *certain,
+                               struct cla_error *error)
+{
+    const struct clattn_capabilities *capabilities = &context->capabilities;
+    if (capabilities->vendor_id == NVIDIA && capabilities->nv_compute_capability == HOPPER)
+        return ask_unit(context, &hopper, &answer->wgmma, certain, error);
+    if (is_this_processor(capabilities) && cla_processor_has_avx512_bf16())
+        return ask_unit(context, &cpu_dot, &answer->cpu_dot, certain, error);
+    return CLATTN_SUCCESS;
 }
 
 /* Tries until one is accepted. A compiler that refuses the half functions altogether gets a second round without. */
@@ -253,7 +290,7 @@ static clattn_status ask(const struct clattn_context *context, struct answer *an
             *answer = (struct answer){.static_local_bytes = attempt.local_bytes,
                                       .half_loads = attempt.half_right,
                                       .multiple = (uint32_t)attempt.multiple};
-            return ask_hopper(context, answer, certain, error);
+            return ask_units(context, answer, certain, error);
         }
     }
     *certain = false;
@@ -265,14 +302,17 @@ static clattn_status ask(const struct clattn_context *context, struct answer *an
 /* Some runtimes report another local memory size or group limit from run to run: a new size is a new question. */
 static void write_identity(const struct clattn_capabilities *capabilities, struct cla_text *identity)
 {
-    cla_text_printf(identity, "probe 2\n");
+    cla_text_printf(identity, "probe 3\n");
     cla_device_identity(capabilities, identity);
     cla_text_printf(identity, "local memory %" PRIu64 ", type %d, group %" PRIu64 ", %" PRIu64 "\n",
                     capabilities->local_memory_bytes, (int)capabilities->local_memory_type,
                     capabilities->max_work_group_size, capabilities->max_work_item_size);
+    if (is_this_processor(capabilities)) /* a cache may be shared by machines whose devices have one name */
+        cla_text_printf(identity, "avx512_bf16 %d\n", cla_processor_has_avx512_bf16());
 }
 
-static const char answer_format[] = "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 ", wgmma %d\n";
+static const char answer_format[] =
+    "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 ", wgmma %d, cpu dot %d\n";
 
 static bool load_answer(const char *directory, const char *identity, struct answer *answer)
 {
@@ -283,10 +323,11 @@ static bool load_answer(const char *directory, const char *identity, struct answ
     char text[128];
     snprintf(text, sizeof text, "%.*s", (int)(size < sizeof text ? size : 0), (const char *)payload);
     free(payload);
-    int half_loads = 0, wgmma = 0;
-    if (sscanf(text, "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32 ", wgmma %d",
-               &answer->static_local_bytes, &half_loads, &answer->multiple, &wgmma) != 4)
+    int half_loads = 0, wgmma = 0, dot = 0;
+    if (sscanf(text, "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32 ", wgmma %d, cpu dot %d",
+               &answer->static_local_bytes, &half_loads, &answer->multiple, &wgmma, &dot) != 5)
         return false;
+    answer->cpu_dot = dot != 0;
     answer->half_loads = half_loads != 0;
     answer->wgmma = wgmma != 0;
     return true;
@@ -296,14 +337,19 @@ static void store_answer(const char *directory, const char *identity, const stru
 {
     char text[128];
     const int length = snprintf(text, sizeof text, answer_format, answer->static_local_bytes, (int)answer->half_loads,
-                                answer->multiple, (int)answer->wgmma);
+                                answer->multiple, (int)answer->wgmma, (int)answer->cpu_dot);
     cla_binary_cache_store(directory, identity, text, (size_t)length);
 }
 
-/* What computes by warp groups, unless the environment says that it is not to be taken. */
-static bool takes_warp_groups(bool there_are)
+/* A unit that is there, unless the environment says that it is not to be taken. */
+static bool takes(bool there, const char *name)
 {
-    return there_are && !cla_os_disables("nvidia_wgmma");
+    return there && !cla_os_disables(name);
+}
+
+static const char *unit_word(bool there, bool taken)
+{
+    return !there ? "no" : taken ? "yes" : "disabled";
 }
 
 void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
@@ -311,7 +357,7 @@ void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
     if (!capabilities)
         return;
     cla_apply_known(capabilities);
-    capabilities->nv_wgmma = takes_warp_groups(capabilities->nv_wgmma);
+    capabilities->nv_wgmma = takes(capabilities->nv_wgmma, "nvidia_wgmma");
 }
 
 clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
@@ -336,15 +382,14 @@ clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
     }
     capabilities->static_local_memory_bytes = answer.static_local_bytes;
     capabilities->half_loads = answer.half_loads;
-    capabilities->nv_wgmma = takes_warp_groups(answer.wgmma);
+    capabilities->nv_wgmma = takes(answer.wgmma, "nvidia_wgmma");
+    capabilities->cpu_bf16_dot = takes(answer.cpu_dot, "avx512_bf16");
     if (!capabilities->preferred_work_group_multiple)
         capabilities->preferred_work_group_multiple = answer.multiple;
     cla_say(&context->log, CLATTN_LOG_INFO,
-            "probe: static local memory of %" PRIu64 " bytes, half loads %s, wgmma %s, by %s",
+            "probe: static local memory of %" PRIu64 " bytes, half loads %s, wgmma %s, avx512_bf16 %s, by %s",
             answer.static_local_bytes, answer.half_loads ? "right" : "not right",
-            !answer.wgmma            ? "no"
-            : capabilities->nv_wgmma ? "yes"
-                                     : "disabled",
+            unit_word(answer.wgmma, capabilities->nv_wgmma), unit_word(answer.cpu_dot, capabilities->cpu_bf16_dot),
             known ? "the cache" : "running a kernel");
 done:
     cla_text_free(&identity);

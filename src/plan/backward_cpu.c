@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/cpu_dot.h"
 #include "plan/cpu_tiles.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
@@ -17,10 +18,12 @@ static int64_t larger(int64_t a, int64_t b)
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
+    const int64_t in = cla_cpu_items(problem->d, config) + cla_cpu_items(problem->d_v, config);
+    const int64_t turned = config->cpu.dot ? in + cla_cpu_weight_words(1, config) : 0;
     const int64_t b_r = config->b_r, b_c = config->b_c;
-    const int64_t dq = b_r * (row + d + 2), dk_dv = b_c * 2 * row, d_bias = b_c * (row + b_r);
+    const int64_t dq = b_r * (in + d + 2), dk_dv = b_c * (in + row), d_bias = b_c * (in + b_r);
     const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
-    return (uint64_t)(config->cpu.stream * (row + 2 * cla_cpu_panel(config)) + kept +
+    return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept +
                       larger(larger(dq, dk_dv), d_bias)) *
            sizeof(float);
 }
@@ -79,6 +82,7 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
     const int panel = cla_cpu_panel(config);
     config->cpu.stream =
         cla_cpu_streamed(cla_backward_cpu_sizes.stream, greatest_common_divisor(problem->block_q, problem->block_kv));
+    cla_cpu_take_dot(capabilities, problem, config->cpu.stream, config);
     config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);
     config->b_c = problem->b_c ? problem->b_c : take_lanes(capabilities, problem, problem->expected_n_kv, panel);
     while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
@@ -100,7 +104,6 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const int panel = cla_cpu_panel(config);
-    (void)capabilities;
     if (config->work_group_size != 1 || !cla_cpu_tile_is_whole(config) || config->b_r < 1 || config->b_r % panel ||
         config->b_c < 1 || config->b_c % panel || config->cpu.stream < config->cpu.vector_width ||
         config->cpu.stream % config->cpu.micro)
@@ -116,11 +119,16 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
             config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
             (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    const clattn_status allowed =
+        cla_cpu_check_dot(capabilities, problem, "backward_cpu", config, config->cpu.stream, error);
+    if (allowed)
+        return allowed;
     info->estimate = estimate(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
                   "vectors of %d floats; %d rows or keys x %d vectors of the others are %d accumulators in registers",
                   config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
                   config->cpu.micro * config->cpu.row_vectors);
+    cla_cpu_explain_dot(capabilities, problem, config, info);
     cla_plan_step(
         info, "cache", config->b_r, config->b_c,
         "tiles are private: %d rows share each K and V that is read, %d keys each Q and dO, in up to %llu bytes "
@@ -160,12 +168,14 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 {
     (void)problem;
     cla_text_printf(text,
-                    "#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n#define CLATTN_STREAM %d\n"
-                    "#define CLATTN_VECTOR_WIDTH %d\n",
-                    config->cpu.micro, config->cpu.row_vectors, config->cpu.stream, config->cpu.vector_width);
+                    "#define CLATTN_DOT %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
+                    "#define CLATTN_STREAM %d\n#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->cpu.dot, config->cpu.micro, config->cpu.row_vectors, config->cpu.stream,
+                    config->cpu.vector_width);
 }
 
 static const struct cla_knob knobs[] = {
+    {"dot", offsetof(struct cla_config, cpu.dot), 0, 2, {0, 1}, 2},
     {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12}, 4},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3}, 3},
     {"stream", offsetof(struct cla_config, cpu.stream), 4, 1024, {32, 64, 128}, 3},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/forward_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/cpu_dot.h"
 #include "plan/cpu_tiles.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
@@ -10,8 +11,10 @@
  */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t row = cla_cpu_stride(problem->d, config) + cla_cpu_stride(problem->d_v, config);
-    return (uint64_t)((config->b_r + config->b_c) * row + config->b_c * cla_cpu_panel(config) + 3 * config->b_r) *
+    const int64_t d = cla_cpu_items(problem->d, config), d_v = cla_cpu_items(problem->d_v, config);
+    return (uint64_t)(config->b_r * (d + cla_cpu_stride(problem->d_v, config)) + config->b_c * (d + d_v) +
+                      config->b_c * cla_cpu_panel(config) + cla_cpu_weight_words(config->b_c, config) +
+                      3 * config->b_r) *
            sizeof(float);
 }
 
@@ -75,7 +78,6 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    (void)capabilities;
     if (config->work_group_size != 1 || !cla_cpu_tile_is_whole(config) || config->b_r < 1 ||
         config->b_r % cla_cpu_panel(config) || config->b_c < config->cpu.vector_width ||
         config->b_c % config->cpu.micro)
@@ -91,11 +93,15 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
             config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
             (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    const clattn_status allowed = cla_cpu_check_dot(capabilities, problem, "forward_cpu", config, config->b_c, error);
+    if (allowed)
+        return allowed;
     info->estimate = estimate(problem, config);
     cla_plan_step(info, "registers", config->b_r, config->b_c,
                   "vectors of %d floats; %d keys x %d vectors of rows are %d accumulators in registers",
                   config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
                   config->cpu.micro * config->cpu.row_vectors);
+    cla_cpu_explain_dot(capabilities, problem, config, info);
     cla_plan_step(
         info, "cache", config->b_r, config->b_c,
         "local memory is ordinary memory here, so tiles are private: %d rows share each K and V that is read, in "
@@ -116,6 +122,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
             problem->b_r, problem->b_c, problem->work_group_size, config->cpu.vector_width);
     config->work_group_size = 1;
     config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(cla_forward_cpu_sizes.stream, problem->block_kv);
+    cla_cpu_take_dot(capabilities, problem, config->b_c, config);
     if (problem->b_r)
         config->b_r = problem->b_r;
     else
@@ -139,11 +146,14 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_text_printf(text, "#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n#define CLATTN_VECTOR_WIDTH %d\n",
-                    config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
+    cla_text_printf(text,
+                    "#define CLATTN_DOT %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
+                    "#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->cpu.dot, config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
 }
 
 static const struct cla_knob knobs[] = {
+    {"dot", offsetof(struct cla_config, cpu.dot), 0, 2, {0, 1}, 2},
     {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12, 16}, 5},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3, 4}, 4},
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},

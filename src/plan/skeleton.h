@@ -36,6 +36,7 @@ struct cla_config {
         } simt;            /* forward_simt and backward_simt */
         struct {
             int vector_width, row_vectors, micro;
+            int dot;    /* enum cla_cpu_dot (plan/cpu_dot.h) */
             int stream; /* backward_cpu */
         } cpu;          /* forward_cpu and backward_cpu */
         struct {

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/processor.h"
+
+bool cla_processor_has_avx512_bf16(void)
+{
+    return false;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_CPU_DOT_H
+#define CLA_CPU_DOT_H
+
+#include "plan/planner.h"
+
+/* The products of bf16 by pairs that forward_cpu and backward_cpu may take instead of multiply-adds
+ * (cl/unit/cpu_dot.clh): values of their constant CLATTN_DOT. */
+enum cla_cpu_dot {
+    CLA_CPU_FMA = 0,
+    CLA_CPU_AVX512_BF16 = 1,
+    CLA_CPU_DOT_EMULATED = 2 /* what the instruction computes, for tests */
+};
+
+/* The unit that the device has for the problem, whose register tile is chosen; `streamed` rows or keys pass at a time.
+ */
+void cla_cpu_take_dot(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      int streamed, struct cla_config *config);
+
+/* Whether the device, the problem's types and the tiles allow the configuration's unit. `name` is the skeleton's. */
+clattn_status cla_cpu_check_dot(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const char *name, const struct cla_config *config, int streamed,
+                                struct cla_error *error);
+
+/* A step of the plan that says which unit multiplies, and why. */
+void cla_cpu_explain_dot(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                         const struct cla_config *config, struct clattn_plan_info *info);
+
+/* 32-bit words that a row of n elements takes in a tile of an operand, as the kernels derive it (D_ITEMS). */
+int cla_cpu_items(int n, const struct cla_config *config);
+
+/* Words of a panel's weights as such an operand, of so many streamed rows. */
+int cla_cpu_weight_words(int streamed, const struct cla_config *config);
+
+#endif
