@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which unit forward_cpu and backward_cpu multiply by: pairs of bf16 where the processor has them and all operands are
+ * bf16, multiply-adds of floats else. */
+#include "support/planned.h"
+#include "support/unit.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct clattn_capabilities cpu(uint64_t bf16_dot, uint32_t width)
+{
+    return (struct clattn_capabilities){.device_name = "made up",
+                                        .type = CLATTN_DEVICE_CPU,
+                                        .available = true,
+                                        .compiler_available = true,
+                                        .compute_units = 2,
+                                        .max_work_group_size = 4096,
+                                        .max_work_item_size = 4096,
+                                        .preferred_work_group_multiple = 8,
+                                        .native_vector_width_float = width,
+                                        .global_memory_bytes = UINT64_C(8) << 30,
+                                        .max_allocation_bytes = UINT64_C(2) << 30,
+                                        .cache_bytes = 1 << 20,
+                                        .cache_line_bytes = 64,
+                                        .local_memory_type = CLATTN_LOCAL_MEMORY_GLOBAL,
+                                        .local_memory_bytes = 1 << 20,
+                                        .half_loads = true,
+                                        .cpu_bf16_dot = bf16_dot};
+}
+
+static int dot_of(const struct clattn_capabilities *capabilities, struct clattn_problem problem)
+{
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    if (test_plan(capabilities, problem, &choice, &info))
+        fail_msg("%s", test_error.text);
+    char constant[32];
+    snprintf(constant, sizeof constant, "CLATTN_DOT=%d ", choice.config.cpu.dot);
+    assert_non_null(strstr(info.constants, constant));
+    return choice.config.cpu.dot;
+}
+
+static void it_is_taken_where_all_is_bf16(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t has;
+        uint32_t width;
+        struct clattn_problem problem;
+        int dot;
+    } rows[] = {
+        {1, 16, {.d = 64, .dtype = CLATTN_BF16}, 1},
+        {1, 16, {.d = 40, .d_v = 72, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD}, 1},
+        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_ACCUMULATE}, 1},
+        {1, 16, {.d = 64, .q_type = CLATTN_AS_BF16, .k_type = CLATTN_AS_BF16, .v_type = CLATTN_AS_BF16}, 1},
+        {0, 16, {.d = 64, .dtype = CLATTN_BF16}, 0},
+        {1, 8, {.d = 64, .dtype = CLATTN_BF16}, 0},
+        {1, 16, {.d = 64, .dtype = CLATTN_FP16}, 0},
+        {1, 16, {.d = 64, .dtype = CLATTN_FP32}, 0},
+        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .v_type = CLATTN_AS_FP16}, 0},
+        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD, .k_type = CLATTN_AS_FP32}, 0},
+        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16}, 0},
+    };
+    EACH (i, rows) {
+        const struct clattn_capabilities capabilities = cpu(rows[i].has, rows[i].width);
+        assert_int_equal(dot_of(&capabilities, rows[i].problem), rows[i].dot);
+    }
+}
+
+static void it_is_forced_where_it_can_be(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t has;
+        enum clattn_dtype dtype;
+        const char *knobs, *says; /* NULL: it is taken */
+    } rows[] = {
+        {1, CLATTN_BF16, "dot=0", NULL},
+        {0, CLATTN_BF16, "dot=2", NULL},
+        {0, CLATTN_BF16, "dot=2 vector_width=4", NULL},
+        {0, CLATTN_BF16, "dot=1", "AVX512-BF16"},
+        {1, CLATTN_BF16, "dot=1 vector_width=8", "vector_width 16"},
+        {1, CLATTN_BF16, "dot=1 micro=6", "micro"},
+        {1, CLATTN_FP16, "dot=1", "bf16 alone"},
+        {1, CLATTN_FP32, "dot=2", "bf16 alone"},
+    };
+    static const char *const names[] = {"forward_cpu", "backward_cpu"};
+    EACH (i, rows)
+        EACH (pass, names) {
+            const struct clattn_capabilities capabilities = cpu(rows[i].has, 16);
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            const struct clattn_problem problem = {.d = 64,
+                                                   .dtype = rows[i].dtype,
+                                                   .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD,
+                                                   .skeleton = names[pass],
+                                                   .knobs = rows[i].knobs};
+            const clattn_status status = test_plan(&capabilities, problem, &choice, &info);
+            if (!rows[i].says && status)
+                fail_msg("%s, %s: %s", names[pass], rows[i].knobs, test_error.text);
+            assert_int_equal(status, rows[i].says ? CLATTN_NOTHING_FITS : CLATTN_SUCCESS);
+            if (rows[i].says)
+                assert_non_null(strstr(test_error.text, rows[i].says));
+        }
+}
+
+/* Tiles and blocks of pairs take half the room of floats. */
+static void it_takes_less_room(void **state)
+{
+    (void)state;
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t bytes[2];
+        for (uint64_t has = 0; has < 2; has++) {
+            const struct clattn_capabilities capabilities = cpu(has, 16);
+            const struct clattn_problem problem = {
+                .d = 128, .dtype = CLATTN_BF16, .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD};
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            bytes[has] = info.private_bytes;
+        }
+        assert_true(bytes[1] < bytes[0]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_taken_where_all_is_bf16),
+        cmocka_unit_test(it_is_forced_where_it_can_be),
+        cmocka_unit_test(it_takes_less_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
