@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/bench.h"
 #include "support/unit.h"
+#include <stdio.h>
 #include <string.h>
 
 /* 4 * 2 heads * 1000 x 1000 pairs * 64: 0.512 TFLOP/s if it takes a millisecond. */
@@ -64,15 +65,26 @@ static void pairs_of_a_decoding_row_are_all_seen(void **state)
     assert_float_equal(bench_flops(&row.shape), full * 1.999, full * 1e-9);
 }
 
-static void units_follow_the_skeleton(void **state)
+static void units_follow_the_plan(void **state)
 {
     (void)state;
-    assert_int_equal(bench_unit_of("forward_simt"), UNIT_FMA);
-    assert_int_equal(bench_unit_of("backward_matrix"), UNIT_MATRIX);
-    assert_int_equal(bench_unit_of("backward_hopper"), UNIT_MATRIX);
-    assert_int_equal(bench_unit_of("backward_fused"), UNIT_MATRIX);
-    assert_int_equal(bench_unit_of("forward_matrix_emulated"), UNIT_MATRIX_EMULATED);
-    assert_int_equal(bench_unit_of("backward_fused_emulated"), UNIT_MATRIX_EMULATED);
+    static const struct {
+        const char *skeleton, *knobs;
+        enum bench_unit unit;
+    } rows[] = {{"forward_simt", "", UNIT_FMA},
+                {"backward_matrix", "", UNIT_MATRIX},
+                {"backward_hopper", "", UNIT_MATRIX},
+                {"backward_fused", "", UNIT_MATRIX},
+                {"forward_matrix_emulated", "", UNIT_MATRIX_EMULATED},
+                {"backward_fused_emulated", "", UNIT_MATRIX_EMULATED},
+                {"forward_cpu", "dot=0 micro=8", UNIT_FMA},
+                {"forward_cpu", "dot=1 micro=8", UNIT_DOT},
+                {"backward_cpu", "dot=2 micro=8", UNIT_FMA}};
+    EACH (i, rows) {
+        struct clattn_plan_info plan = {.skeleton = rows[i].skeleton};
+        snprintf(plan.knobs, sizeof plan.knobs, "%s", rows[i].knobs);
+        assert_int_equal(bench_unit_of(&plan), rows[i].unit);
+    }
 }
 
 static void a_peak_that_failed_gives_no_share(void **state)
@@ -91,7 +103,7 @@ int main(void)
         cmocka_unit_test(a_peak_that_failed_gives_no_share),
         cmocka_unit_test(the_limit_is_the_lower_roof),
         cmocka_unit_test(pairs_of_a_decoding_row_are_all_seen),
-        cmocka_unit_test(units_follow_the_skeleton),
+        cmocka_unit_test(units_follow_the_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
