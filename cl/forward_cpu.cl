@@ -124,7 +124,8 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
     clattn_at(layout, batch, CLATTN_HEAD(i, view), (CLATTN_PARTIAL ? 0 : (view)->row_base) + CLATTN_ROW(i, view))
 
 /* `count` rows of Q, transposed, times factor (1 or -1), and zeros up to the panel. */
-CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global const clattn_q *q, clattn_layout at, int first,
+CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global const clattn_q *q, clattn_layout at,
+                                int first,
                                 int count, float factor, const clattn_view *view)
 {
     for (int i = 0; i < ROUND_UP(count, PANEL); i += W) {
@@ -272,7 +273,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
             leaks = leaks || CLATTN_ZEROES || tile == CLATTN_TILE_SOME;
 #endif
             leaks = leaks && !rows_finite(vt, D_V_ITEMS, from, to);
-            output_panel(ot + panel * (D_V_STRIDE * RV), vt, CLATTN_D_V, D_V_ITEMS, st, weights, alpha, from, to, leaks);
+            output_panel(ot + panel * (D_V_STRIDE * RV), vt, CLATTN_D_V, D_V_ITEMS, st, weights, alpha, from, to,
+                         leaks);
         }
     }
 

@@ -81,8 +81,9 @@ static void units_follow_the_plan(void **state)
                 {"forward_cpu", "dot=1 micro=8", UNIT_DOT},
                 {"backward_cpu", "dot=2 micro=8", UNIT_FMA}};
     EACH (i, rows) {
-        struct clattn_plan_info plan = {.skeleton = rows[i].skeleton};
+        struct clattn_plan_info plan = {.knobs = ""};
         snprintf(plan.knobs, sizeof plan.knobs, "%s", rows[i].knobs);
+        snprintf(plan.skeleton, sizeof plan.skeleton, "%s", rows[i].skeleton);
         assert_int_equal(bench_unit_of(&plan), rows[i].unit);
     }
 }

@@ -14,7 +14,8 @@ enum bench_unit { UNIT_FMA, UNIT_DOT, UNIT_MATRIX, UNIT_MATRIX_EMULATED, UNITS }
 enum bench_unit bench_unit_of(const struct clattn_plan_info *plan);
 const char *bench_unit_name(enum bench_unit unit);
 
-/* The peak of one unit, by cl/peak_fma.cl, cl/peak_dot.cl or cl/peak_matrix.cl. `dtype` is that of a matrix unit's operands. */
+/* The peak of one unit, by cl/peak_fma.cl, cl/peak_dot.cl or cl/peak_matrix.cl. `dtype` is that of a matrix unit's
+ * operands. */
 struct bench_peak;
 
 int bench_peak_create(const struct session *session, enum bench_unit unit, enum clattn_dtype dtype,

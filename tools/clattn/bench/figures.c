@@ -95,7 +95,8 @@ const char *bench_share_problem(const struct bench_row *row)
                : "faster than the peak beside it: the clock or the machine's load changed in between";
 }
 
-/* Skeletons that decline what it does not serve have a matrix unit; those of CPUs say by a knob that they take pairs. */
+/* Skeletons that decline what it does not serve have a matrix unit; those of CPUs say by a knob that they take pairs.
+ */
 enum bench_unit bench_unit_of(const struct clattn_plan_info *plan)
 {
     struct clattn_skeleton_info info;
