@@ -125,8 +125,7 @@ CLATTN_INLINE void drop_weights(vec *s, int first_row, int first_key, int from, 
 
 /* `count` rows of Q, transposed, times factor (1 or -1), and zeros up to the panel. */
 CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global const clattn_q *q, clattn_layout at,
-                                int first,
-                                int count, float factor, const clattn_view *view)
+                                int first, int count, float factor, const clattn_view *view)
 {
     for (int i = 0; i < ROUND_UP(count, PANEL); i += W) {
         for (int r = i; r < i + W; ++r) {
