@@ -36,6 +36,16 @@ class Verify(CommandTest):
         self.refused(USAGE, "verify", "--part", "1/2", "--only", "1", says=["one of them"])
         self.refused(USAGE, "verify", "--part", "9999/10000", says=["--part 9999/10000"])
 
+    def test_pairs_of_bf16(self):
+        """What CPUs compute by AVX512-BF16, in plain C, where the processor may have none of it."""
+        if not self.on_cpu():
+            self.skipTest("a CPU's unit")
+        for skeleton, least in (("forward_cpu", 3), ("backward_cpu", 2)):
+            outcome = json.loads(self.run_it("verify", "--seed", "3", "--skeleton", skeleton, "--knobs", "dot=2", "--part", "1/3",
+                                             "--json").stdout)
+            self.assertGreaterEqual(outcome["passed"], least, outcome)
+            self.assertEqual(outcome["failed"], 0, outcome)
+
     def test_wrong_results(self):
         """A case reads q, k, v, o, lse, m and l back from the device, in this order, and again after a run that was not asked for m and
         l; one of these reads is made to lie. Which number that is: the first after the laws of a skeleton that all devices have."""
