@@ -138,13 +138,13 @@ FOR_RELATIONS(U16)
 static run_function *const functions[TYPES][14] = {ROW(F32), ROW(F16), ROW(I32), ROW(U32),
                                                    ROW(I64), ROW(U64), ROW(I16), ROW(U16)};
 
-/* The kinds of floats, as bits: signalling and quiet NaN, -inf, negative normal, denormal, -0, 0 and so on. */
-static inline uint32_t kind_of(uint32_t x)
+/* The kinds of floats, as bits: signalling and quiet NaN, -inf, negative normal, denormal, -0, 0 and so on. Of
+ * the bits without the sign, by those of infinity, of the smallest normal number, and by the bit of a quiet NaN. */
+static inline uint32_t kind_of(uint32_t size, bool negative, uint32_t infinity, uint32_t normal, uint32_t quiet)
 {
-    const uint32_t size = x & 0x7fffffff, negative = x >> 31;
-    if (size > 0x7f800000)
-        return size & 0x400000 ? 2 : 1;
-    const int place = size == 0x7f800000 ? 0 : size >= 0x800000 ? 1 : size ? 2 : 3; /* from infinity to 0 */
+    if (size > infinity)
+        return size & quiet ? 2 : 1;
+    const int place = size == infinity ? 0 : size >= normal ? 1 : size ? 2 : 3; /* from infinity to 0 */
     return negative ? 4u << place : 512u >> place;
 }
 
@@ -153,7 +153,16 @@ static void classify(struct wave *wave, const struct instruction *i)
     uint32_t room[2][MOST_LANES], result[MOST_LANES];
     const uint32_t *a = lanes_of(wave, &i->source[0], 0, room[0]), *b = lanes_of(wave, &i->source[1], 0, room[1]);
     for (int l = 0; l < LANES(wave); l++)
-        result[l] = kind_of(a[l]) & b[l];
+        result[l] = kind_of(a[l] & 0x7fffffff, a[l] >> 31, 0x7f800000, 0x800000, 0x400000) & b[l];
+    finish(wave, i, mask_from(wave, result) & wave->exec, i->target);
+}
+
+static void classify_half(struct wave *wave, const struct instruction *i)
+{
+    uint32_t room[2][MOST_LANES], result[MOST_LANES];
+    const uint32_t *a = lanes_of(wave, &i->source[0], 0, room[0]), *b = lanes_of(wave, &i->source[1], 0, room[1]);
+    for (int l = 0; l < LANES(wave); l++)
+        result[l] = kind_of(a[l] & 0x7fff, a[l] >> 15 & 1, 0x7c00, 0x400, 0x200) & b[l];
     finish(wave, i, mask_from(wave, result) & wave->exec, i->target);
 }
 
@@ -175,9 +184,9 @@ bool compare_find(const char *name, struct operation *operation, bool *sets_exec
     if (sscanf(strchr(name, '_') + 1, "%7[a-z]_%7[a-z0-9]%c", relation, type, &extra) != 2 || type_of(type) < 0)
         return false;
     const enum type of = (enum type)type_of(type);
-    *operation = (struct operation){name, classify, "Mfu"};
+    *operation = (struct operation){name, of == F16 ? classify_half : classify, of == F16 ? "Mhu" : "Mfu"};
     if (strcmp(relation, "class") == 0)
-        return of == F32;
+        return of == F32 || of == F16;
     operation->operands = types[of].operands;
     for (size_t n = 0; n < sizeof relations / sizeof *relations; n++)
         if (strcmp(relations[n].name, relation) == 0) {

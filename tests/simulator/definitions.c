@@ -123,6 +123,11 @@ static uint32_t d_imul24(uint32_t a, uint32_t b, uint32_t c)
                   y = (int64_t)(b % (1 << 24)) - (b >> 23 & 1) * (1ll << 24);
     return (uint32_t)(x * y);
 }
+/* What is left of the sum when the largest and the smallest are taken away. */
+static uint32_t d_med3(uint32_t a, uint32_t b, uint32_t c)
+{
+    return a + b + c - d_imax(d_imax(a, b, 0), c, 0) - d_imin(d_imin(a, b, 0), c, 0);
+}
 static uint32_t d_add3(uint32_t a, uint32_t b, uint32_t c)
 {
     return (uint32_t)((uint64_t)a + b + c);
@@ -343,6 +348,7 @@ const struct definition definitions[] = {
     {"v_lshl_or_b32 v3, v0, v1, v2", d_lshlor, 3, 0},
     {"v_and_or_b32 v3, v0, v1, v2", d_andor, 3, 0},
     {"v_xor3_b32 v3, v0, v1, v2", d_xor3, 3, 0},
+    {"v_med3_i32 v3, v0, v1, v2", d_med3, 3, 0},
     {"v_bfi_b32 v3, v0, v1, v2", d_bfi, 3, 0},
     {"v_bfe_u32 v3, v0, v1, v2", d_bfe, 3, 0},
     {"v_bfe_i32 v3, v0, v1, v2", d_bfei, 3, 0},

@@ -153,6 +153,12 @@ static void trailing_zeros_64(struct wave *wave, const struct instruction *i)
     put_scalar(wave, &i->to, a ? (uint32_t)__builtin_ctzll(a) : UINT32_MAX);
 }
 
+static void leading_zeros_64(struct wave *wave, const struct instruction *i)
+{
+    const uint64_t a = scalar_pair(wave, &i->source[0]);
+    put_scalar(wave, &i->to, a ? (uint32_t)__builtin_clzll(a) : UINT32_MAX);
+}
+
 static void program_counter(struct wave *wave, const struct instruction *i)
 {
     put_scalar_pair(wave, &i->to, wave->group->launch->image + i->address + 4);
@@ -316,6 +322,8 @@ const struct operation scalar_operations[] = {
     {"ctz_i32_b64", trailing_zeros_64, "Sd"},
     {"flbit_i32_b32", leading_zeros, "Ss"},
     {"clz_i32_u32", leading_zeros, "Ss"},
+    {"flbit_i32_b64", leading_zeros_64, "Sd"},
+    {"clz_i32_u64", leading_zeros_64, "Sd"},
     {"bcnt1_i32_b32", count_ones, "Ss"},
     {"bcnt1_i32_b64", count_ones_64, "Sd"},
     {"cvt_f32_u32", float_of_unsigned, "Ss"},

@@ -98,6 +98,20 @@ THREE(minimum_3, (A < B ? A : B) < C ? (A < B ? A : B) : C)
 THREE(maximum_3_signed, (uint32_t)((SA > SB ? SA : SB) > SC ? (SA > SB ? SA : SB) : SC))
 THREE(minimum_3_signed, (uint32_t)((SA < SB ? SA : SB) < SC ? (SA < SB ? SA : SB) : SC))
 
+static inline int32_t middle(int32_t a, int32_t b, int32_t c)
+{
+    const int32_t low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+
+static inline uint32_t middle_unsigned(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+THREE(median_3_signed, (uint32_t)middle(SA, SB, SC))
+THREE(median_3, middle_unsigned(A, B, C))
+
 static void choose(struct wave *wave, const struct instruction *i)
 {
     uint32_t room[2][MOST_LANES], result[MOST_LANES];
@@ -170,6 +184,8 @@ const struct operation integer_operations[] = {
     {"min3_u32", minimum_3, "vuuu"},
     {"max3_i32", maximum_3_signed, "vuuu"},
     {"min3_i32", minimum_3_signed, "vuuu"},
+    {"med3_i32", median_3_signed, "vuuu"},
+    {"med3_u32", median_3, "vuuu"},
     {"cndmask_b32", choose, "vffm"},
     {NULL, NULL, NULL},
 };
