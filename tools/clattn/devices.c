@@ -3,6 +3,7 @@
 #include "json_out.h"
 #include "opencl_select.h"
 #include "options/names.h"
+#include "plan/matrix_units.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -63,6 +64,14 @@ static void print_memory(const struct clattn_capabilities *c)
     printf("\n     device memory   %s, at most %s in one buffer\n", global, largest);
 }
 
+/* Whether kernels on matrix units run, and why plans do not take them by themselves. */
+static void print_matrix_unit(const struct clattn_capabilities *c)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(c);
+    printf("     matrix unit     %s%s\n", unit ? unit->name : "none that there are kernels for",
+           unit && !cla_matrix_is_trusted(c) ? ", by --skeleton alone: no hardware has run its kernels yet" : "");
+}
+
 static void print_finding(const struct finding *finding)
 {
     const struct clattn_capabilities *c = &finding->capabilities;
@@ -75,6 +84,8 @@ static void print_finding(const struct finding *finding)
            c->max_work_group_size, c->preferred_work_group_multiple);
     printf("     vector width    %" PRIu32 " float%s\n", c->native_vector_width_float,
            c->native_vector_width_float == 1 ? "" : "s");
+    if (c->type == CLATTN_DEVICE_GPU)
+        print_matrix_unit(c);
     if (finding->problem[0])
         printf("     cannot be used: %s\n", finding->problem);
     else
