@@ -65,6 +65,8 @@ MISTAKE(all_dropped, score->dropout_p = 1)
 MISTAKE(negative_p, score->dropout_p = -0.5f)
 MISTAKE(nan_p, score->dropout_p = NAN)
 MISTAKE(vanishing_p, score->dropout_p = 0.0001f)
+MISTAKE(shift_offset_alone, score->row_shifts_offset = 3)
+MISTAKE(tree_keys_alone, score->tree_keys = 4)
 MISTAKE(no_alibi, score->alibi.buffer = NULL)
 MISTAKE(no_bias, score->bias.buffer = NULL)
 MISTAKE(no_mask, score->mask.buffer = NULL)
@@ -196,6 +198,8 @@ static void values_without_a_feature(void **state)
         {both_block_masks, CLATTN_INVALID_ARGUMENT, "score.block_offsets is given"},
         {columns_alone, CLATTN_INVALID_ARGUMENT, "score.block_columns is given"},
         {count_alone, CLATTN_INVALID_ARGUMENT, "score.block_count is 3, and the problem has no CLATTN_BLOCK_MASK"},
+        {shift_offset_alone, CLATTN_INVALID_ARGUMENT, "score.row_shifts is given, and the problem has no CLATTN_ROW"},
+        {tree_keys_alone, CLATTN_INVALID_ARGUMENT, "score.tree_keys is 4, and the problem has no CLATTN_TREE_MASK"},
     };
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
         struct clattn_forward_args args = good_args();
