@@ -5,7 +5,8 @@
 # look at memory, under the address and undefined-behaviour sanitizers; then the threads under the thread sanitizer. Its last line
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
 #
-#     tools/check.sh           the above
+#     tools/check.sh --quick   under 3 minutes: a plain build, the tests that need no device, and some of a device
+#     tools/check.sh           the above, about 17 minutes on 2 cores
 #     tools/check.sh --full    and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
 #                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
 #                              the Python package built and installed with what PyPI has (suite packages),
@@ -15,11 +16,13 @@
 #                              is linked. Each build counts as a test.
 set -eu
 full=no
+quick=no
 case "${1:-}" in
 '') ;;
+--quick) quick=yes ;;
 --full) full=yes ;;
 *)
-    echo "usage: $0 [--full]" >&2
+    echo "usage: $0 [--quick | --full]" >&2
     exit 2
     ;;
 esac
@@ -32,6 +35,14 @@ unset CLATTN_CACHE_DIR CLATTN_DISABLE POCL_EXTRA_BUILD_FLAGS
 # A division by zero is to end a test, as it would end a program on another driver; PoCL would pass over it.
 export POCL_SIGFPE_HANDLER=0
 
+begun=$(date +%s)
+if [ $quick = yes ]; then
+    say 'about 3 minutes on 2 cores'
+elif [ $full = yes ]; then
+    say 'about 45 minutes on 2 cores: all suites, sanitizers, other compilers and systems'
+else
+    say 'about 17 minutes on 2 cores: suites 12, faults and sanitizers 5; --quick takes 3'
+fi
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
 fi
@@ -52,6 +63,8 @@ plain=build-check
 asan=build-check-asan
 tsan=build-check-tsan
 passed=0
+logs='' # of Meson, of each run
+runs=0
 failed=0
 skipped=0
 
@@ -77,8 +90,9 @@ run_tests() {
     directory=$1
     shift
     log=$directory/check.log
-    $aslr meson test -C "$directory" --print-errorlogs "$@" >"$log" 2>&1 || true
-    cat "$log"
+    $aslr meson test -C "$directory" --print-errorlogs "$@" 2>&1 | tee "$log" || true
+    cp "$directory/meson-logs/testlog.json" "$directory/check-$runs.json" 2>/dev/null && logs="$logs $directory/check-$runs.json"
+    runs=$((runs + 1))
     if ! grep -q '^Ok: ' "$log"; then
         failed=$((failed + 1))
         return
@@ -101,9 +115,34 @@ aslr=''
 MESON_TESTTHREADS=$(($(nproc) + 1))
 export MESON_TESTTHREADS
 
+# How long suites took beside their budgets, and the last line.
+finish() {
+    say "seconds of tests, by suite, beside their budgets (tests/README.md); all of it took $(($(date +%s) - begun)) s"
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$logs" ] || python3 tests/budget.py $logs
+    printf '\n'
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
+if [ $quick = yes ]; then
+    say 'what needs no device, and a few tests of one'
+    configure build-check-quick --buildtype=debug
+    share_kernels build-check-quick
+    run_tests build-check-quick --suite unit --suite format --suite abi
+    run_tests build-check-quick few_rows strided order no_clblast host
+    finish
+    exit
+fi
+
 say 'all suites but those that sanitizers watch'
 configure $plain --buildtype=release
-run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite assembler --no-suite packages
+# (what sanitizers watch is in their build; without them, in --full)
+run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite unit --no-suite assembler --no-suite packages
 
 say 'address and undefined-behaviour sanitizers'
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -156,8 +195,16 @@ library_headers() {
 }
 
 if [ $full = yes ]; then
-    say "other vendors' compilers, and simulated GPUs"
-    run_tests $plain --suite assembler --suite packages
+    say "other vendors' compilers, simulated GPUs, and without sanitizers what they watch"
+    run_tests $plain --suite assembler --suite packages --suite unit --suite watched
+    for system in aarch64 windows; do
+        say "unit tests of the library on $system"
+        if tools/cross/build.sh $system; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+    done
     build clang clang
     build unity gcc -Dunity=on
     build lto gcc -Db_lto=true -Dtests=false
@@ -169,10 +216,4 @@ if [ $full = yes ]; then
     build musl musl-gcc -Dtests=false "-Dc_args=-isystem$PWD/build-check-musl-include"
 fi
 
-printf '\n'
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+finish

@@ -18,6 +18,24 @@ as_root() {
     fi
 }
 
+# Another program may be at the packages: up to ten minutes are waited for it.
+apt() {
+    tries=0
+    until as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@"; do
+        tries=$((tries + 1))
+        # (the lists have a lock of their own, which apt-get does not wait for)
+        if [ "$1" != update ] || [ $tries -ge 20 ] || ! lists_are_locked; then
+            return 1
+        fi
+        echo 'waiting for another apt-get' >&2
+        sleep 30
+    done
+}
+
+lists_are_locked() {
+    command -v fuser >/dev/null 2>&1 && as_root fuser -s /var/lib/apt/lists/lock
+}
+
 is_installed() {
     [ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = 'install ok installed' ]
 }
@@ -34,9 +52,9 @@ install_missing() {
         return 1
     fi
     say "installing with apt:$missing"
-    as_root apt-get update -q
+    apt update
     # shellcheck disable=SC2086 # a list of names
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+    apt install -y --no-install-recommends $missing
 }
 
 is_in_archive() {
@@ -46,7 +64,7 @@ is_in_archive() {
 # Installs the named package if the archive has it, or else says that what needs it will be skipped.
 install_available() {
     if ! is_installed "$1" && command -v apt-get >/dev/null 2>&1 && ! is_in_archive "$1"; then
-        as_root apt-get update -q
+        apt update
     fi
     if is_installed "$1" || is_in_archive "$1"; then
         install_missing "$1"

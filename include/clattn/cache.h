@@ -13,7 +13,8 @@ CLATTN_BEGIN_DECLS
  * and on disk, one file a program, so that the next run need not compile.
  *
  * The directory is the one given to the context; by default $CLATTN_CACHE_DIR, else $XDG_CACHE_HOME/clattn, else
- * $HOME/.cache/clattn. CLATTN_CACHE_DIR set to the empty string keeps nothing. In a set-user-ID program the variables
+ * $HOME/.cache/clattn (macOS: $HOME/Library/Caches/clattn); on Windows %LOCALAPPDATA%\clattn\cache instead of these.
+ * CLATTN_CACHE_DIR set to the empty string keeps nothing. In a set-user-ID program the variables
  * are ignored.
  *
  * A file's name is a 128-bit hash of the program's text, its build options, the platform's, device's and driver's names

@@ -3,7 +3,11 @@
 #define CLATTN_EXPORT_H
 
 /* Only what carries CLATTN_API leaves the library; a symbol map (src/clattn.map) enforces it. */
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(CLATTN_BUILDING)
+#define CLATTN_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define CLATTN_API
+#elif defined(__GNUC__)
 #define CLATTN_API __attribute__((visibility("default")))
 #else
 #define CLATTN_API

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _GNU_SOURCE /* secure_getenv, strndup */
+#define _GNU_SOURCE /* O_DIRECTORY of all C libraries */
 #include "device/os.h"
+#include "device/os_system.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,61 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Touches path only where the whole fits. */
-static bool join(char *path, size_t size, const char *directory, const char *rest)
+bool cla_os_is_absolute(const char *path)
 {
-    const size_t length = strlen(directory), rest_length = strlen(rest);
-    if (length + rest_length >= size)
-        return false;
-    memcpy(path, directory, length);
-    memcpy(path + length, rest, rest_length + 1);
-    return true;
-}
-
-bool cla_os_cache_directory(char *path, size_t size)
-{
-    /* Of a set-user-ID program's environment, secure_getenv() knows nothing. */
-    const char *directory = secure_getenv("CLATTN_CACHE_DIR");
-    if (directory)
-        return join(path, size, directory, "");
-    directory = secure_getenv("XDG_CACHE_HOME");
-    if (directory && directory[0] == '/') /* the XDG specification: a relative path is to be ignored */
-        return join(path, size, directory, "/clattn");
-    directory = secure_getenv("HOME");
-    if (directory && directory[0])
-        return join(path, size, directory, "/.cache/clattn");
-    return join(path, size, "", "");
-}
-
-bool cla_os_tuning_path(char *path, size_t size)
-{
-    const char *file = secure_getenv("CLATTN_TUNING_FILE");
-    if (file)
-        return join(path, size, file, "");
-    const char *directory = secure_getenv("XDG_CONFIG_HOME");
-    if (directory && directory[0] == '/')
-        return join(path, size, directory, "/clattn/tuning.json");
-    directory = secure_getenv("HOME");
-    if (directory && directory[0])
-        return join(path, size, directory, "/.config/clattn/tuning.json");
-    return join(path, size, "", "");
-}
-
-bool cla_os_names_tuning_file(void)
-{
-    return secure_getenv("CLATTN_TUNING_FILE") != NULL;
-}
-
-bool cla_os_disables(const char *path)
-{
-    const char *list = secure_getenv("CLATTN_DISABLE");
-    const size_t length = strlen(path);
-    for (const char *at = list; at && *at; at += strcspn(at, ", ")) {
-        at += strspn(at, ", ");
-        if (strcspn(at, ", ") == length && strncmp(at, path, length) == 0)
-            return true;
-    }
-    return false;
+    return path[0] == '/';
 }
 
 static bool is_directory(const char *path)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _GNU_SOURCE /* mkostemp */
 #include "device/os.h"
+#include "device/os_system.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@ enum {
     FRESH_LENGTH = sizeof fresh_suffix - 1,
     FRESH_FIXED = FRESH_LENGTH - 6,
     FRESH_ATTEMPTS = 16,
-    HASH_DIGITS = 32,
     LEFTOVER_SECONDS = 3600, /* where files cannot be locked */
     LOCK_STEP = 10           /* milliseconds between two attempts */
 };
@@ -124,7 +124,7 @@ static bool remove_abandoned(int directory, const char *name)
     return removed;
 }
 
-static bool is_fresh_name(const char *rest)
+bool cla_os_is_fresh(const char *rest)
 {
     return strlen(rest) == FRESH_LENGTH && strncmp(rest, fresh_suffix, FRESH_FIXED) == 0;
 }
@@ -140,7 +140,7 @@ static void remove_leftovers(const char *path)
     if (!directory)
         return;
     for (const struct dirent *entry; (entry = readdir(directory));)
-        if (strncmp(entry->d_name, name, length) == 0 && is_fresh_name(entry->d_name + length))
+        if (strncmp(entry->d_name, name, length) == 0 && cla_os_is_fresh(entry->d_name + length))
             remove_abandoned(dirfd(directory), entry->d_name);
     closedir(directory);
 }
@@ -191,97 +191,50 @@ void cla_os_unlock(int lock)
     close(lock);
 }
 
-/* A file of the cache, and when it was last used. */
-struct file {
-    char name[64];
-    struct timespec used;
-    uint64_t bytes;
+struct cla_os_folder {
+    DIR *directory;
 };
 
-struct listing {
-    struct file *files;
-    size_t count, capacity;
-    uint64_t bytes;
-};
-
-enum kind { FOREIGN, KEPT, LEFTOVER };
-
-/* A cache file is named by its hash and the suffix; one that was never renamed has what mkostemp() added, too. */
-static enum kind classify(const char *name, const char *suffix)
+struct cla_os_folder *cla_os_folder_open(const char *path)
 {
-    const size_t suffix_length = strlen(suffix);
-    if (strspn(name, "0123456789abcdef") != HASH_DIGITS || strncmp(name + HASH_DIGITS, suffix, suffix_length) != 0)
-        return FOREIGN;
-    const char *rest = name + HASH_DIGITS + suffix_length;
-    if (!rest[0])
-        return KEPT;
-    return is_fresh_name(rest) ? LEFTOVER : FOREIGN;
+    DIR *const directory = opendir(path);
+    struct cla_os_folder *const folder = directory ? malloc(sizeof *folder) : NULL;
+    if (folder)
+        folder->directory = directory;
+    else if (directory)
+        closedir(directory);
+    return folder;
 }
 
-static bool add_file(struct listing *listing, const char *name, const struct stat *status)
+void cla_os_folder_close(struct cla_os_folder *folder)
 {
-    if (listing->count == listing->capacity) {
-        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-        struct file *files = realloc(listing->files, capacity * sizeof *files);
-        if (!files)
-            return false;
-        listing->files = files;
-        listing->capacity = capacity;
-    }
-    struct file *file = &listing->files[listing->count];
-    const int length = snprintf(file->name, sizeof file->name, "%s", name);
-    if (length < 0 || (size_t)length >= sizeof file->name)
-        return false;
-    file->used = status->st_mtim;
-    file->bytes = (uint64_t)status->st_size;
-    listing->bytes += file->bytes;
-    listing->count++;
-    return true;
+    closedir(folder->directory);
+    free(folder);
 }
 
-/* Lists the files of the cache and removes what interrupted writes have left; returns how many those were. */
-static int64_t list_files(DIR *directory, const char *suffix, struct listing *listing)
+bool cla_os_folder_next(struct cla_os_folder *folder, struct cla_os_file *file)
 {
-    int64_t removed = 0;
-    for (const struct dirent *entry; (entry = readdir(directory));) {
+    for (const struct dirent *entry; (entry = readdir(folder->directory));) {
         struct stat status;
-        const enum kind kind = classify(entry->d_name, suffix);
-        if (kind == FOREIGN || fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        if (strlen(entry->d_name) >= sizeof file->name ||
+            fstatat(dirfd(folder->directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode))
             continue;
-        if (kind == KEPT)
-            add_file(listing, entry->d_name, &status);
-        else
-            removed += remove_abandoned(dirfd(directory), entry->d_name);
+        strcpy(file->name, entry->d_name);
+        file->seconds = status.st_mtim.tv_sec;
+        file->nanoseconds = status.st_mtim.tv_nsec;
+        file->bytes = (uint64_t)status.st_size;
+        return true;
     }
-    return removed;
+    return false;
 }
 
-static int by_use(const void *left, const void *right)
+bool cla_os_folder_remove(struct cla_os_folder *folder, const char *name)
 {
-    const struct file *a = left, *b = right;
-    if (a->used.tv_sec != b->used.tv_sec)
-        return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
-    if (a->used.tv_nsec != b->used.tv_nsec)
-        return a->used.tv_nsec < b->used.tv_nsec ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return unlinkat(dirfd(folder->directory), name, 0) == 0;
 }
 
-int64_t cla_os_trim_directory(const char *path, const char *suffix, uint64_t max_bytes)
+bool cla_os_folder_remove_abandoned(struct cla_os_folder *folder, const char *name)
 {
-    struct listing listing = {0};
-    DIR *directory = opendir(path);
-    if (!directory)
-        return 0;
-    int64_t removed = list_files(directory, suffix, &listing);
-    if (listing.count)
-        qsort(listing.files, listing.count, sizeof *listing.files, by_use);
-    /* With max_bytes 0 everything goes, empty files included. */
-    for (size_t i = 0; i < listing.count && (listing.bytes > max_bytes || max_bytes == 0); i++) {
-        removed += unlinkat(dirfd(directory), listing.files[i].name, 0) == 0;
-        listing.bytes -= listing.files[i].bytes;
-    }
-    free(listing.files);
-    closedir(directory);
-    return removed;
+    return remove_abandoned(dirfd(folder->directory), name);
 }
