@@ -4,7 +4,23 @@
 # From a fresh clone on Debian 12 to attention on this machine's OpenCL device: installs what is missing, builds, lists the
 # devices, shows how the block sizes follow from the local memory, runs attention on .npy arrays, checks the device against
 # the float64 reference, and prints speed and memory beside standard attention. Everything it makes is in build-quickstart/.
+# A few minutes on 2 cores, most of them for compiling.
+#
+#     tools/quickstart.sh
+#     tools/quickstart.sh --prefix DIR     installs the library, its headers, the command and its manual below DIR, too
 set -eu
+prefix=''
+case "${1:-}" in
+'') ;;
+--prefix)
+    mkdir -p "${2:?--prefix needs a folder}"
+    prefix=$(cd "$2" && pwd)
+    ;;
+*)
+    echo "usage: $0 [--prefix DIR]" >&2
+    exit 2
+    ;;
+esac
 cd "$(dirname "$0")/.."
 . tools/debian.sh
 
@@ -21,8 +37,15 @@ fi
 
 say 'building'
 [ -f $folder/build.ninja ] || meson setup $folder --buildtype=release -Dtests=false
+# (the command there is to find the library beside it)
+# shellcheck disable=SC2016 # the loader's word
+[ -z "$prefix" ] || meson configure $folder --prefix "$prefix" --libdir lib '-Dc_link_args=-Wl,-rpath,$ORIGIN/../lib'
 meson compile -C $folder
 clattn=$folder/tools/clattn
+if [ -n "$prefix" ]; then
+    say "installing below $prefix"
+    meson install -C $folder >/dev/null
+fi
 
 # Runs the command and shows what was run.
 clattn() {
@@ -53,4 +76,8 @@ clattn verify --quick --seed 1
 say 'speed and memory, beside standard attention'
 clattn bench --n 512,1024,2048 --d 64 --heads 8 --causal both
 
-say "done: the command is $clattn, 'meson install -C $folder' installs it with the library"
+if [ -n "$prefix" ]; then
+    say "done: $prefix/bin/clattn; programs find the library by pkg-config or CMake below $prefix"
+else
+    say "done: the command is $clattn, 'meson install -C $folder' installs it with the library"
+fi

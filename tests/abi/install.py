@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Installs to a fresh prefix and uses what lies there as a stranger would: with pkg-config, with CMake, the command.
+"""Installs to a fresh prefix and uses what lies there as a stranger would: with pkg-config, with CMake, the command; and as a
+project of CMake's that fetches the sources.
 
 usage: install.py --build DIRECTORY --source DIRECTORY_OF_CONSUMER --prefix PREFIX --libdir LIBDIR COMPILER...
 """
@@ -46,6 +47,19 @@ def with_cmake(arguments, root, work):
     print('cmake:', run(os.path.join(build, 'consumer')).strip())
 
 
+def with_fetch_content(arguments, work):
+    """As a project does that brings clattn along, by FetchContent; with this build, so that nothing is compiled twice."""
+    cmake = shutil.which('cmake')
+    if not cmake:
+        return
+    build = os.path.join(work, 'fetch')
+    run(cmake, '-G', 'Ninja', '-S', os.path.join(arguments.source, 'fetch'), '-B', build,
+        f'-DCLATTN_SOURCE={os.path.dirname(os.path.dirname(arguments.source))}', f'-DCLATTN_BUILD_DIR={arguments.build}',
+        f'-DCMAKE_C_COMPILER={arguments.compiler[-1]}')
+    run(cmake, '--build', build)
+    print('FetchContent:', run(os.path.join(build, 'consumer')).strip())
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ('build', 'source', 'prefix', 'libdir'):
@@ -59,6 +73,7 @@ def main():
         libdir = os.path.join(root, arguments.libdir)
         with_pkg_config(arguments, root, libdir, work)
         with_cmake(arguments, root, work)
+        with_fetch_content(arguments, work)
         command = os.path.join(root, 'bin', 'clattn')
         if os.path.exists(command):
             environment = dict(os.environ, LD_LIBRARY_PATH=libdir)
