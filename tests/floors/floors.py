@@ -24,6 +24,7 @@ TOOLS_MAY = {
     ('reference/formats.c', 'plan/half.h'),
     ('verify/case.c', 'plan/checked.h'),      # one rounding up of divisions
     ('verify/draw.c', 'plan/checked.h'),
+    ('devices.c', 'plan/matrix_units.h'),     # the table of matrix units, whose names it shows
     ('options/options.h', 'plan/feature.h'),  # the table of score features: options, files,
     ('options/names.c', 'plan/feature.h'),    # names,
     ('reference/reference.h', 'plan/feature.h'),  # values that the judge takes,
