@@ -12,6 +12,7 @@
 #include <CL/cl_layer.h>
 
 #include "fault/codes.h"
+#include "fault/failed_events.h"
 #include "fault/layer.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -80,47 +81,14 @@ static cl_int fault(const char *name)
     return inject(name, code_for(name));
 }
 
-/* Events that end in an error. */
-enum { MOST_FAILED = 64 };
-static cl_event failed_events[MOST_FAILED];
-static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Finds the event; sets it in the list or takes it out. */
-static bool failed_event(cl_event event, bool change, bool failed)
-{
-    bool was = false;
-    int free_place = MOST_FAILED;
-    pthread_mutex_lock(&failed_lock);
-    for (int i = 0; i < MOST_FAILED; i++) {
-        if (failed_events[i] == event)
-            was = true;
-        if (change && failed_events[i] == event)
-            failed_events[i] = NULL;
-        if (!failed_events[i] && free_place == MOST_FAILED)
-            free_place = i;
-    }
-    if (change && failed && free_place < MOST_FAILED)
-        failed_events[free_place] = event;
-    pthread_mutex_unlock(&failed_lock);
-    return was;
-}
-
-static bool waits_for_failed(cl_uint number, const cl_event *events)
-{
-    for (cl_uint i = 0; events && i < number; i++)
-        if (failed_event(events[i], false, false))
-            return true;
-    return false;
-}
-
 /* A command has been enqueued and gave this event: whether it is to end in an error. */
 static void note_event(const char *name, cl_event event, cl_uint number, const cl_event *wait_list)
 {
     count(FAULT_EVENT, 1);
-    failed_event(event, true, false); /* another that had the same place */
+    fault_failed_event(event, true, false); /* another that had the same place */
     if (!atomic_load(&armed_events))
         return;
-    const bool follows = atomic_load(&sticky_fault) && waits_for_failed(number, wait_list);
+    const bool follows = atomic_load(&sticky_fault) && fault_waits_for_failed(number, wait_list);
     long turn = 0;
     if (atomic_load(&armed)) {
         turn = atomic_fetch_add(&call_count, 1) + 1;
@@ -130,7 +98,7 @@ static void note_event(const char *name, cl_event event, cl_uint number, const c
         inject(name, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
     else if (!follows)
         return;
-    failed_event(event, true, true);
+    fault_failed_event(event, true, true);
 }
 
 /* Entry points by their shape. `params` is the parameter list, `args` the same as arguments. */
@@ -216,7 +184,7 @@ static cl_int CL_API_CALL layer_clGetEventInfo(cl_event event, cl_event_info wha
     cl_int code = fault("clGetEventInfo");
     if (!code)
         code = target.clGetEventInfo(event, what, size, value, size_ret);
-    if (!code && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value && failed_event(event, false, false))
+    if (!code && what == CL_EVENT_COMMAND_EXECUTION_STATUS && value && fault_failed_event(event, false, false))
         *(cl_int *)value = atomic_load(&fault_code);
     return code;
 }
@@ -225,7 +193,7 @@ static cl_int CL_API_CALL layer_clGetEventProfilingInfo(cl_event event, cl_profi
                                                         void *value, size_t *size_ret)
 {
     const cl_int code = fault("clGetEventProfilingInfo");
-    if (!code && failed_event(event, false, false))
+    if (!code && fault_failed_event(event, false, false))
         return CL_PROFILING_INFO_NOT_AVAILABLE;
     return code ? code : target.clGetEventProfilingInfo(event, what, size, value, size_ret);
 }
@@ -277,7 +245,7 @@ WAIT(clFinish, (cl_command_queue queue), (queue))
 static cl_int CL_API_CALL layer_clWaitForEvents(cl_uint number, const cl_event *events)
 {
     const cl_int code = fault("clWaitForEvents"), real = target.clWaitForEvents(number, events);
-    if (!code && !real && waits_for_failed(number, events))
+    if (!code && !real && fault_waits_for_failed(number, events))
         return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     return code ? code : real;
 }
@@ -323,7 +291,7 @@ static cl_int CL_API_CALL layer_clEnqueueReadBuffer(cl_command_queue queue, cl_m
         code = read_and_lie(queue, buffer, blocking, offset, size, data, number, wait_list, event);
     if (!code && event)
         note_event("clEnqueueReadBuffer", *event, number, wait_list);
-    if (!code && blocking && waits_for_failed(number, wait_list))
+    if (!code && blocking && fault_waits_for_failed(number, wait_list))
         code = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     return code;
 }
@@ -398,9 +366,7 @@ static void arm_what(bool events, long nth, bool sticky, cl_int code)
 {
     atomic_store(&armed, false);
     atomic_store(&armed_events, events);
-    pthread_mutex_lock(&failed_lock);
-    memset(failed_events, 0, sizeof failed_events);
-    pthread_mutex_unlock(&failed_lock);
+    fault_forget_events();
     atomic_store(&call_count, 0);
     atomic_store(&trace_sum, 0);
     atomic_store(&injected_count, 0);

@@ -4,6 +4,7 @@
 #include "fault/codes.h"
 #include "fault/host_calls.h"
 #include "fault/scenario.h"
+#include "fault/share.h"
 #include "support/unit.h"
 #include <dirent.h>
 #include <limits.h>
@@ -22,9 +23,7 @@ static struct test_device *device;
 static char directory[] = "/tmp/clattn-test-fault-XXXXXX";
 static char probed[NAME_MAX + 1]; /* the name of the file in it that keeps the probe's answer */
 static long faults_met;           /* by all attempts */
-static struct {
-    int number, of;
-} share = {0, 1}; /* of a full sweep's calls: CLATTN_TEST_SHARE=NUMBER/OF */
+static struct sweep_share share = {0, 1};
 
 /* How the disk cache stands when an operation begins. */
 enum cache { CACHE_OFF, CACHE_COLD, CACHE_WARM };
@@ -474,24 +473,11 @@ long sweep_mutant(const struct scenario *scenario, enum fault_source source, enu
     return complaints[kind];
 }
 
-/* A share that is none is no reason to take all calls, or none. */
-static bool take_share(void)
-{
-    const char *wanted = getenv("CLATTN_TEST_SHARE");
-    char rest;
-    if (!wanted)
-        return true;
-    if (sscanf(wanted, "%d/%d%c", &share.number, &share.of, &rest) == 2 && share.number >= 0 && share.number < share.of)
-        return true;
-    print_error("CLATTN_TEST_SHARE is \"%s\": wanted is K/N, 0 <= K < N\n", wanted);
-    return false;
-}
-
 bool sweep_begin(const struct fault_control *control, struct test_device *on)
 {
     layer = faults = control;
     device = on;
-    return take_share() && mkdtemp(directory) != NULL;
+    return sweep_take_share(&share) && mkdtemp(directory) != NULL;
 }
 
 void sweep_clear(void)
