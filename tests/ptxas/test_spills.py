@@ -24,6 +24,9 @@ import tempfile
 
 import nvvm
 
+# What a kernel without local memory is planned with.
+LEAST_LOCAL = 16
+
 # The list is true from this version on; 14 spills several times as much.
 OLDEST_CLANG = 19
 
@@ -32,15 +35,17 @@ MANY = "of several features at once; a forward pass's is the producer's, which h
 # Bytes that may be stored to memory, by the beginning of the kernel's name, with the reason. The first that fits counts.
 ALL_IN_USE = "all 255 registers of an item are in use, and a few addresses go to memory"
 SCORES_STAY = "outputs, scores and weights are 224 of 255 registers, as scores stay until it is known whether bounds hold, which is faster"
-ADDRESSES = "clang keeps addresses for which NVIDIA's own optimiser (--nvvm) needs no registers, and then spills up to 140 bytes"
+ADDRESSES = "clang keeps addresses for which NVIDIA's own optimiser (--nvvm) needs few registers: it spills 0 to 104 bytes of these"
+NONE_OF_NVIDIAS = "NVIDIA's own optimiser (--nvvm) spills none of it"
 KNOWN = (
-    ("sm_90-forward_simt-clattn_forward-d64", 640, ADDRESSES),
-    ("sm_90-forward_simt-clattn_forward-d128", 400, ADDRESSES),
-    ("sm_90-backward_simt-clattn_dk_dv", 520, ADDRESSES),
-    ("sm_90-backward_simt-clattn_dq-d128", 400, ADDRESSES),
-    ("sm_90-backward_simt-clattn_dq", 96, ADDRESSES),
+    ("sm_90-forward_simt-clattn_forward-d64", 1080, ADDRESSES),
+    ("sm_90-forward_simt-clattn_forward-d128", 436, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dk_dv", 868, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dq-d128", 456, ADDRESSES),
+    ("sm_90-backward_simt-clattn_dq", 784, ADDRESSES),
+    ("sm_75-forward_matrix-clattn_forward-d64-128x64", 48, NONE_OF_NVIDIAS),
+    ("sm_75-forward_matrix-clattn_forward-d128-64x32", 16, NONE_OF_NVIDIAS),
     ("sm_75-backward_matrix-clattn_dk_dv-d64", 96, ALL_IN_USE),
-    ("sm_75-forward_matrix-clattn_forward-d128-64x32-causal-f0-split", 16, "the assembler stays at 168 registers by itself"),
     *((f"sm_{sm}-forward_matrix-clattn_forward-d64-128x64-", 64, ALL_IN_USE) for sm in (80, 86, 89, 90)),
     ("sm_86-forward_matrix-clattn_forward-d128-128x32-f512", 24, "dropout's words of 512 keys are found at once"),
     ("sm_80-forward_matrix-clattn_forward-d128-128x64-causal-f", 224, "as below"),
@@ -175,7 +180,8 @@ def compile_one(make_ptx, ptxas, builtins, folder, line):
     base = str(folder / name)
     ptx = make_ptx(base, builtins, sm)
     declared = sum(int(n) for n in re.findall(r"\.shared \.align \d+ \.b8 [\w$]+\[(\d+)\];", ptx))
-    if int(planned) and declared != int(planned):
+    unused = not declared and int(planned) == LEAST_LOCAL  # which the compiler leaves out
+    if int(planned) and declared != int(planned) and not unused:
         raise RuntimeError(f"{name}: {declared} bytes of local memory, of which {planned} were planned")
     pathlib.Path(base + ".for.ptx").write_text(retarget(ptx, sm, group, hopper == "1"))
     said = checked([ptxas, "-v", f"-arch=sm_{sm}{'a' if hopper == '1' else ''}", base + ".for.ptx", "-o", base + ".cubin"])
