@@ -30,8 +30,9 @@ struct clattn_host_cache_params {
 
     /* What attention is computed. Arrays of Q, K, V and O are of its dtype (O of o_type); k_type and v_type say how
      * the cache stores K and V, in a format too, whose scales are the cache's (clattn/append.h). pass is
-     * CLATTN_FORWARD. Pages and key lengths are the cache's: features has neither, nor CLATTN_DROPOUT, and causal is
-     * not CLATTN_CAUSAL_TOP_LEFT. page_keys may be set: keys of a page, 0 is 64. */
+     * CLATTN_FORWARD. Pages and key lengths are the cache's: features has neither, nor CLATTN_DROPOUT,
+     * CLATTN_ROW_SHIFTS or CLATTN_QUERY_LENGTHS, and causal is not CLATTN_CAUSAL_TOP_LEFT. page_keys may be set: keys
+     * of a page, 0 is 64. */
     const struct clattn_problem *problem;
 
     int64_t layers;     /* 0: 1 */

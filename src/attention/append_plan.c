@@ -39,6 +39,10 @@ static clattn_status check_append_problem(const struct clattn_problem *problem, 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->problem->features has CLATTN_VARLEN without CLATTN_PAGES: keys that are packed end to "
                         "end leave no room to append to: take pages");
+    if (problem->features & CLATTN_QUERY_LENGTHS)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "params->problem->features has CLATTN_QUERY_LENGTHS: rows are appended as many as the shape "
+                        "says: take CLATTN_VARLEN, or positions of -1 for those that are left out");
     return CLATTN_SUCCESS;
 }
 

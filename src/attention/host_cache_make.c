@@ -13,10 +13,12 @@ enum { PAGE_KEYS = 64, MOST_NUMBERS = 1 << 24 };
 static clattn_status take_problem(struct clattn_problem *problem, struct cla_error *error)
 {
     const unsigned own = CLATTN_PAGES | CLATTN_KEY_LENGTHS;
-    if (problem->features & (own | CLATTN_DROPOUT))
+    if (problem->features & (own | CLATTN_DROPOUT | CLATTN_QUERY_LENGTHS | CLATTN_ROW_SHIFTS))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->problem->features is 0x%x: a cache has pages and key lengths of its own, and no "
-                        "dropout, so that CLATTN_PAGES, CLATTN_KEY_LENGTHS and CLATTN_DROPOUT must not be set",
+                        "dropout, row shifts or query lengths (CLATTN_VARLEN packs rows), so that CLATTN_PAGES, "
+                        "CLATTN_KEY_LENGTHS, CLATTN_DROPOUT, CLATTN_ROW_SHIFTS and CLATTN_QUERY_LENGTHS must not be "
+                        "set",
                         problem->features);
     if (problem->pass != CLATTN_FORWARD)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
