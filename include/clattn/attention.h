@@ -180,12 +180,13 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * which the largest of a row mostly is there, is exact. They round dP and delta apart from each other, too: a dS below
  * some 2^-22 of |dO| |v| is lost on them.
  *
- * backward_simt and backward_cpu, whose arithmetic is fp32 for all types, mend delta: their kernel of dQ adds up
- * P (dP - delta) over each row. The sum should be 0, and what it is instead goes to delta, for all gradients of the
- * row. They are then as exact as if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it
- * computed twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in
- * chunks of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as
- * one of these where the other keys have more than 2^-19 of its weight.
+ * backward_simt and backward_cpu mend delta. Their arithmetic is fp32 for all types, except that backward_cpu rounds P
+ * and dS to bf16 where it multiplies pairs (the knob dot). Their kernel of dQ adds up P (dP - delta) over each row.
+ * The sum should be 0, and what it is instead goes to delta, for all gradients of the row. They are then as exact as
+ * if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it computed twice. The kernel runs
+ * for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in chunks of keys
+ * (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of these
+ * where the other keys have more than 2^-19 of its weight.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

@@ -102,7 +102,7 @@ class BenchPasses(CommandTest):
             rows[0][name] /= 1000.0
         with open(self.path("rows.json"), "w") as file:
             json.dump(rows, file)
-        result = self.refused(3, *words, "--json", "--compare", self.path("rows.json"), says=["1 of 1 rows are slower", "SLOWER"])
+        result = self.refused(5, *words, "--json", "--compare", self.path("rows.json"), says=["1 of 1 rows are slower", "SLOWER"])
         self.assertEqual(len(json.loads(result.stdout)), 1)
         with open(self.path("rows.json"), "w") as file:
             file.write("[{]")

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CLATTN, CommandTest, DEVICE, FILE, OK, USAGE, run_tests
+from command import CLATTN, CommandTest, DEVICE, FILE, LAYER, OK, USAGE, run_tests
 from terminal import on_terminal
 
 
@@ -135,10 +135,9 @@ class Terminal(CommandTest):
 
 
     def test_slow_compilation(self):
-        """A kernel that takes a second is named, with caches off: this one takes several, unoptimised, too."""
-        words = ["plan", "--pass", "backward", "--d", "512", "--dtype", "bf16"]
-        fresh = {"CLATTN_CACHE_DIR": "", "POCL_KERNEL_CACHE": "0", "POCL_EXTRA_BUILD_FLAGS": ""}
-        self.assertIn("clattn: compiling backward_", self.run_it(*words, environment=fresh).stderr)
+        """A kernel that takes a second is named, with caches off. Builds are made to take two."""
+        slow = {"CLATTN_CACHE_DIR": "", "OPENCL_LAYERS": LAYER, "CLATTN_FAULT_SLOW_BUILD": "2"}
+        self.assertIn("clattn: compiling forward_", self.run_it("plan", "--d", "16", environment=slow).stderr)
 
 
 class PeersTest(CommandTest):

@@ -24,7 +24,7 @@ WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Werror']
 
 
 def wrong_for(condition):
-    return f'#include <stdint.h>\n#include <stdio.h>\n#if {condition}\n#error seen\n#endif\nint one = 1;\n'
+    return f'#include <errno.h>\n#include <stdint.h>\n#include <stdio.h>\n#if {condition}\n#error seen\n#endif\nint one = 1;\n'
 
 
 def library_headers(folder, compiler):

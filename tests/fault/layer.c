@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct _cl_icd_dispatch target, table;
 
@@ -237,6 +238,16 @@ CALL(clBuildProgram,
      (cl_program program, cl_uint number, const cl_device_id *devices, const char *options, build_callback notify,
       void *user),
      (program, number, devices, options, notify, user))
+
+static unsigned slow_build; /* seconds */
+
+static cl_int CL_API_CALL slow_clBuildProgram(cl_program program, cl_uint number, const cl_device_id *devices,
+                                              const char *options, build_callback notify, void *user)
+{
+    sleep(slow_build);
+    return layer_clBuildProgram(program, number, devices, options, notify, user);
+}
+
 CALL(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t size, const void *value), (kernel, index, size, value))
 CALL(clFlush, (cl_command_queue queue), (queue))
 
@@ -475,6 +486,10 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     take_over();
     const char *nth = getenv(FAULT_CORRUPT_READ);
     corrupt_read(nth ? atol(nth) : 0);
+    const char *seconds = getenv(FAULT_SLOW_BUILD);
+    slow_build = seconds ? (unsigned)atoi(seconds) : 0;
+    if (slow_build)
+        table.clBuildProgram = slow_clBuildProgram;
     *table_ret = &table;
     *entries_ret = sizeof table / sizeof(void *);
     return CL_SUCCESS;

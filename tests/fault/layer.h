@@ -46,4 +46,7 @@ struct fault_control {
  */
 #define FAULT_CORRUPT_READ "CLATTN_FAULT_CORRUPT_READ"
 
+/* Seconds that each build of a program takes longer; an environment variable, too. */
+#define FAULT_SLOW_BUILD "CLATTN_FAULT_SLOW_BUILD"
+
 #endif
