@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes a .npy array with nothing but Python itself: of standard normal numbers (fp32), of true and false (--share), or
-of numbers that are named (--values; int32, or fp32 where one has a point).
+"""Writes a .npy array with nothing but Python itself: of standard normal numbers (fp32), of true and false (--share), of
+numbers from -128 to 127 (--int8), or of those that are named (--values; int32, or fp32 where one has a point).
 
 usage: random_npy.py [--seed TEXT] FILE LENGTH...
        random_npy.py [--seed TEXT] --share P FILE LENGTH...
+       random_npy.py [--seed TEXT] --int8 FILE LENGTH...
        random_npy.py --values N,... FILE [LENGTH...]
 """
 import argparse
@@ -33,6 +34,8 @@ def contents(arguments):
     count = math.prod(arguments.shape)
     if arguments.share is not None:
         return '|b1', arguments.shape, array.array('B', (source.random() < arguments.share for _ in range(count)))
+    if arguments.int8:
+        return '|i1', arguments.shape, array.array('b', (source.randrange(-128, 128) for _ in range(count)))
     return '<f4', arguments.shape, array.array('f', (source.gauss(0.0, 1.0) for _ in range(count)))
 
 
@@ -40,6 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', default='0')
     parser.add_argument('--share', type=float, metavar='P', help='true with probability P, else false')
+    parser.add_argument('--int8', action='store_true', help='numbers from -128 to 127')
     parser.add_argument('--values', metavar='N,...', help='these numbers, in one dimension or of the shape')
     parser.add_argument('file')
     parser.add_argument('shape', type=int, nargs='*')

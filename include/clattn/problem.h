@@ -71,7 +71,9 @@ enum clattn_pass {
  *
  *     S = modified(scale * Q K^T),  P = softmax(S) over the keys that the row sees,  O = P V
  *
- * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D.
+ * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D. In
+ * CLATTN_FORWARD and CLATTN_ACCUMULATE d may be up to CLATTN_MAX_LATENT_D, as that of latent attention (MLA): V may then
+ * be a part of K's buffer, as inputs may overlap.
  *
  * Gradients belong to a forward pass. The plans of the two have in common (CLATTN_LSE_GRADIENT aside)
  *     dtype, q_type, k_type, v_type, o_type, bias_type, d, d_v, causal, scale, features, block_q, block_kv,
@@ -79,7 +81,8 @@ enum clattn_pass {
  * and their calls the shape, the inputs and all of struct clattn_score_args (for dropout the same p, seed and offset).
  * Each plan's own are pass, score_mod_grad, dropout_p, unordered, splits, all that is expected, and the choices taken
  * out of the planner's hands. The library cannot see whether a pair fits: gradients of another problem are no error. */
-#define CLATTN_MAX_D 512
+#define CLATTN_MAX_D        512
+#define CLATTN_MAX_LATENT_D 576
 
 /* For `splits`. */
 #define CLATTN_SPLITS_BY_SHAPE (-1)

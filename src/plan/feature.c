@@ -13,7 +13,7 @@
     .name = #member_, .given = offsetof(struct clattn_score_args, member_), ARRAY(member_), .type = CLA_NUMBER_##type_
 
 /* Scales, or zero points, of K or V. */
-#define OF_KEYS(member_, constant_, bit_, keys_, extent_, help_)                                                       \
+#define OF_KEYS(member_, constant_, bit_, keys_, extent_, option_, help_)                                              \
     {                                                                                                                  \
         .name = #member_, .constant = constant_, .bit = bit_, .tensors = {                                             \
             {.name = #member_,                                                                                         \
@@ -26,6 +26,7 @@
              .layout_name = #member_ "_layout",                                                                        \
              .extent = extent_,                                                                                        \
              .element = CLA_FLOAT,                                                                                     \
+             .option = option_,                                                                                        \
              .help = help_}                                                                                            \
         }                                                                                                              \
     }
@@ -125,10 +126,14 @@ const struct cla_feature cla_features[] = {
                   .help = "the same as compressed rows (CSR): where each batch element begins in\n"
                           "--kv-pages, and the end at last; [batch + 1]"}},
      .numbers = {{NUMBER(pool_pages, INT64)}, {NUMBER(page_count, INT64)}}},
-    OF_KEYS(k_scales, "k_type that takes scales", CLA_FEATURE_K_SCALES, CLA_K, CLA_OF_KEYS, NULL),
-    OF_KEYS(k_zeros, "CLATTN_K_ZEROS", CLA_FEATURE_K_ZEROS, CLA_K, CLA_BESIDE_KEYS, NULL),
-    OF_KEYS(v_scales, "v_type that takes scales", CLA_FEATURE_V_SCALES, CLA_V, CLA_OF_KEYS, NULL),
-    OF_KEYS(v_zeros, "CLATTN_V_ZEROS", CLA_FEATURE_V_ZEROS, CLA_V, CLA_BESIDE_KEYS, NULL),
+    OF_KEYS(k_scales, "k_type that takes scales", CLA_FEATURE_K_SCALES, CLA_K, CLA_OF_KEYS, "k-scales",
+            "scales of K where it is int8, int4 or fp8, fp32: [batch, heads of K,\n"
+            "n, groups of a row] or fewer dimensions, of which each may be 1"),
+    OF_KEYS(k_zeros, "CLATTN_K_ZEROS", CLA_FEATURE_K_ZEROS, CLA_K, CLA_BESIDE_KEYS, "k-zeros",
+            "zero points of K where it is int8 or int4, of the scales' shape"),
+    OF_KEYS(v_scales, "v_type that takes scales", CLA_FEATURE_V_SCALES, CLA_V, CLA_OF_KEYS, "v-scales",
+            "the same for V"),
+    OF_KEYS(v_zeros, "CLATTN_V_ZEROS", CLA_FEATURE_V_ZEROS, CLA_V, CLA_BESIDE_KEYS, "v-zeros", "likewise"),
     {.name = "lse_gradient",
      .constant = "CLATTN_LSE_GRADIENT",
      .bit = CLATTN_LSE_GRADIENT,

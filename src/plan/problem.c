@@ -225,6 +225,21 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
     return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
 }
 
+static clattn_status check_dimensions(const struct clattn_problem *problem, struct cla_error *error)
+{
+    const bool backward = cla_problem_is_backward(problem);
+    const int most = backward ? CLATTN_MAX_D : CLATTN_MAX_LATENT_D;
+    if (problem->d < 1 || problem->d > most)
+        return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.d is %d: a head dimension is from 1 to %d%s", problem->d,
+                        most, backward ? " where there are gradients" : "");
+    if (problem->d_v < 0 || problem->d_v > CLATTN_MAX_D || (!problem->d_v && problem->d > CLATTN_MAX_D))
+        return cla_fail(error, CLATTN_INVALID_SHAPE,
+                        "problem.d_v is %d with d = %d: it is 0 (the same as d) or a head dimension, and comes to 1 to "
+                        "%d",
+                        problem->d_v, problem->d, CLATTN_MAX_D);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error)
 {
@@ -237,13 +252,9 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(error, CLATTN_INVALID_TYPE,
                         "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
                         (int)problem->dtype);
-    if (problem->d < 1 || problem->d > CLATTN_MAX_D)
-        return cla_fail(error, CLATTN_INVALID_SHAPE, "problem.d is %d: a head dimension is from 1 to %d", problem->d,
-                        CLATTN_MAX_D);
-    if (problem->d_v < 0 || problem->d_v > CLATTN_MAX_D)
-        return cla_fail(error, CLATTN_INVALID_SHAPE,
-                        "problem.d_v is %d: it is 0 (the same as d) or a head dimension from 1 to %d", problem->d_v,
-                        CLATTN_MAX_D);
+    status = check_dimensions(problem, error);
+    if (status)
+        return status;
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.causal is %d: it is CLATTN_FULL (0), CLATTN_CAUSAL_BOTTOM_RIGHT (1) or "

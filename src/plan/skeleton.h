@@ -126,7 +126,7 @@ struct cla_skeleton {
     bool packs;     /* its rows may be packed ones (plan/packing.h) */
     bool row_views; /* it looks at each row's head by itself: that rows are packed is a number of the call alone */
     bool no_chunks; /* it serves neither CLATTN_ACCUMULATE nor CLATTN_BACKWARD_ACCUMULATE */
-    int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: CLATTN_MAX_D */
+    int largest_d;  /* larger head dimensions, of d and d_v, it does not serve; 0: all */
     bool for_cpus;  /* without parallelism within a work-group: no other device is asked to run it */
 
     /* Its work-groups take one block of rows after the other: there need not be more of them than compute units. */

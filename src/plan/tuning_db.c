@@ -71,7 +71,7 @@ static clattn_status check_numbers(const struct clattn_tuning_record *record, st
         int64_t value, least, most;
     } numbers[] = {{"pass", (int64_t)record->pass, CLATTN_FORWARD, CLATTN_BACKWARD_ACCUMULATE},
                    {"dtype", (int64_t)record->dtype, CLATTN_FP32, CLATTN_BF16},
-                   {"d", record->d, 1, CLATTN_MAX_D},
+                   {"d", record->d, 1, CLATTN_MAX_LATENT_D},
                    {"d_v", record->d_v, 1, CLATTN_MAX_D},
                    {"b_r", record->b_r, 1, MOST_SIZE},
                    {"b_c", record->b_c, 1, MOST_SIZE},

@@ -18,7 +18,7 @@ import unittest
 
 CLATTN, DUMPS, LAYER = map(os.path.abspath, sys.argv[1:4])  # the layer can make a read from the device lie: fault/layer.c
 OK, MISMATCH, USAGE, FILE, DEVICE = range(5)
-CODES = {"<f4": "f", "<f2": "e", "<u2": "H", "|b1": "?", "|u1": "B", "<i4": "i", "<i8": "q"}
+CODES = {"<f4": "f", "<f2": "e", "<u2": "H", "|b1": "?", "|u1": "B", "|i1": "b", "<i4": "i", "<i8": "q"}
 
 
 def product(numbers):

@@ -91,6 +91,40 @@ class Run(CommandTest):
         self.refused(USAGE, "run", *names, "--json", says=["--json and --out -"])
         self.refused(USAGE, "run", *names, "--lse", "-", says=["two outputs"])
 
+    def test_formats(self):
+        heads, kv_heads, n_q, n, d, groups = 4, 2, 3, 9, 32, 2
+        q, _, _ = self.inputs("<f4", ((heads, n_q, d),) * 3)
+        source = random.Random("formats")
+        keys = [source.randrange(-128, 128) for _ in range(kv_heads * n * d)]
+        scales = stored("<f4", [source.uniform(0.005, 0.02) for _ in range(kv_heads * n * groups)])[0]
+        zeros = [float(source.randrange(-5, 6)) for _ in scales]
+        blocks = [source.randrange(256) for _ in range(kv_heads * n * 18)]
+        v = []
+        for row in range(0, len(blocks), 18):
+            blocks[row:row + 2] = [0, 0x2c]  # 1/16 as a half
+            v += [(byte & 15) / 16 - 0.5 for byte in blocks[row + 2:row + 18]]
+            v += [(byte >> 4) / 16 - 0.5 for byte in blocks[row + 2:row + 18]]
+        group = d // groups
+        k = [(key - zeros[i // group]) * scales[i // group] for i, key in enumerate(keys)]
+        write_npy(self.path("k.npy"), "|i1", (kv_heads, n, d), keys)
+        write_npy(self.path("v.npy"), "|u1", (kv_heads, n, 18), blocks)
+        write_npy(self.path("scales.npy"), "<f4", (kv_heads, n, groups), scales)
+        write_npy(self.path("zeros.npy"), "<f4", (kv_heads, n, groups), zeros)
+        words = ["--k-format", "int8", "--k-scales", self.path("scales.npy"), "--v-format", "q4_0"]
+        self.run_it("run", *self.names(), *words, "--k-zeros", self.path("zeros.npy"), "--causal")
+        self.assert_close(read_npy(self.path("o.npy"))[2],
+                          attention(q, k, v, (1, heads, kv_heads, n_q, n), d, d, "bottom-right")[0], 2e-6)
+        self.assertIn("what --k-format and --v-format say", self.run_it("run", *self.names(), status=FILE).stderr)
+        self.assertIn("k_scales is NULL", self.run_it(
+            "run", *self.names(), "--k-format=int8", "--v-format=q4_0", status=DEVICE).stderr)
+        self.assertIn("needs '|u1'", self.run_it(
+            "run", *self.names(), "--k-format=q8_0", "--v-format=q4_0", status=FILE).stderr)
+        self.assertIn("blocks of 34", self.run_it(
+            "run", *self.names(), *words[:-1], "q8_0", status=FILE).stderr)
+        write_npy(self.path("scales.npy"), "<f4", (kv_heads, n, 5), [0.0] * kv_heads * n * 5)
+        self.assertIn("groups divide 32", self.run_it("run", *self.names(), *words, status=FILE).stderr)
+        self.refused_run(USAGE, *self.names(), "--k-zeros", self.path("zeros.npy"), says=["--k-zeros", "--k-scales"])
+
     def test_types(self):
         self.check("<f4", 2e-6)
         self.check("<f2", 2e-3, words=["--dtype", "fp16"])

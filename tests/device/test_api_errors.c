@@ -199,7 +199,7 @@ static void problem_errors(void **state)
     } wrong[] = {
         {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d is 0"},
         {{.d = -1}, CLATTN_INVALID_SHAPE, "problem.d is -1"},
-        {{.d = 513}, CLATTN_INVALID_SHAPE, "problem.d is 513"},
+        {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d is 577"},
         {{.d = 8, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v is 513"},
         {{.d = 8, .d_v = -4}, CLATTN_INVALID_SHAPE, "problem.d_v is -4"},
         {{.d = 8, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype is 3"},

@@ -391,6 +391,7 @@ static const struct way ways[] = {
     {.k = {CLATTN_AS_Q4_0, 40, 0, 0, false},
      .v = {CLATTN_AS_Q8_0, 50, 0, 0, false},
      .problem = {.features = CLATTN_SOFTCAP, .causal = CLATTN_CAUSAL_TOP_LEFT}},
+    {.k = {CLATTN_AS_Q8_0, 576, 0, 0, false}, .v = {CLATTN_AS_FP8_E4M3, 512, 128, BY_GROUP, false}},
     {.k = {CLATTN_AS_FP8_E5M2, 33, 3, ALL, false}, .v = {CLATTN_AS_INT8, 64, 32, ALL, true}, .chunks = true},
 };
 

@@ -34,7 +34,9 @@ static void bad_problems_are_named(void **state)
     } cases[] = {
         {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d", "0"},
         {{.d = -3}, CLATTN_INVALID_SHAPE, "problem.d", "-3"},
-        {{.d = 513}, CLATTN_INVALID_SHAPE, "problem.d", "513"},
+        {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d", "577"},
+        {{.d = 576}, CLATTN_INVALID_SHAPE, "problem.d_v", "d = 576"},
+        {{.d = 513, .d_v = 64, .pass = CLATTN_BACKWARD}, CLATTN_INVALID_SHAPE, "problem.d is 513", "gradients"},
         {{.d = 64, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v", "513"},
         {{.d = 64, .d_v = -1}, CLATTN_INVALID_SHAPE, "problem.d_v", "-1"},
         {{.d = 64, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype", "3"},

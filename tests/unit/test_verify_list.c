@@ -212,7 +212,8 @@ static void check_case(const struct verify_case *item, const struct verify_skele
     const struct clattn_shape *s = &p->shape;
     const unsigned traits = verify_traits_of(item);
     assert_true(verify_count_features(traits) >= 3);
-    assert_true(p->d >= 1 && p->d <= row->largest_d && p->d_v >= 1 && p->d_v <= row->largest_d);
+    const bool latent = p->d == CLATTN_MAX_LATENT_D && !row->declines && !row->backward;
+    assert_true(p->d >= 1 && (p->d <= row->largest_d || latent) && p->d_v >= 1 && p->d_v <= row->largest_d);
     assert_true(s->batch >= 1 && s->kv_heads >= 1 && s->heads % s->kv_heads == 0 && s->n_q >= 1 && s->n_kv >= 1);
     assert_true(p->score.block_q % 16 == 0 && p->score.block_kv % 16 == 0 && p->score.block_q && p->score.block_kv);
     assert_true(!row->declines || p->dtype != CLATTN_FP32);

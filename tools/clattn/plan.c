@@ -12,8 +12,8 @@
 struct values {
     struct option_device device;
     const char *clinfo, *skeleton, *knobs;
-    int pass, dtype, causal, packing;
-    int64_t d, d_v, n, n_q, n_kv, heads, kv_heads, splits, b_r, b_c, work_group_size;
+    int pass, dtype, k_format, v_format, causal, packing;
+    int64_t page_keys, d, d_v, n, n_q, n_kv, heads, kv_heads, splits, b_r, b_c, work_group_size;
     bool json;
 };
 
@@ -30,7 +30,11 @@ static const struct option_spec options[] = {
          "forward (default), backward (gradients); with keys in pieces: accumulate,\n"
          "backward-accumulate"),
     WORD("dtype", "TYPE", dtype, option_dtypes, "fp32 (default), fp16 or bf16"),
-    INTEGER("d", d, 1, CLATTN_MAX_D, "head dimension of Q and K, 1 to 512 (default 64)"),
+    WORD("k-format", "TYPE", k_format, option_formats,
+         "how K is stored (default: as dtype): also int8, int4, fp8_e4m3, fp8_e5m2, q8_0, q4_0"),
+    WORD("v-format", "TYPE", v_format, option_formats, "how V is stored, likewise"),
+    INTEGER("page-keys", page_keys, 1, INT32_MAX, "K and V lie in pages of so many keys"),
+    INTEGER("d", d, 1, CLATTN_MAX_LATENT_D, "head dimension of Q and K, 1 to 576 (default 64)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     CAUSAL("bottom-right (default), top-left or off"),
     INTEGER("n", n, 1, INT64_MAX, "length of Q, K and V"),
@@ -73,6 +77,10 @@ static struct clattn_problem problem_of(const struct values *values)
 {
     return (struct clattn_problem){.pass = (enum clattn_pass)values->pass,
                                    .dtype = (enum clattn_dtype)values->dtype,
+                                   .k_type = values->k_format + CLATTN_AS_FP32,
+                                   .v_type = values->v_format + CLATTN_AS_FP32,
+                                   .features = values->page_keys ? CLATTN_PAGES : 0,
+                                   .page_keys = values->page_keys,
                                    .d = (int)values->d,
                                    .d_v = (int)values->d_v,
                                    .causal = (enum clattn_causal)values->causal,
@@ -99,6 +107,12 @@ static void print_problem(const struct clattn_problem *problem)
     printf("problem    %s, %s, d = %d, d_v = %d, causal %s", pass_name(problem->pass),
            clattn_dtype_name(problem->dtype), problem->d, problem->d_v ? problem->d_v : problem->d,
            causal_name(problem->causal));
+    if (problem->k_type)
+        printf(", K %s", format_name((int)problem->k_type - CLATTN_AS_FP32));
+    if (problem->v_type)
+        printf(", V %s", format_name((int)problem->v_type - CLATTN_AS_FP32));
+    if (problem->page_keys)
+        printf(", pages of %" PRId64, problem->page_keys);
     if (problem->expected_n_q)
         printf(", n_q = %" PRId64, problem->expected_n_q);
     if (problem->expected_n_kv)
@@ -262,7 +276,7 @@ static int plan_device(const struct values *values, const struct clattn_problem 
 
 int plan_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.d = 64};
+    struct values values = {.k_format = -1, .v_format = -1, .d = 64};
     int status = options_parse(&plan_command, argc, argv, &values, failure);
     if (status)
         return status;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "files/arrays.h"
+#include "options/names.h"
+#include "reference/formats.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -29,27 +31,73 @@ static struct clattn_layout layout_of(const struct sizes *sizes, bool bnhd)
                 : clattn_layout_bhnd(sizes->heads, sizes->n, sizes->d);
 }
 
-static int check_type(const struct arrays_request *request, int index, struct failure *failure)
+static bool is_format(int type)
 {
-    static const char *const wanted[] = {"<f4", "<f2", "<u2"}; /* by dtype */
-    static const char *const options[] = {"--dtype", "--k-format", "--v-format", "--dtype"};
+    return type >= CLATTN_AS_INT8 - CLATTN_AS_FP32;
+}
+
+/* What --k-format or --v-format say; -1: nothing. */
+static int format_of(const struct arrays_request *request, int index)
+{
+    return index == ARRAYS_K ? request->k_format : index == ARRAYS_V ? request->v_format : -1;
+}
+
+/* The type of elements that an operand of this type has in a file. */
+static enum npy_type stored_as(int type)
+{
+    return type < CLATTN_AS_BF16 ? (enum npy_type)type : type == CLATTN_AS_INT8 - CLATTN_AS_FP32 ? NPY_INT8 : NPY_UINT8;
+}
+
+static int check_unsaid(const struct arrays_request *request, int index, const char *option, struct failure *failure)
+{
     const enum npy_type type = request->headers[index]->type;
     const char *name = request->names[index];
     if (type > NPY_UINT16)
-        return fail(failure, STATUS_FILE, "%s: element type '%s': %s is '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16)",
-                    name, npy_type_name(type), letters[index]);
-    const int format = index == ARRAYS_K ? request->k_format : index == ARRAYS_V ? request->v_format : -1;
-    const bool own = index == ARRAYS_K || index == ARRAYS_V; /* may have another than Q */
-    const int said = own ? format : request->dtype;
-    if (said < 0 && type == NPY_UINT16 && request->dtype != CLATTN_BF16)
+        return fail(failure, STATUS_FILE, "%s: element type '%s': %s is '<f4' (fp32), '<f2' (fp16) or '<u2' (bf16)%s",
+                    name, npy_type_name(type), letters[index],
+                    index == ARRAYS_K || index == ARRAYS_V ? ", or what --k-format and --v-format say" : "");
+    if (type == NPY_UINT16 && request->dtype != CLATTN_BF16)
         return fail(failure, STATUS_FILE, "%s: '<u2': say %s bf16 if these are bf16 numbers; else save '<f4' or '<f2'",
-                    name, options[index]);
-    if (said >= 0 && (int)type != said)
+                    name, option);
+    return STATUS_OK;
+}
+
+static int check_type(const struct arrays_request *request, int index, struct failure *failure)
+{
+    static const char *const options[] = {"--dtype", "--k-format", "--v-format", "--dtype"};
+    const enum npy_type type = request->headers[index]->type;
+    const char *name = request->names[index];
+    const bool own = index == ARRAYS_K || index == ARRAYS_V; /* may have another than Q */
+    const int said = own ? format_of(request, index) : request->dtype;
+    if (said < 0 || (!own && type > NPY_UINT16)) {
+        const int status = check_unsaid(request, index, options[index], failure);
+        if (status)
+            return status;
+    } else if (type != stored_as(said))
         return fail(failure, STATUS_FILE, "%s: element type '%s', but %s %s needs '%s'", name, npy_type_name(type),
-                    options[index], clattn_dtype_name((enum clattn_dtype)said), wanted[said]);
+                    options[index], format_name(said), npy_type_name(stored_as(said)));
     if (index == ARRAYS_D_O && type != request->headers[0]->type)
         return fail(failure, STATUS_FILE, "%s: element type '%s', but Q (%s) has '%s': dO must have the same", name,
                     npy_type_name(type), request->names[0], npy_type_name(request->headers[0]->type));
+    return STATUS_OK;
+}
+
+/* Elements of a row that a file has as bytes, and those that its blocks have room for. Of K, whose d is that of Q, the
+ * last block may have fewer. */
+static int count_elements(const struct arrays_request *request, int index, int64_t d_q, struct sizes *sizes,
+                          int64_t *whole, struct failure *failure)
+{
+    const int type = format_of(request, index) + CLATTN_AS_FP32;
+    const int64_t block = type >= CLATTN_AS_Q8_0 ? 32 : type == CLATTN_AS_INT4 ? 2 : 1;
+    *whole = sizes->d;
+    if (!is_format(format_of(request, index)))
+        return STATUS_OK;
+    const int64_t bytes = (int64_t)formats_row_bytes(type, block);
+    if (sizes->d % bytes)
+        return fail(failure, STATUS_FILE, "%s: its rows have %" PRId64 " bytes: %s has blocks of %" PRId64,
+                    request->names[index], sizes->d, format_name(type - CLATTN_AS_FP32), bytes);
+    *whole = sizes->d / bytes * block;
+    sizes->d = index == ARRAYS_K && d_q <= *whole && *whole - d_q < block ? d_q : *whole;
     return STATUS_OK;
 }
 
@@ -91,13 +139,14 @@ static int mismatch(const struct arrays_request *request, int index, const char 
 
 static int check_range(const struct arrays_request *request, int index, int64_t d, struct failure *failure)
 {
-    if (d >= 1 && d <= CLATTN_MAX_D)
+    const int most = index == ARRAYS_Q && !request->headers[ARRAYS_D_O] ? CLATTN_MAX_LATENT_D : CLATTN_MAX_D;
+    if (d >= 1 && d <= most)
         return STATUS_OK;
     char shape[128];
     npy_shape_text(request->headers[index], shape, sizeof shape);
     return fail(failure, STATUS_FILE,
                 "%s: %s has shape %s: the head dimension (the last) is %" PRId64 ", but must be 1 to %d",
-                request->names[index], letters[index], shape, d, CLATTN_MAX_D);
+                request->names[index], letters[index], shape, d, most);
 }
 
 static int check_heads(const struct arrays_request *request, const struct sizes *q, const struct sizes *k,
@@ -158,9 +207,15 @@ static void describe_outputs(const struct arrays_request *request, const struct 
         arrays->row_header.shape[i] = rows[3 - arrays->row_header.dimensions + i];
 }
 
+static int type_of(const struct arrays_request *request, int index)
+{
+    const int format = format_of(request, index);
+    return is_format(format) ? format : (int)request->headers[index]->type;
+}
+
 int arrays_match(const struct arrays_request *request, struct arrays *arrays, struct failure *failure)
 {
-    struct sizes s[ARRAYS_MOST];
+    struct sizes s[ARRAYS_MOST], places[ARRAYS_MOST]; /* with whole blocks in the place of d */
     for (int i = 0; i < ARRAYS_MOST && request->headers[i]; i++) {
         int status = check_type(request, i, failure);
         if (!status)
@@ -168,6 +223,10 @@ int arrays_match(const struct arrays_request *request, struct arrays *arrays, st
         if (status)
             return status;
         s[i] = sizes_of(request->headers[i], request->bnhd);
+        places[i] = s[i];
+        status = count_elements(request, i, s[0].d, &s[i], &places[i].d, failure);
+        if (status)
+            return status;
     }
     const int status = check_sizes(request, s, failure);
     if (status)
@@ -176,13 +235,14 @@ int arrays_match(const struct arrays_request *request, struct arrays *arrays, st
     *arrays = (struct arrays){
         .shape = {.batch = o.batch, .heads = o.heads, .kv_heads = s[1].heads, .n_q = o.n, .n_kv = s[1].n},
         .dtype = (enum clattn_dtype)request->headers[ARRAYS_Q]->type, /* npy_type has the same order */
-        .k_type = (enum clattn_dtype)request->headers[ARRAYS_K]->type,
-        .v_type = (enum clattn_dtype)request->headers[ARRAYS_V]->type,
+        .k_type = type_of(request, ARRAYS_K),
+        .v_type = type_of(request, ARRAYS_V),
         .d = (int)s[0].d,
         .d_v = (int)s[2].d,
         .q = layout_of(&s[0], request->bnhd),
-        .k = layout_of(&s[1], request->bnhd),
-        .v = layout_of(&s[2], request->bnhd),
+        .k = layout_of(&places[1], request->bnhd),
+        .v = layout_of(&places[2], request->bnhd),
+        .keys = {s[1].batch, s[1].heads, s[1].n},
         .o = layout_of(&o, request->bnhd)};
     if (request->pages) { /* the table of pages says how many keys there are */
         arrays->pool_pages = s[1].batch;

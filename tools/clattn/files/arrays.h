@@ -12,10 +12,12 @@
  * [heads, total, d] or [total, d] (bnhd: [total, heads, d]): n_q and n_kv are then the totals, batch is 1. */
 struct arrays {
     struct clattn_shape shape;
-    enum clattn_dtype dtype, k_type, v_type; /* of Q and dO, of K, of V */
+    enum clattn_dtype dtype;
+    int k_type, v_type; /* enum clattn_operand_type less 1 */
     int d, d_v;
     int64_t pool_pages, page_keys; /* of K and V in pages; else 0 */
     struct clattn_layout q, k, v, o;
+    int64_t keys[3];              /* batch, or pages; heads; rows of K and V */
     struct npy_header o_header;   /* of O: like Q, with d_v */
     struct npy_header row_header; /* of LSE, m and l: [batch, heads, n_q] */
 };

@@ -15,9 +15,10 @@ enum npy_type {
     NPY_FLOAT16, /* '<f2' */
     NPY_UINT16,  /* '<u2': holds bf16 */
     NPY_BOOL,    /* '|b1': masks */
-    NPY_UINT8,   /* '|u1': masks */
+    NPY_UINT8,   /* '|u1': masks, and bytes of formats */
     NPY_INT32,   /* '<i4': lengths */
-    NPY_INT64    /* '<i8': lengths */
+    NPY_INT64,   /* '<i8': lengths */
+    NPY_INT8     /* '|i1': quantised keys and values */
 };
 
 #define NPY_MAX_DIMENSIONS 4

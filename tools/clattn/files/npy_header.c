@@ -11,8 +11,9 @@
 static const struct {
     const char *name;
     size_t size;
-} types[] = {[NPY_FLOAT32] = {"<f4", 4}, [NPY_FLOAT16] = {"<f2", 2}, [NPY_UINT16] = {"<u2", 2}, [NPY_BOOL] = {"|b1", 1},
-             [NPY_UINT8] = {"|u1", 1},   [NPY_INT32] = {"<i4", 4},   [NPY_INT64] = {"<i8", 8}};
+} types[] = {
+    [NPY_FLOAT32] = {"<f4", 4}, [NPY_FLOAT16] = {"<f2", 2}, [NPY_UINT16] = {"<u2", 2}, [NPY_BOOL] = {"|b1", 1},
+    [NPY_UINT8] = {"|u1", 1},   [NPY_INT32] = {"<i4", 4},   [NPY_INT64] = {"<i8", 8},  [NPY_INT8] = {"|i1", 1}};
 
 const char *npy_type_name(enum npy_type type)
 {

@@ -97,3 +97,11 @@ void bytes_text(uint64_t bytes, char *text, size_t size)
     else
         snprintf(text, size, "%.1f %s", value, units[unit]);
 }
+
+const char *format_name(int type)
+{
+    for (const struct option_word *word = option_formats; word->word; word++)
+        if (word->value == type)
+            return word->word;
+    return "unknown";
+}

@@ -21,4 +21,7 @@ const char *plan_source_name(enum clattn_plan_source source); /* "the model" */
 void features_text(unsigned features, char *text, size_t size);
 void bytes_text(uint64_t bytes, char *text, size_t size); /* "226 KiB", "139.8 GiB" */
 
+/* "fp16", "q8_0": of K or V. */
+const char *format_name(int type);
+
 #endif

@@ -151,8 +151,9 @@ struct command_spec {
     const struct option_spec *options;
 };
 
-extern const struct option_word option_packings[];    /* enum clattn_packing */
-extern const struct option_word option_dtypes[];      /* fp32, fp16, bf16 -> enum clattn_dtype */
+extern const struct option_word option_packings[]; /* enum clattn_packing */
+extern const struct option_word option_formats[];  /* and what K and V may be beside: enum clattn_operand_type less 1 */
+extern const struct option_word option_dtypes[];   /* fp32, fp16, bf16 -> enum clattn_dtype */
 const struct option_word *option_feature_words(void); /* every score feature -> its bit */
 extern const struct option_word option_causal[];      /* off, bottom-right, top-left -> enum clattn_causal */
 

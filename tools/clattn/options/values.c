@@ -11,6 +11,17 @@
 const struct option_word option_packings[] = {
     {"planned", CLATTN_PACKING_PLANNED}, {"never", CLATTN_PACKING_NEVER}, {"always", CLATTN_PACKING_ALWAYS}, {NULL, 0}};
 
+const struct option_word option_formats[] = {{"fp32", CLATTN_FP32},
+                                             {"fp16", CLATTN_FP16},
+                                             {"bf16", CLATTN_BF16},
+                                             {"int8", CLATTN_AS_INT8 - CLATTN_AS_FP32},
+                                             {"int4", CLATTN_AS_INT4 - CLATTN_AS_FP32},
+                                             {"fp8_e4m3", CLATTN_AS_FP8_E4M3 - CLATTN_AS_FP32},
+                                             {"fp8_e5m2", CLATTN_AS_FP8_E5M2 - CLATTN_AS_FP32},
+                                             {"q8_0", CLATTN_AS_Q8_0 - CLATTN_AS_FP32},
+                                             {"q4_0", CLATTN_AS_Q4_0 - CLATTN_AS_FP32},
+                                             {NULL, 0}};
+
 const struct option_word option_dtypes[] = {
     {"fp32", CLATTN_FP32}, {"fp16", CLATTN_FP16}, {"bf16", CLATTN_BF16}, {NULL, 0}};
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum clattn_operand_type as_type(enum clattn_dtype dtype)
+static enum clattn_operand_type as_type(int type)
 {
-    return (enum clattn_operand_type)((int)dtype + CLATTN_AS_FP32);
+    return (enum clattn_operand_type)(type + CLATTN_AS_FP32);
 }
 
 static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
@@ -45,8 +45,12 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
     }
     problem.window_corner = score->window_corner;
     problem.page_keys = arrays->page_keys;
+    problem.k_scale_group = run->score.groups[SCORE_K_SCALES];
+    problem.v_scale_group = run->score.groups[SCORE_V_SCALES];
+    problem.zero_points = (run->score.values[SCORE_K_ZEROS] ? CLATTN_K_ZEROS : 0) |
+                          (run->score.values[SCORE_V_ZEROS] ? CLATTN_V_ZEROS : 0);
     if (run->score.values[SCORE_BIAS]) /* npy_type has the order of the types */
-        problem.bias_type = as_type((enum clattn_dtype)run->score.files[SCORE_BIAS].header.type);
+        problem.bias_type = as_type((int)run->score.files[SCORE_BIAS].header.type);
     return problem;
 }
 

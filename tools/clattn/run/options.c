@@ -25,9 +25,10 @@ static const struct option_spec options[] = {
     TEXT("m", "FILE", outputs[RUN_M], "where each row's maximum goes, likewise"),
     TEXT("l", "FILE", outputs[RUN_L], "where each row's sum of exponentials goes, likewise"),
     WORD("dtype", "TYPE", dtype, option_dtypes, "what Q must hold; bf16 is stored as uint16 and must be said"),
-    WORD("k-format", "TYPE", k_format, option_dtypes,
-         "what K must hold, which may be another (default: what it holds)"),
-    WORD("v-format", "TYPE", v_format, option_dtypes, "what V must hold, likewise"),
+    WORD("k-format", "TYPE", k_format, option_formats,
+         "what K must hold, which may be another (default: what it holds), or bytes of\n"
+         "fp8 and of ggml's blocks, as uint8"),
+    WORD("v-format", "TYPE", v_format, option_formats, "what V must hold, likewise"),
     WORD("o-type", "TYPE", o_type, o_types,
          "what O will hold (default: dtype, which is as Q); with fp32 gradients are\n"
          "exact where a row sees few keys"),
@@ -162,6 +163,8 @@ static int check_pairs(const struct values *values, struct failure *failure)
         {"block-size", score->block_size.count, "block-mask FILE or --block-indptr FILE", block_mask || indptr},
         {"cu-seqlens-q", files[SCORE_CU_SEQLENS_Q], "cu-seqlens-kv FILE (or --kv-pages FILE)",
          files[SCORE_CU_SEQLENS_KV] || files[SCORE_KV_PAGES]},
+        {"k-zeros", files[SCORE_K_ZEROS], "k-scales FILE", files[SCORE_K_SCALES]},
+        {"v-zeros", files[SCORE_V_ZEROS], "v-scales FILE", files[SCORE_V_SCALES]},
         {"kv-page-indptr", files[SCORE_KV_PAGE_INDPTR], "kv-pages FILE", files[SCORE_KV_PAGES]},
         {"cu-seqlens-kv", files[SCORE_CU_SEQLENS_KV], "cu-seqlens-q FILE", files[SCORE_CU_SEQLENS_Q]},
         {"score-mod-grad", score->score_mod_grad, "score-mod FILE", score->score_mod},

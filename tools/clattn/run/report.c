@@ -60,19 +60,18 @@ int run_print_json(const struct run *run, struct failure *failure)
     const struct clattn_shape *s = &run->arrays.shape;
     char device[256];
     session_title(&run->shared->session, device, sizeof device);
-    json_t *summary =
-        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, "
-                  "s:o, s:o, s:I, s:o}",
-                  "device", json_text(device), "driver", json_text(run->shared->session.capabilities->driver_version),
-                  "path", run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "k_format",
-                  clattn_dtype_name(run->arrays.k_type), "v_format", clattn_dtype_name(run->arrays.v_type), "batch",
-                  (json_int_t)s->batch, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads, "n_q",
-                  (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", run->arrays.d, "d_v", run->arrays.d_v, "causal",
-                  causal_name((enum clattn_causal)run->values->causal), "features", json_features(run), "kv_chunk",
-                  (json_int_t)run->info.kv_chunk, "splits", run->info.splits, "compute_ms",
-                  json_measure(run->info.compute_ms), "copy_in_ms", json_measure(run->info.copy_in_ms), "copy_out_ms",
-                  json_measure(run->info.copy_out_ms), "gflops", json_rate(flops(run), run->info.compute_ms),
-                  "device_bytes", (json_int_t)run->info.device_bytes, "backward", json_backward(run));
+    json_t *summary = json_pack(
+        "{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:o, s:I, s:i, s:o, s:o, "
+        "s:o, s:o, s:I, s:o}",
+        "device", json_text(device), "driver", json_text(run->shared->session.capabilities->driver_version), "path",
+        run->plan.skeleton, "dtype", clattn_dtype_name(run->arrays.dtype), "k_format", format_name(run->arrays.k_type),
+        "v_format", format_name(run->arrays.v_type), "batch", (json_int_t)s->batch, "heads", (json_int_t)s->heads,
+        "kv_heads", (json_int_t)s->kv_heads, "n_q", (json_int_t)s->n_q, "n_kv", (json_int_t)s->n_kv, "d", run->arrays.d,
+        "d_v", run->arrays.d_v, "causal", causal_name((enum clattn_causal)run->values->causal), "features",
+        json_features(run), "kv_chunk", (json_int_t)run->info.kv_chunk, "splits", run->info.splits, "compute_ms",
+        json_measure(run->info.compute_ms), "copy_in_ms", json_measure(run->info.copy_in_ms), "copy_out_ms",
+        json_measure(run->info.copy_out_ms), "gflops", json_rate(flops(run), run->info.compute_ms), "device_bytes",
+        (json_int_t)run->info.device_bytes, "backward", json_backward(run));
     return json_print(summary, NULL, failure);
 }
 
@@ -93,10 +92,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static void types_text(const struct arrays *arrays, char *text, size_t size)
 {
     const char *q = clattn_dtype_name(arrays->dtype);
-    if (arrays->k_type == arrays->dtype && arrays->v_type == arrays->dtype)
+    if (arrays->k_type == (int)arrays->dtype && arrays->v_type == (int)arrays->dtype)
         snprintf(text, size, "%s", q);
     else
-        snprintf(text, size, "%s with %s, %s", q, clattn_dtype_name(arrays->k_type), clattn_dtype_name(arrays->v_type));
+        snprintf(text, size, "%s with %s, %s", q, format_name(arrays->k_type), format_name(arrays->v_type));
 }
 
 void run_print_summary(const struct run *run)

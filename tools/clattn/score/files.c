@@ -99,6 +99,38 @@ static int match_rows(const struct score_entry *entry)
     return same ? STATUS_OK : score_wrong_shape(entry, text);
 }
 
+static bool is_of_k(enum score_file which)
+{
+    return which == SCORE_K_SCALES || which == SCORE_K_ZEROS;
+}
+
+/* [batch or pages, heads, rows, groups] of K or V, of which each may be 1, or fewer dimensions. */
+static int match_scales(const struct score_entry *entry)
+{
+    const struct arrays *arrays = entry->arrays;
+    const int64_t *keys = arrays->keys, d = is_of_k(entry->which) ? arrays->d : arrays->d_v;
+    const int64_t groups = score_length_at(entry->header, 0), wanted[] = {groups, keys[2], keys[1], keys[0]};
+    bool fits = groups > 0 && d % groups == 0;
+    int64_t strides[4], stride = 1;
+    for (int i = 0; i < 4; i++) {
+        const int64_t length = score_length_at(entry->header, i);
+        fits = fits && (length == 1 || length == wanted[i]);
+        strides[i] = length == 1 ? 0 : stride;
+        stride *= length;
+    }
+    entry->score->groups[entry->which] = groups > 1 && fits ? d / groups : 0;
+    entry->score->layouts[entry->which] = (struct clattn_layout){
+        .batch = strides[3], .head = strides[2], .row = strides[1], .column = strides[0], .strided = 1};
+    if (fits)
+        return STATUS_OK;
+    char right[160];
+    snprintf(right, sizeof right,
+             "(%" PRId64 ", %" PRId64 ", %" PRId64 ", groups) or fewer dimensions, of which each may be 1; groups "
+             "divide %" PRId64,
+             keys[0], keys[1], keys[2], d);
+    return score_wrong_shape(entry, right);
+}
+
 static int match_loose(const struct score_entry *entry, const struct option_list *block)
 {
     if (entry->which == SCORE_BLOCK_INDICES)
@@ -153,6 +185,7 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
         return score_match_pages(entry, shape);
     case CLA_OF_KEYS:
     case CLA_BESIDE_KEYS:
+        return match_scales(entry);
     case CLA_LOOSE:
         break;
     }

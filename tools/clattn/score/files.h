@@ -16,6 +16,7 @@ struct score_files {
     int64_t total_q, total_kv; /* of packed sequences */
     int64_t data_count;        /* floats of SCORE_DATA */
     int64_t block_count;       /* numbers of SCORE_BLOCK_INDICES */
+    int64_t groups[SCORE_FILES]; /* of scales: elements of a row that have one; 0: all */
     int64_t page_count;        /* numbers of SCORE_KV_PAGES, where they are compressed */
 };
 

@@ -27,7 +27,7 @@ static const struct option_spec options[] = {
     FLAG("best", best, "with --merge: keep the records that plans take, and no others"),
     WORD("pass", "NAME", pass, passes, "forward (default), backward or both"),
     WORDS("dtype", "TYPE,...", dtype, option_dtypes, "fp32 (default), fp16, bf16"),
-    INTEGERS("d", d, 1, CLATTN_MAX_D, "head dimensions of Q and K (default 64,128)"),
+    INTEGERS("d", d, 1, CLATTN_MAX_LATENT_D, "head dimensions of Q and K (default 64,128)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     INTEGERS("n", n, 1, 1 << 30,
              "lengths; each stands for its class: up to 16, 64, 256, 1024, 4096, longer\n"

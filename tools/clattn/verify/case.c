@@ -56,8 +56,9 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
         "shifted logits", "split keys", "linear in V", "separate batches", "bit-equal",  "hidden values"};
     static const char *const layouts[VERIFY_LAYOUTS] = {"bhnd", "bnhd", "strided"};
     const struct reference_problem *p = &item->problem;
-    char types[96], modifications[224], given[192], chunk[64] = "";
+    char types[96], formats[96], modifications[224], given[192], chunk[64] = "";
     verify_types_text(p, types, sizeof types);
+    verify_formats_text(item->formats, formats, sizeof formats);
     modifications_text(item, modifications, sizeof modifications);
     given_text(item, given, sizeof given);
     if (item->kind == VERIFY_BACKWARD_CHUNKS)
@@ -71,11 +72,11 @@ void verify_case_name(const struct verify_case *item, char *text, size_t size)
     if (item->packed)
         snprintf(chunk + strlen(chunk), sizeof chunk - strlen(chunk), ", packed");
     snprintf(text, size,
-             "%s%s, %s, d %d/%d, causal %s%s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
+             "%s%s, %s%s, d %d/%d, causal %s%s, %" PRId64 "x%" PRId64 ", batch %" PRId64 ", heads %" PRId64 "/%" PRId64
              ", %s%s, gain %g, %s",
-             kinds[item->kind], chunk, types, p->d, p->d_v, causal_name(p->causal), modifications, p->shape.n_q,
-             p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout], given, item->gain,
-             item->skeleton ? item->skeleton : "planner's choice");
+             kinds[item->kind], chunk, types, formats, p->d, p->d_v, causal_name(p->causal), modifications,
+             p->shape.n_q, p->shape.n_kv, p->shape.batch, p->shape.heads, p->shape.kv_heads, layouts[item->layout],
+             given, item->gain, item->skeleton ? item->skeleton : "planner's choice");
 }
 
 __attribute__((format(printf, 3, 0))) static void fill_result(struct verify_result *result, enum verify_outcome outcome,
@@ -155,6 +156,8 @@ void verify_data_destroy(struct verify_data *data)
                              data->d_o, data->d_q, data->d_k, data->d_v, data->d_bias, data->d_sinks};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         free(arrays[i]);
+    for (int i = 0; i < VERIFY_FORMATS; i++)
+        verify_formats_free(&data->stored[i]);
     *data = (struct verify_data){.q = NULL};
 }
 
@@ -182,7 +185,7 @@ static void share(const struct verify_case *item, int tensor, bool keys, int d, 
     }
 }
 
-void verify_data_fill(const struct verify_case *item, uint64_t seed, struct verify_data *data)
+bool verify_data_fill(const struct verify_case *item, uint64_t seed, struct verify_data *data)
 {
     struct random random = {.state = seed};
     const struct reference_problem *problem = &item->problem;
@@ -196,6 +199,9 @@ void verify_data_fill(const struct verify_case *item, uint64_t seed, struct veri
     share(item, 2, true, problem->d_v, data->v);
     if (data->d_o)
         share(item, 3, false, problem->d_v, data->d_o);
+    const size_t keys = reference_k_count(problem) / (size_t)problem->d;
+    return verify_formats_store(&item->formats[0], problem->d, keys, data->k, &data->stored[0]) &&
+           verify_formats_store(&item->formats[1], problem->d_v, keys, data->v, &data->stored[1]);
 }
 
 static bool report(const char *what, const struct reference_verdict *verdict, const float *out, const double *expected,
@@ -297,6 +303,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                      .splits = own ? item->splits : 0,
                                      .packing = packing_of(item, pass)};
     verify_types_say(&item->problem, &problem);
+    verify_formats_say(item->formats, &problem);
     if (item->page_keys) {
         problem.features |= CLATTN_PAGES;
         problem.page_keys = item->page_keys;

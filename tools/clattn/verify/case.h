@@ -4,6 +4,7 @@
 
 #include "opencl_select.h"
 #include "reference/reference.h"
+#include "verify/formats.h"
 
 /* One thing that `clattn verify` checks, and what is needed to check it. */
 
@@ -71,6 +72,7 @@ struct verify_case {
     unsigned shared;     /* inputs of stride 0 */
     int64_t page_keys;   /* K and V lie in pages of so many keys; 0: in none. In the plain forward pass alone */
     bool compressed;     /* their table is */
+    struct verify_format formats[VERIFY_FORMATS]; /* of K and V; there, too */
 };
 
 /* "rule fp16 d 64/64 causal bottom-right 113x203 batch 2 heads 4/2 layout bnhd forward_simt" */
@@ -111,6 +113,7 @@ struct verify_data {
     float *o, *lse, *m, *l; /* what the device answered */
     bool without_m;         /* a forward pass is not asked for m and l: kernels may then take another way */
     float *d_q, *d_k, *d_v, *d_bias, *d_sinks;
+    struct verify_stored stored[VERIFY_FORMATS]; /* K and V, where they have formats */
 };
 
 /* As many batch elements as give O and each gradient of Q, K and V VERIFY_FEWEST elements: the rule compares largest
@@ -120,8 +123,8 @@ void verify_enlarge(struct reference_problem *problem);
 bool verify_data_create(const struct reference_problem *problem, bool backward, struct verify_data *data);
 void verify_data_destroy(struct verify_data *data);
 
-/* Random inputs, rounded to the problem's type. */
-void verify_data_fill(const struct verify_case *item, uint64_t seed, struct verify_data *data);
+/* Random inputs, rounded to the problem's type, or to formats. False without memory. */
+bool verify_data_fill(const struct verify_case *item, uint64_t seed, struct verify_data *data);
 
 /* Runs `problem`, which may have other sizes than the case's, with the case's plan and layout. Every buffer is embedded
  * in guards and outputs are poisoned with NaN. False, with the result filled, where anything is wrong but the numbers.

@@ -78,8 +78,9 @@ static bool check_rule(const struct session *session, const clattn_plan *plan, c
 static void check_data(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
                        uint64_t seed, struct verify_data *data, struct verify_result *result)
 {
-    verify_data_fill(item, seed, data);
-    if (item->kind == VERIFY_RULE || item->kind == VERIFY_STATE)
+    if (!verify_data_fill(item, seed, data))
+        verify_error(result, "no memory for what is stored of K and V");
+    else if (item->kind == VERIFY_RULE || item->kind == VERIFY_STATE)
         check_rule(session, plan, item, data, result);
     else if (verify_is_backward(item))
         verify_gradients(session, plan, item, data, result);

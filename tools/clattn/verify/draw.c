@@ -67,6 +67,7 @@ const struct option_word *verify_trait_words(void)
                                                 {"ordered", VERIFY_ORDERED},
                                                 {"unordered", VERIFY_UNORDERED},
                                                 {"types", VERIFY_WITH_TYPES},
+                                                {"formats", VERIFY_WITH_FORMATS},
                                                 {NULL, 0}};
     static struct option_word words[32 + sizeof others / sizeof *others];
     int count = 0;
@@ -101,13 +102,16 @@ unsigned verify_traits_of(const struct verify_case *item)
     const unsigned order = !verify_is_backward(item) ? 0u : item->unordered ? VERIFY_UNORDERED : VERIFY_ORDERED;
     return item->problem.score.features | (unsigned)item->mods << VERIFY_FIRST_MOD |
            (item->csr ? (unsigned)VERIFY_WITH_CSR : 0u) | (item->page_keys ? (unsigned)CLATTN_PAGES : 0u) |
-           (verify_types_differ(&item->problem) ? (unsigned)VERIFY_WITH_TYPES : 0u) | order;
+           (verify_types_differ(&item->problem) ? (unsigned)VERIFY_WITH_TYPES : 0u) |
+           (verify_formats_any(item->formats) ? (unsigned)VERIFY_WITH_FORMATS : 0u) | order;
 }
 
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
     item->problem.score.features &= ~traits;
     item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
+    if (traits & (VERIFY_WITH_TYPES | VERIFY_WITH_FORMATS))
+        memset(item->formats, 0, sizeof item->formats);
     if (traits & VERIFY_WITH_TYPES)
         memset(item->problem.types, 0, sizeof item->problem.types);
     if (traits & CLATTN_BIAS)
@@ -213,6 +217,28 @@ static void draw_pages(const struct random *random, const struct verify_skeleton
         item->page_keys = keys;
 }
 
+/* Formats of K and V, likewise, whose values are floats. */
+static void draw_formats(const struct random *random, const struct verify_skeleton *skeleton, struct verify_case *item)
+{
+    struct random own = {.state = random->state ^ 0xf8a75};
+    if (!one_in(&own, 3) || item->kind != VERIFY_RULE || (skeleton && skeleton->declines))
+        return;
+    verify_formats_draw(&own, item->formats);
+    for (int i = 0; i < VERIFY_FORMATS; i++)
+        if (item->formats[i].type)
+            item->problem.types[REFERENCE_K + i] = CLATTN_AS_FP32;
+}
+
+/* Latent attention's dimensions, likewise. */
+static void draw_latent(const struct random *random, const struct verify_skeleton *skeleton, struct verify_case *item)
+{
+    struct random own = {.state = random->state ^ 0x576};
+    if (!one_in(&own, 16) || verify_is_backward(item) || (skeleton && skeleton->declines))
+        return;
+    item->problem.d = CLATTN_MAX_LATENT_D;
+    item->problem.d_v = CLATTN_MAX_D;
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
@@ -229,9 +255,11 @@ static void draw_program(struct random *random, const char *name, struct verify_
     problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
     draw_types(random, skeleton, problem);
     draw_pages(random, skeleton, item);
+    draw_formats(random, skeleton, item);
     problem->causal = (enum clattn_causal)random_below(random, 3);
     problem->scale = one_in(random, 5) ? 0.0625 : 0.0;
     draw_dimensions(random, skeleton ? skeleton->largest_d : CLATTN_MAX_D, problem);
+    draw_latent(random, skeleton, item);
     problem->score.block_q = draw_block(random);
     problem->score.block_kv = draw_block(random);
     problem->score.dropout_p = shares[random_below(random, COUNT(shares))];

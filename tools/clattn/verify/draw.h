@@ -12,10 +12,11 @@ enum verify_trait {
     VERIFY_FIRST_MOD = 24,
     VERIFY_WITH_SCORE_MOD = 1 << VERIFY_FIRST_MOD,
     VERIFY_WITH_MASK_MOD = 2 << VERIFY_FIRST_MOD,
-    VERIFY_WITH_CSR = 4 << VERIFY_FIRST_MOD,   /* its block mask is given as compressed rows */
-    VERIFY_ORDERED = 8 << VERIFY_FIRST_MOD,    /* a backward pass that adds up dQ in a fixed order, */
-    VERIFY_UNORDERED = 16 << VERIFY_FIRST_MOD, /* or in any */
-    VERIFY_WITH_TYPES = 32 << VERIFY_FIRST_MOD /* an operand has a type of its own */
+    VERIFY_WITH_CSR = 4 << VERIFY_FIRST_MOD,     /* its block mask is given as compressed rows */
+    VERIFY_ORDERED = 8 << VERIFY_FIRST_MOD,      /* a backward pass that adds up dQ in a fixed order, */
+    VERIFY_UNORDERED = 16 << VERIFY_FIRST_MOD,   /* or in any */
+    VERIFY_WITH_TYPES = 32 << VERIFY_FIRST_MOD,  /* an operand has a type of its own */
+    VERIFY_WITH_FORMATS = 64 << VERIFY_FIRST_MOD /* K or V is quantised */
 };
 
 /* How many features there are, the user's functions among them; the bit of number i; all of them, and those without the

@@ -40,6 +40,7 @@ static struct clattn_problem problem_of(const struct verify_case *item)
                                      .unordered = any_order(item->skeleton),
                                      .skeleton = item->skeleton};
     verify_types_say(&item->problem, &problem);
+    verify_formats_say(item->formats, &problem);
     problem.features |= item->page_keys ? CLATTN_PAGES : 0;
     problem.page_keys = item->page_keys;
     return problem;
@@ -106,7 +107,7 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
            a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->packed == b->packed &&
            a->given == b->given && memcmp(a->problem.types, b->problem.types, sizeof a->problem.types) == 0 &&
-           a->page_keys == b->page_keys;
+           a->page_keys == b->page_keys && memcmp(a->formats, b->formats, sizeof a->formats) == 0;
 }
 
 /* As it is. */

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/pages.h"
 #include "random.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SPARE = 3 };
 
-/* The rows of one page, of all heads; `values` is [batch, kv_heads, n_kv, d]. */
-static void fill_page(const struct clattn_shape *shape, int64_t keys, int d, const float *values, int64_t b,
-                      int64_t first, float *page)
+/* The rows of one page, of all heads. */
+static void fill_page(const struct clattn_shape *shape, int64_t keys, size_t bytes, const char *rows, int64_t b,
+                      int64_t first, char *page)
 {
     for (int64_t h = 0; h < shape->kv_heads; h++)
         for (int64_t j = first; j < first + keys && j < shape->n_kv; j++)
-            memcpy(page + (h * keys + j - first) * d, values + ((b * shape->kv_heads + h) * shape->n_kv + j) * d,
-                   (size_t)d * sizeof *page);
+            memcpy(page + (size_t)(h * keys + j - first) * bytes,
+                   rows + (size_t)((b * shape->kv_heads + h) * shape->n_kv + j) * bytes, bytes);
 }
 
 static void shuffle(int32_t *numbers, int64_t count)
@@ -27,49 +26,43 @@ static void shuffle(int32_t *numbers, int64_t count)
     }
 }
 
-static bool allocate(const struct reference_problem *problem, bool compressed, struct verify_pages *pages)
-{
-    const struct clattn_shape *shape = &problem->shape;
-    const size_t rows = (size_t)(pages->pool * shape->kv_heads * pages->keys);
-    pages->k = malloc(rows * (size_t)problem->d * sizeof *pages->k);
-    pages->v = malloc(rows * (size_t)problem->d_v * sizeof *pages->v);
-    pages->table = malloc((size_t)pages->pool * sizeof *pages->table);
-    pages->offsets = compressed ? malloc((size_t)(shape->batch + 1) * sizeof *pages->offsets) : NULL;
-    if (!pages->k || !pages->v || !pages->table || (compressed && !pages->offsets))
-        return false;
-    for (size_t i = 0; i < rows * (size_t)problem->d; i++)
-        pages->k[i] = NAN;
-    for (size_t i = 0; i < rows * (size_t)problem->d_v; i++)
-        pages->v[i] = NAN;
-    return true;
-}
-
-bool verify_pages_make(const struct reference_problem *problem, int64_t keys, bool compressed, const float *k,
-                       const float *v, struct verify_pages *pages)
+bool verify_pages_make(const struct reference_problem *problem, int64_t keys, bool compressed,
+                       struct verify_pages *pages)
 {
     const struct clattn_shape *shape = &problem->shape;
     *pages = (struct verify_pages){.keys = keys, .each = (shape->n_kv + keys - 1) / keys};
     pages->pool = shape->batch * pages->each + SPARE;
-    if (!allocate(problem, compressed, pages)) {
+    pages->table = malloc((size_t)pages->pool * sizeof *pages->table);
+    pages->offsets = compressed ? malloc((size_t)(shape->batch + 1) * sizeof *pages->offsets) : NULL;
+    if (!pages->table || (compressed && !pages->offsets)) {
         verify_pages_free(pages);
         return false;
     }
     shuffle(pages->table, pages->pool);
-    for (int64_t i = 0; i < shape->batch * pages->each; i++) {
-        const int64_t b = i / pages->each, first = i % pages->each * keys,
-                      at = pages->table[i] * shape->kv_heads * keys;
-        fill_page(shape, keys, problem->d, k, b, first, pages->k + at * problem->d);
-        fill_page(shape, keys, problem->d_v, v, b, first, pages->v + at * problem->d_v);
-    }
     for (int64_t b = 0; compressed && b <= shape->batch; b++)
         pages->offsets[b] = (int32_t)(b * pages->each);
     return true;
 }
 
+bool verify_pages_lay(const struct reference_problem *problem, enum verify_paged which, const void *rows, size_t bytes,
+                      struct verify_pages *pages)
+{
+    const struct clattn_shape *shape = &problem->shape;
+    const size_t page = (size_t)(shape->kv_heads * pages->keys) * bytes, all = (size_t)pages->pool * page;
+    char *const laid = pages->rows[which] = malloc(all + 1);
+    if (!laid)
+        return false;
+    memset(laid, 0xff, all);
+    for (int64_t i = 0; i < shape->batch * pages->each; i++)
+        fill_page(shape, pages->keys, bytes, rows, i / pages->each, i % pages->each * pages->keys,
+                  laid + (size_t)pages->table[i] * page);
+    return true;
+}
+
 void verify_pages_free(struct verify_pages *pages)
 {
-    free(pages->k);
-    free(pages->v);
+    for (int i = 0; i < VERIFY_PAGED; i++)
+        free(pages->rows[i]);
     free(pages->table);
     free(pages->offsets);
     *pages = (struct verify_pages){0};

@@ -113,26 +113,67 @@ static void describe_inputs(struct stage *stage, const struct verify_data *data)
     t[STAGE_V].input = data->v;
 }
 
-/* K, or V, as the pool of its pages. */
-static void place_pages(const struct stage *stage, enum stage_tensor which, int64_t d, const float *input,
-                        struct guarded *guarded)
+/* Bytes of K or V, or their scales, dense; in blocks of so many bytes. */
+static void place_raw(const struct stage *stage, const char *name, int64_t columns, int bytes, const void *input,
+                      struct guarded *guarded)
 {
-    const int64_t sizes[] = {stage->pages.pool, stage->problem->shape.kv_heads, stage->pages.keys, d};
-    memcpy(guarded->sizes, sizes, sizeof sizes);
-    guarded->layout = layout_of(kind_of(stage->item, which), guarded->sizes);
-    guarded->layout.offset = stage->offset;
+    *guarded = (struct guarded){.name = name};
+    place(stage, VERIFY_BHND, true, columns, guarded);
+    guarded->raw_bytes = bytes;
     guarded->input = input;
 }
 
-static bool describe_pages(struct stage *stage, const struct verify_data *data)
+static const enum stage_tensor stored_in[VERIFY_PAGED] = {STAGE_K,       STAGE_V,        STAGE_K_SCALES,
+                                                          STAGE_K_ZEROS, STAGE_V_SCALES, STAGE_V_ZEROS};
+
+/* K and V where they have formats, and their scales. */
+static void describe_formats(struct stage *stage)
+{
+    static const char *const names[] = {"k", "v", "k_scales", "k_zeros", "v_scales", "v_zeros"};
+    struct guarded *t = stage->tensors;
+    for (int i = 0; i < VERIFY_FORMATS; i++) {
+        const struct verify_stored *stored = &stage->stored[i];
+        const int scales = VERIFY_PAGED_K_SCALES + 2 * i;
+        if (!stored->rows)
+            continue;
+        place_raw(stage, names[i], (int64_t)stored->row_bytes / stored->block_bytes, stored->block_bytes, stored->rows,
+                  &t[stored_in[i]]);
+        if (stored->groups)
+            place_raw(stage, names[scales], stored->groups, sizeof(float), stored->scales, &t[stored_in[scales]]);
+        if (stored->way.zeros)
+            place_raw(stage, names[scales + 1], stored->groups, sizeof(float), stored->zeros,
+                      &t[stored_in[scales + 1]]);
+    }
+}
+
+/* What there is of each key, as the pool of its pages. */
+static bool lay_pages(struct stage *stage, enum verify_paged which)
+{
+    const enum stage_tensor tensor = stored_in[which];
+    struct guarded *guarded = &stage->tensors[tensor];
+    const int64_t sizes[] = {stage->pages.pool, stage->problem->shape.kv_heads, stage->pages.keys, guarded->sizes[3]};
+    const size_t bytes = guarded->raw_bytes ? (size_t)guarded->raw_bytes : sizeof(float);
+    if (!guarded->name)
+        return true;
+    memcpy(guarded->sizes, sizes, sizeof sizes);
+    guarded->layout = layout_of(guarded->raw_bytes ? VERIFY_BHND : kind_of(stage->item, tensor), guarded->sizes);
+    guarded->layout.offset = stage->offset;
+    if (!verify_pages_lay(stage->problem, which, guarded->input, (size_t)sizes[3] * bytes, &stage->pages))
+        return false;
+    guarded->input = stage->pages.rows[which];
+    return true;
+}
+
+static bool describe_pages(struct stage *stage)
 {
     const struct reference_problem *problem = stage->problem;
     struct verify_pages *pages = &stage->pages;
     struct guarded *t = stage->tensors;
-    if (!verify_pages_make(problem, stage->item->page_keys, stage->item->compressed, data->k, data->v, pages))
+    if (!verify_pages_make(problem, stage->item->page_keys, stage->item->compressed, pages))
         return false;
-    place_pages(stage, STAGE_K, problem->d, pages->k, &t[STAGE_K]);
-    place_pages(stage, STAGE_V, problem->d_v, pages->v, &t[STAGE_V]);
+    for (int i = 0; i < VERIFY_PAGED; i++)
+        if (!lay_pages(stage, (enum verify_paged)i))
+            return false;
     t[STAGE_PAGES] = array(stage, "pages", CLATTN_FP32, 4, (size_t)pages->pool, pages->table);
     t[STAGE_PAGE_OFFSETS] =
         array(stage, "page_offsets", CLATTN_FP32, 4, (size_t)(problem->shape.batch + 1), pages->offsets);
@@ -237,20 +278,28 @@ static bool begin_sums(struct stage *stage, struct verify_result *result)
 bool stage_open(const struct session *session, const struct verify_case *item, const struct reference_problem *problem,
                 enum clattn_pass pass, struct verify_data *data, struct stage *stage, struct verify_result *result)
 {
-    *stage = (struct stage){
-        .problem = problem, .item = item, .csr = &data->csr, .offset = item->aligned ? ALIGNED_GUARD : GUARD};
+    *stage = (struct stage){.problem = problem,
+                            .item = item,
+                            .csr = &data->csr,
+                            .stored = data->stored,
+                            .offset = item->aligned ? ALIGNED_GUARD : GUARD};
     stage->backward = pass == CLATTN_BACKWARD || pass == CLATTN_BACKWARD_ACCUMULATE;
     describe_inputs(stage, data);
+    describe_formats(stage);
     if (stage->backward)
         describe_backward(stage, data);
     else
         describe_forward(stage, data);
     describe_score(stage, data);
-    if (item->page_keys && !describe_pages(stage, data))
+    if (item->page_keys && !describe_pages(stage))
         return verify_error(result, "no memory for its pages");
     bool good = pass != CLATTN_BACKWARD_ACCUMULATE || begin_sums(stage, result);
     for (int i = 0; good && i < STAGE_TENSORS; i++)
         good = !stage->tensors[i].name || guarded_upload(session, &stage->tensors[i], result);
+    stage->scales = (struct clattn_kv_scales){.k_scales = stage_tensor(stage, STAGE_K_SCALES),
+                                              .k_zeros = stage_tensor(stage, STAGE_K_ZEROS),
+                                              .v_scales = stage_tensor(stage, STAGE_V_SCALES),
+                                              .v_zeros = stage_tensor(stage, STAGE_V_ZEROS)};
     return good;
 }
 
@@ -306,6 +355,13 @@ struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor w
 {
     struct clattn_tensor tensor = {.buffer = stage->tensors[which].buffer, .layout = stage->tensors[which].layout};
     const struct clattn_layout *bias = &stage->problem->score.bias_at;
+    const struct verify_stored *stored = &stage->stored[which == STAGE_V];
+    if ((which == STAGE_K || which == STAGE_V) && stored->rows) { /* the layout is in blocks */
+        tensor.layout.offset *= stored->block;
+        tensor.layout.batch *= stored->block;
+        tensor.layout.head *= stored->block;
+        tensor.layout.row *= stored->block;
+    }
     if (which == STAGE_D_BIAS) { /* broadcast as the bias is */
         tensor.layout.batch = bias->batch ? tensor.layout.batch : 0;
         tensor.layout.head = bias->head ? tensor.layout.head : 0;
@@ -382,6 +438,7 @@ struct clattn_score_args stage_score(const struct stage *stage)
     }
     args.tree_keys = score->features & CLATTN_TREE_MASK ? score->tree_keys : 0;
     args.data = stage->tensors[STAGE_DATA].buffer;
+    args.kv_scales = &stage->scales;
     give_later_features(stage, &args);
     if (stage->pages.keys) {
         args.pages = plain(stage, STAGE_PAGES);

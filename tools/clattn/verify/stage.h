@@ -35,6 +35,10 @@ enum stage_tensor {
     STAGE_DATA,
     STAGE_PAGES,
     STAGE_PAGE_OFFSETS,
+    STAGE_K_SCALES, /* as enum verify_paged has them */
+    STAGE_K_ZEROS,
+    STAGE_V_SCALES,
+    STAGE_V_ZEROS,
     STAGE_MORE, /* those of later features, in the order of their table */
     STAGE_TENSORS = STAGE_MORE + CLA_SCORE_TENSORS
 };
@@ -48,6 +52,8 @@ struct stage {
     float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
     struct verify_pages pages; /* where the case has them */
+    const struct verify_stored *stored;
+    struct clattn_kv_scales scales;
 };
 
 /* Describes the tensors of a pass that takes `data` (a forward pass and the streaming state: O, LSE, m and l are
