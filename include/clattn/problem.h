@@ -72,8 +72,8 @@ enum clattn_pass {
  *     S = modified(scale * Q K^T),  P = softmax(S) over the keys that the row sees,  O = P V
  *
  * A zero field means its default. Q and K have head dimension d, V and O have d_v, each from 1 to CLATTN_MAX_D. In
- * CLATTN_FORWARD and CLATTN_ACCUMULATE d may be up to CLATTN_MAX_LATENT_D, as that of latent attention (MLA): V may then
- * be a part of K's buffer, as inputs may overlap.
+ * CLATTN_FORWARD and CLATTN_ACCUMULATE d may be up to CLATTN_MAX_LATENT_D, as that of latent attention (MLA): V may be
+ * a part of K's buffer there, as inputs may overlap.
  *
  * Gradients belong to a forward pass. The plans of the two have in common (CLATTN_LSE_GRADIENT aside)
  *     dtype, q_type, k_type, v_type, o_type, bias_type, d, d_v, causal, scale, features, block_q, block_kv,

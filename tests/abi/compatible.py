@@ -182,7 +182,7 @@ CHANGES = [
     ('an enumerator of another value', [('problem.h', r'CLATTN_BF16 = 2', 'CLATTN_BF16 = 3')], 'CLATTN_BF16 was 2'),
     ('an enumerator that is gone', [('problem.h', r', CLATTN_BF16 = 2|CLATTN_BF16 = 2,?', '')], 'CLATTN_BF16 is gone'),
     ('a status of another value', [('status.h', r'-20012', '-20013')], 'CLATTN_FILE_DAMAGED was -20012'),
-    ('another limit', [('problem.h', r'CLATTN_MAX_D 512', 'CLATTN_MAX_D 256')], 'CLATTN_MAX_D was 512'),
+    ('another limit', [('problem.h', r'CLATTN_MAX_D +512', 'CLATTN_MAX_D 256')], 'CLATTN_MAX_D was 512'),
     ('a function that is gone', [('version.h', r'CLATTN_API const char \*clattn_version\(void\);', '')],
      'clattn_version is gone'),
     ('a parameter of another type', [('attention.h', r'\(float p, uint64_t seed', '(double p, uint64_t seed')],

@@ -220,7 +220,7 @@ static void arrays_that_do_not_go_together_are_refused(void **state)
     mismatch(a, header_of(NPY_FLOAT32, 3, 0, 5, 64, 0), header_of(NPY_FLOAT32, 3, 0, 5, 64, 0), -1, "k.npy", "divide");
     mismatch(header_of(NPY_FLOAT32, 2, 5, 513, 0, 0), a, a, -1, "k.npy", "dimensions");
     mismatch(header_of(NPY_FLOAT32, 3, 8, 5, 577, 0), a, a, -1, "q.npy", "1 to 576");
-    mismatch(header_of(NPY_FLOAT32, 3, 8, 5, 0, 0), a, a, -1, "q.npy", "1 to 512");
+    mismatch(header_of(NPY_FLOAT32, 3, 8, 5, 0, 0), a, a, -1, "q.npy", "1 to 576");
     mismatch(a, a, header_of(NPY_FLOAT32, 3, 8, 5, 0, 0), -1, "v.npy", "1 to 512");
     const struct npy_header b = header_of(NPY_FLOAT32, 4, 2, 8, 5, 64), one = header_of(NPY_FLOAT32, 4, 1, 8, 5, 64);
     mismatch(b, one, b, -1, "k.npy", "batch is 1");

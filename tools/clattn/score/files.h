@@ -13,11 +13,11 @@ struct score_files {
     struct clattn_layout layouts[SCORE_FILES]; /* with stride 0 where an array is broadcast */
     int32_t *lengths[SCORE_FILES];             /* memory of those */
     char *score_mod, *score_mod_grad, *mask_mod;
-    int64_t total_q, total_kv; /* of packed sequences */
-    int64_t data_count;        /* floats of SCORE_DATA */
-    int64_t block_count;       /* numbers of SCORE_BLOCK_INDICES */
+    int64_t total_q, total_kv;   /* of packed sequences */
+    int64_t data_count;          /* floats of SCORE_DATA */
+    int64_t block_count;         /* numbers of SCORE_BLOCK_INDICES */
     int64_t groups[SCORE_FILES]; /* of scales: elements of a row that have one; 0: all */
-    int64_t page_count;        /* numbers of SCORE_KV_PAGES, where they are compressed */
+    int64_t page_count;          /* numbers of SCORE_KV_PAGES, where they are compressed */
 };
 
 /* Opens what `options` name and checks it against the arrays of Q, K and V. For packed sequences it turns

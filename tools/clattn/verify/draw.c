@@ -106,14 +106,25 @@ unsigned verify_traits_of(const struct verify_case *item)
            (verify_formats_any(item->formats) ? (unsigned)VERIFY_WITH_FORMATS : 0u) | order;
 }
 
+/* Whether an operand's type follows from its format. */
+static bool of_format(const struct verify_case *item, int operand)
+{
+    return (operand == REFERENCE_K && item->formats[0].type) || (operand == REFERENCE_V && item->formats[1].type);
+}
+
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
     item->problem.score.features &= ~traits;
     item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
-    if (traits & (VERIFY_WITH_TYPES | VERIFY_WITH_FORMATS))
-        memset(item->formats, 0, sizeof item->formats);
+    for (int i = 0; i < VERIFY_FORMATS && (traits & VERIFY_WITH_FORMATS); i++) {
+        if (item->formats[i].type)
+            item->problem.types[REFERENCE_K + i] = CLATTN_AS_DTYPE;
+        item->formats[i] = (struct verify_format){.type = 0};
+    }
     if (traits & VERIFY_WITH_TYPES)
-        memset(item->problem.types, 0, sizeof item->problem.types);
+        for (int i = 0; i < REFERENCE_OPERANDS; i++)
+            if (!of_format(item, i))
+                item->problem.types[i] = CLATTN_AS_DTYPE;
     if (traits & CLATTN_BIAS)
         item->problem.types[REFERENCE_BIAS] = CLATTN_AS_DTYPE;
     if (traits & CLATTN_PAGES)
