@@ -2,9 +2,11 @@
  *
  * The planner's side of cl/decode_cpu.cl: what a configuration costs, and which one to take. */
 #include "plan/cpu_tiles.h"
+#include "plan/operand.h"
 #include "plan/packing.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
+#include "plan/types.h"
 #include <stddef.h>
 
 /* The floats of n columns, in whole vectors. */
@@ -20,6 +22,13 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
 }
 
+/* Blocks of ggml that lie one behind the other come fast enough by themselves: what is fetched ahead costs more than it
+ * saves. */
+static bool fetches_ahead(const struct clattn_problem *problem)
+{
+    return problem->page_keys || cla_type((int)cla_type_of(problem, CLA_K))->block < 32;
+}
+
 /* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */
 static void take_register_tile(const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -30,7 +39,7 @@ static void take_register_tile(const struct clattn_problem *problem, struct cla_
     config->decode.columns = sums / config->decode.rows;
     if (config->decode.columns > columns)
         config->decode.columns = columns;
-    config->decode.ahead = sizes->ahead;
+    config->decode.ahead = sizes->ahead * fetches_ahead(problem);
 }
 
 /* Narrows vectors and panels until forced block sizes are multiples of them; false where none is. */
