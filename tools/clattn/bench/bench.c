@@ -31,7 +31,8 @@ static const struct option_word causals[] = {{"on", CAUSAL_ON}, {"off", CAUSAL_O
 static const struct option_spec options[] = {
     WORDS("grid", "NAME,...", grids, grids,
           "flash: FlashAttention's own shapes (the default where no length is given);\n"
-          "memory: n from 128 to 65536; decode: one row against many keys"),
+          "memory: n from 128 to 65536; decode: few rows against many keys, and K and V\n"
+          "quantised and in pages"),
     INTEGERS("n", n, 1, 1 << 30, "length of Q, K and V; of a grid, these alone"),
     INTEGERS("d", d, 1, CLATTN_MAX_LATENT_D, "head dimension of Q and K (default 64); of a grid, these alone"),
     WORDS("dtype", "TYPE,...", dtype, option_dtypes, "fp32 (default), fp16, bf16"),
@@ -71,6 +72,10 @@ static const struct option_spec options[] = {
     INTEGER("n-q", n_q, 1, 1 << 30, "length of Q"),
     INTEGER("n-kv", n_kv, 1, 1 << 30, "length of K and V"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
+    WORD("k-format", "TYPE", k_format, option_formats + CLATTN_BF16 + 1,
+         "K quantised: int8, int4, fp8_e4m3, fp8_e5m2, q8_0, q4_0"),
+    WORD("v-format", "TYPE", v_format, option_formats + CLATTN_BF16 + 1, "V quantised, likewise"),
+    INTEGER("page-keys", page_keys, 1, 1 << 30, "K and V in pages of so many keys, in random order"),
     DEVICE("which to measure (default: the first GPU, else the first device)"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD | OPTION_BACKWARD, "take this kernel, one of"),
     TEXT("knobs", "NAME=N...", knobs,
@@ -119,6 +124,7 @@ const struct command_spec bench_command = {
         "clattn bench [--grid NAME,...] [--n N,...] [--d N,...] [--dtype TYPE,...] [--causal[=WHEN]] [--pass NAME]\n"
         "             [--json[=FILE]] [--csv[=FILE]] [--compare OLD.json] [--plot FILE.svg]\n"
         "clattn bench --n N | --n-q N --n-kv N [--batch N] [--heads N] [--kv-heads N] [--d N] [--d-v N] ...\n"
+        "             [--k-format TYPE] [--v-format TYPE] [--page-keys N]\n"
         "             [--pass NAME] [--feature NAME,...] [--window L,R] [--block-density X [--block-size BQ,BKV]]\n"
         "             [--score-mod FILE [--score-mod-grad FILE]] [--mask-mod FILE]\n"
         "clattn bench --from FILE.json [--csv[=FILE]] [--compare OLD.json] [--plot FILE.svg]",
@@ -318,7 +324,7 @@ static int check_files(const struct values *values, struct failure *failure)
 
 int bench_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.block_density = -1.0};
+    struct values values = {.block_density = -1.0, .k_format = -1, .v_format = -1};
     int status = options_parse(&bench_command, argc, argv, &values, failure);
     if (!status)
         status = bench_check_shapes(&values, failure);

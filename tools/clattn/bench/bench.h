@@ -25,6 +25,8 @@ struct bench_shape {
     int64_t window_left, window_right; /* of CLATTN_WINDOW; -1: unlimited */
     int block_q, block_kv;             /* of CLATTN_BLOCK_MASK */
     double block_density;              /* the share of blocks that it keeps */
+    int k_type, v_type;                /* enum clattn_operand_type; 0: as dtype */
+    int64_t page_keys;                 /* K and V lie in pages of so many keys, in random order; 0: they do not */
     const struct bench_texts *texts;   /* the user's functions; never NULL */
 };
 
@@ -47,6 +49,7 @@ struct bench_row {
     struct statistics ms;
     enum bench_unit unit;          /* that the products ran on, */
     struct statistics peak_tflops; /* and its peak: of each of the above, the larger of one before and one after it */
+    double read_gbps;              /* of a read of about as many bytes */
     double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
     struct statistics enqueue_us; /* how long the host's call took that enqueues it; the driver's part included */
@@ -76,6 +79,9 @@ double bench_intensity(const struct bench_row *row);
 double bench_limit(const struct bench_row *row);
 bool bench_is_bound_by_memory(const struct bench_row *row);
 double bench_share_of_limit(const struct bench_row *row);
+
+/* The time to read the row's inputs once, of the time that it took; 0 where that could not be measured. */
+double bench_share_of_read(const struct bench_row *row);
 
 /* What is wrong with the share of the peak: it is above 1, or there was no peak. NULL: nothing. */
 const char *bench_share_problem(const struct bench_row *row);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/buffers.h"
+#include "bench/keys.h"
 #include "bench/score.h"
 #include "random.h"
 #include "reference/reference.h"
@@ -48,18 +49,23 @@ static int create(const struct session *session, const char *name, uint64_t byte
                 : STATUS_OK;
 }
 
+int bench_fill(const struct session *session, const char *name, const void *pool, size_t pool_bytes, uint64_t bytes,
+               cl_mem *buffer, struct failure *failure)
+{
+    const int status = create(session, name, bytes, buffer, failure);
+    const cl_int code = status ? CL_SUCCESS : write_repeated(session, *buffer, pool, pool_bytes, bytes);
+    return code ? fail_code(failure, "filling a buffer", code) : status;
+}
+
 static int create_filled(const struct session *session, const char *name, enum clattn_dtype dtype, uint64_t elements,
                          uint64_t seed, cl_mem *buffer, struct failure *failure)
 {
     const size_t size = (size_t)clattn_dtype_size(dtype);
-    int status = create(session, name, elements * size, buffer, failure);
-    if (status)
-        return status;
     void *pool = make_pool(dtype, seed);
-    const cl_int code =
-        pool ? write_repeated(session, *buffer, pool, POOL * size, elements * size) : CL_OUT_OF_HOST_MEMORY;
+    const int filled = pool ? bench_fill(session, name, pool, POOL * size, elements * size, buffer, failure)
+                            : fail_code(failure, "filling a buffer", CL_OUT_OF_HOST_MEMORY);
     free(pool);
-    return code ? fail_code(failure, "filling a buffer", code) : STATUS_OK;
+    return filled;
 }
 
 /* Packed sequences lie in [heads, total, d]; all others have the default layout. */
@@ -72,11 +78,6 @@ static struct clattn_layout layout_of(const struct bench_shape *shape, int64_t h
 static uint64_t rows_of(const struct bench_shape *shape)
 {
     return (uint64_t)(shape->sizes.batch * shape->sizes.heads * shape->sizes.n_q);
-}
-
-static uint64_t keys_of(const struct bench_shape *shape)
-{
-    return (uint64_t)(shape->sizes.batch * shape->sizes.kv_heads * shape->sizes.n_kv);
 }
 
 /* Of the softmax: LSE, or m and l, which a backward pass starts from. */
@@ -103,16 +104,18 @@ static int create_forward(const struct session *session, const struct bench_shap
     args->lse.layout.column = 0;
     args->m.layout = args->l.layout = args->lse.layout;
     int status = create_filled(session, "Q", shape->dtype, buffers->q_elements, 1, &args->q.buffer, failure);
-    if (!status)
+    if (!status && shape->k_type <= CLATTN_AS_BF16)
         status = create_filled(session, "K", shape->dtype, buffers->k_elements, 2, &args->k.buffer, failure);
-    if (!status)
+    if (!status && shape->v_type <= CLATTN_AS_BF16)
         status = create_filled(session, "V", shape->dtype, buffers->v_elements, 3, &args->v.buffer, failure);
     if (!status)
         status = create(session, "O", buffers->o_elements * (uint64_t)clattn_dtype_size(shape->dtype), &args->o.buffer,
                         failure);
     if (!status)
         status = create_vectors(session, shape, args, failure);
-    return status ? status : bench_score_create(session, shape, &args->score, failure);
+    if (!status)
+        status = bench_score_create(session, shape, &args->score, failure);
+    return status ? status : bench_keys_create(session, shape, buffers, failure);
 }
 
 static int create_backward(const struct session *session, const struct bench_shape *shape,
@@ -144,14 +147,17 @@ static int create_backward(const struct session *session, const struct bench_sha
 uint64_t bench_tensor_bytes(const struct bench_shape *shape)
 {
     const uint64_t columns = (uint64_t)(shape->d + shape->d_v), times = shape->pass == CLATTN_BACKWARD ? 2 : 1;
-    return times * (rows_of(shape) + keys_of(shape)) * columns * (uint64_t)clattn_dtype_size(shape->dtype);
+    return times * (rows_of(shape) * columns * (uint64_t)clattn_dtype_size(shape->dtype) +
+                    bench_key_rows(shape) * (bench_key_bytes(shape, false) + bench_key_bytes(shape, true)));
 }
 
 uint64_t bench_largest_tensor(const struct bench_shape *shape)
 {
-    const uint64_t longer = rows_of(shape) > keys_of(shape) ? rows_of(shape) : keys_of(shape);
-    return longer * (uint64_t)(shape->d > shape->d_v ? shape->d : shape->d_v) *
-           (uint64_t)clattn_dtype_size(shape->dtype);
+    const uint64_t columns = (uint64_t)(shape->d > shape->d_v ? shape->d : shape->d_v);
+    const uint64_t k = bench_key_bytes(shape, false), v = bench_key_bytes(shape, true);
+    const uint64_t keys = bench_key_rows(shape) * (k > v ? k : v);
+    const uint64_t rows = rows_of(shape) * columns * (uint64_t)clattn_dtype_size(shape->dtype);
+    return rows > keys ? rows : keys;
 }
 
 uint64_t bench_vector_bytes(const struct bench_shape *shape)
@@ -162,7 +168,7 @@ uint64_t bench_vector_bytes(const struct bench_shape *shape)
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure)
 {
-    const uint64_t rows = rows_of(shape), keys = keys_of(shape);
+    const uint64_t rows = rows_of(shape), keys = bench_key_rows(shape);
     *buffers = (struct bench_buffers){.args = {.shape = shape->sizes},
                                       .q_elements = rows * (uint64_t)shape->d,
                                       .k_elements = keys * (uint64_t)shape->d,
@@ -186,6 +192,7 @@ void bench_buffers_destroy(struct bench_buffers *buffers)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])
             clReleaseMemObject(all[i]);
+    bench_keys_destroy(buffers);
     bench_score_destroy(&buffers->args.score);
     *buffers = (struct bench_buffers){.o_elements = 0};
 }

@@ -9,6 +9,7 @@ struct bench_buffers {
     struct clattn_forward_args
         args; /* with an LSE, of a backward row with m and l; the workspace is whoever's turn it is */
     struct clattn_backward_args backward; /* of a row of that pass; the tensors of `args` among its own */
+    struct clattn_kv_scales scales;       /* of K and V */
     uint64_t o_elements, q_elements, k_elements, v_elements;
 };
 
@@ -17,6 +18,10 @@ struct bench_buffers {
 uint64_t bench_tensor_bytes(const struct bench_shape *shape);
 uint64_t bench_largest_tensor(const struct bench_shape *shape);
 uint64_t bench_vector_bytes(const struct bench_shape *shape);
+
+/* A buffer of so many bytes, which repeats what is given. */
+int bench_fill(const struct session *session, const char *name, const void *pool, size_t pool_bytes, uint64_t bytes,
+               cl_mem *buffer, struct failure *failure);
 
 int bench_buffers_create(const struct session *session, const struct bench_shape *shape, struct bench_buffers *buffers,
                          struct failure *failure);

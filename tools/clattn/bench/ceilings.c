@@ -5,6 +5,8 @@ int bench_ceilings_create(const struct session *session, struct bench_ceilings *
 {
     *ceilings = (struct bench_ceilings){.session = session};
     int status = bench_copy_create(session, &ceilings->copy, failure);
+    if (!status)
+        status = bench_read_create(session, &ceilings->read, failure);
     if (!status && !bench_ceilings_peak(ceilings, UNIT_FMA, CLATTN_FP32, failure))
         status = STATUS_DEVICE;
     if (status)
@@ -18,6 +20,7 @@ void bench_ceilings_destroy(struct bench_ceilings *ceilings)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++)
             bench_peak_destroy(&ceilings->peaks[unit][dtype]);
     bench_copy_destroy(&ceilings->copy);
+    bench_read_destroy(&ceilings->read);
 }
 
 const struct bench_peak *bench_ceilings_peak(struct bench_ceilings *ceilings, enum bench_unit unit,

@@ -37,11 +37,19 @@ void bench_copy_destroy(struct bench_copy **copy);
  * what fits a cache is then copied within it, as a row that small is computed within it. 0 where it fails. */
 double bench_copy_sample(const struct bench_copy *copy, double moved);
 
+/* How fast the device reads, by cl/peak_read.cl: GB/s of reading about so many bytes again and again, likewise. */
+struct bench_read;
+
+int bench_read_create(const struct session *session, struct bench_read **read, struct failure *failure);
+void bench_read_destroy(struct bench_read **read);
+double bench_read_sample(const struct bench_read *read, double bytes);
+
 /* All of a device's. Peaks of matrix units are made when first asked for. */
 struct bench_ceilings {
     const struct session *session;
     struct bench_peak *peaks[UNITS][3]; /* by unit and type */
     struct bench_copy *copy;
+    struct bench_read *read;
 };
 
 int bench_ceilings_create(const struct session *session, struct bench_ceilings *ceilings, struct failure *failure);

@@ -80,6 +80,12 @@ double bench_share_of_limit(const struct bench_row *row)
     return bench_limit(row) > 0.0 ? bench_tflops(row) / bench_limit(row) : 0.0;
 }
 
+double bench_share_of_read(const struct bench_row *row)
+{
+    const double ms = row->read_gbps > 0.0 ? row->traffic.least / row->read_gbps * 1e-6 : 0.0;
+    return row->ms.median > 0.0 ? ms / row->ms.median : 0.0;
+}
+
 const char *bench_share_problem(const struct bench_row *row)
 {
     if (row->problem[0])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/grid.h"
+#include "bench/keys.h"
 #include "opencl_select.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -105,6 +106,50 @@ static bool add_memory(struct bench_rows *rows, const struct values *values, boo
     return enough;
 }
 
+/* From one sequence of 8192 keys, by 32 heads that share 8, one thing after the other is changed: rows, heads of a
+ * group, head dimensions (576/512 is latent attention's), lengths, formats, pages. */
+static bool add_decode_axes(struct bench_rows *rows, const struct values *values)
+{
+    static const struct {
+        int n_q, heads, kv_heads, d, d_v, n_kv, type, page_keys;
+    } cells[] = {
+        {2, 32, 8, 128, 128, 8192, 0, 0},
+        {4, 32, 8, 128, 128, 8192, 0, 0},
+        {8, 32, 8, 128, 128, 8192, 0, 0},
+        {1, 32, 32, 128, 128, 8192, 0, 0},
+        {1, 32, 4, 128, 128, 8192, 0, 0},
+        {1, 32, 2, 128, 128, 8192, 0, 0},
+        {1, 32, 8, 64, 64, 8192, 0, 0},
+        {1, 16, 1, 576, 512, 8192, 0, 0},
+        {1, 32, 8, 128, 128, 131072, 0, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_INT8, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_INT4, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_FP8_E4M3, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_FP8_E5M2, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_Q8_0, 0},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_Q4_0, 0},
+        {1, 32, 8, 128, 128, 8192, 0, 16},
+        {1, 32, 8, 128, 128, 8192, 0, 64},
+        {1, 32, 8, 128, 128, 8192, CLATTN_AS_Q8_0, 64},
+    };
+    bool enough = true;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        struct bench_shape shape = square("decode", 1, cells[i].heads, cells[i].n_kv, cells[i].d);
+        shape.d_v = cells[i].d_v;
+        shape.sizes.n_q = cells[i].n_q;
+        shape.sizes.kv_heads = cells[i].kv_heads;
+        shape.k_type = shape.v_type = cells[i].type;
+        shape.page_keys = cells[i].page_keys;
+        if (values->pass && values->pass != PASS_FORWARD && bench_keys_are_apart(&shape))
+            continue;
+        if (values->pass && values->pass != PASS_FORWARD && shape.d > CLATTN_MAX_D)
+            continue;
+        if (listed(&values->d, shape.d) && listed(&values->n, shape.sizes.n_kv))
+            enough = enough && add_variants(rows, values, shape, values->causal ? values->causal : CAUSAL_OFF);
+    }
+    return enough;
+}
+
 /* One new token against what came before, by grouped queries: 32 heads share 8. */
 static bool add_decode(struct bench_rows *rows, const struct values *values, bool cpu)
 {
@@ -119,7 +164,7 @@ static bool add_decode(struct bench_rows *rows, const struct values *values, boo
                 enough = enough && add_variants(rows, values, shape, values->causal ? values->causal : CAUSAL_OFF);
         }
     }
-    return enough;
+    return enough && add_decode_axes(rows, values);
 }
 
 static bool (*const grids[GRIDS])(struct bench_rows *rows, const struct values *values, bool cpu) = {
@@ -153,6 +198,9 @@ static bool add_shapes(struct bench_rows *rows, const struct values *values)
                 shape.sizes.n_kv = values->n_kv;
             if (values->d_v)
                 shape.d_v = (int)values->d_v;
+            shape.k_type = values->k_format + CLATTN_AS_FP32;
+            shape.v_type = values->v_format + CLATTN_AS_FP32;
+            shape.page_keys = values->page_keys;
             enough = enough && add_variants(rows, values, shape, values->causal ? values->causal : CAUSAL_OFF);
         }
     }
@@ -195,8 +243,9 @@ static int check_modifications(const struct values *values, struct failure *fail
 
 int bench_check_shapes(const struct values *values, struct failure *failure)
 {
+    const bool apart = values->k_format >= 0 || values->v_format >= 0 || values->page_keys;
     const bool shaped =
-        values->batch || values->heads || values->kv_heads || values->n_q || values->n_kv || values->d_v;
+        values->batch || values->heads || values->kv_heads || values->n_q || values->n_kv || values->d_v || apart;
     if (!bench_is_single(values) && shaped)
         return fail(failure, STATUS_USAGE,
                     values->grids.count ? "--grid has its own shapes: of these, --n, --d, --dtype and --causal select"
@@ -207,6 +256,8 @@ int bench_check_shapes(const struct values *values, struct failure *failure)
     if (values->kv_heads && heads % values->kv_heads)
         return fail(failure, STATUS_USAGE, "--kv-heads %" PRId64 ": must divide the %" PRId64 " heads of Q",
                     values->kv_heads, heads);
+    if (apart && values->pass && values->pass != PASS_FORWARD)
+        return fail(failure, STATUS_USAGE, "--k-format, --v-format and --page-keys are of the forward pass");
     return check_modifications(values, failure);
 }
 
@@ -223,6 +274,6 @@ int bench_list_rows(const struct values *values, bool cpu, struct bench_rows *ro
     return fail(
         failure, STATUS_USAGE,
         "nothing to measure: the grid has no such --n or --d. flash: d 64 and 128, n 512 to %d; memory: d 64, n "
-        "128 to 65536; decode: d 128, n 1024 to %d",
-        cpu ? 8192 : 16384, cpu ? 8192 : 32768);
+        "128 to 65536; decode: d 64, 128 and 576, n 1024 to 131072",
+        cpu ? 8192 : 16384);
 }

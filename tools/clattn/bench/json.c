@@ -26,6 +26,11 @@ static json_t *json_bytes(uint64_t bytes)
     return json_integer((json_int_t)bytes);
 }
 
+static const char *type_name(const struct bench_shape *shape, int type)
+{
+    return type ? format_name(type - CLATTN_AS_FP32) : clattn_dtype_name(shape->dtype);
+}
+
 static void set_shape(json_t *json, const struct bench_shape *shape)
 {
     const struct clattn_shape *s = &shape->sizes;
@@ -40,6 +45,9 @@ static void set_shape(json_t *json, const struct bench_shape *shape)
     set(json, "d", json_integer(shape->d));
     set(json, "d_v", json_integer(shape->d_v));
     set(json, "causal", json_boolean(shape->causal));
+    set(json, "k_format", json_string(type_name(shape, shape->k_type)));
+    set(json, "v_format", json_string(type_name(shape, shape->v_type)));
+    set(json, "page_keys", json_integer((json_int_t)shape->page_keys));
 }
 
 /* The score modifications of the row, with their numbers; null where it has none of that kind. */
@@ -87,6 +95,8 @@ static void set_speed(json_t *json, const struct bench_row *row)
     set(json, "share_of_peak", json_known(bench_share(row)));
     set(json, "share_problem", json_problem(bench_share_problem(row)));
     set(json, "copy_gbps", json_known(row->copy_gbps));
+    set(json, "read_gbps", json_known(row->read_gbps));
+    set(json, "share_of_read", json_known(bench_share_of_read(row)));
     set(json, "intensity", json_known(bench_intensity(row)));
     set(json, "limit_tflops", json_known(bench_limit(row)));
     set(json, "limited_by",

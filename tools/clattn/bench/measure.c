@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/buffers.h"
+#include "bench/keys.h"
 #include "bench/score.h"
 #include <math.h>
 #include <string.h>
@@ -158,6 +159,7 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .work_group_size = options->work_group_size,
                                              .knobs = options->knobs};
     bench_score_problem(shape, &bench->problem);
+    bench_keys_problem(shape, &bench->problem);
     const double start = now_ms();
     clattn_status code = clattn_plan_create(&bench->plan, bench->session->clattn, &bench->problem);
     row->first_call_ms = now_ms() - start;
@@ -233,7 +235,8 @@ static bool plan_standard(struct bench *bench, const struct bench_options *optio
 {
     const uint64_t limit = bench->session->capabilities->max_allocation_bytes;
     const struct bench_texts *texts = bench->shape->texts;
-    if (bench->shape->pass != CLATTN_FORWARD || bench->shape->features || texts->score_mod || texts->mask_mod) {
+    if (bench->shape->pass != CLATTN_FORWARD || bench->shape->features || bench_keys_are_apart(bench->shape) ||
+        texts->score_mod || texts->mask_mod) {
         snprintf(row->standard_problem, sizeof row->standard_problem, "it is the plain forward pass");
         return false;
     }
@@ -305,6 +308,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
     clattn_status code = time_flash(bench, &once); /* the second run: warm */
     row->repetitions = choose_repetitions(options, once);
     row->copy_gbps = bench_copy_sample(bench->ceilings->copy, row->traffic.least);
+    row->read_gbps = bench_read_sample(bench->ceilings->read, row->traffic.least);
     for (int i = 0; !code && i < row->repetitions; i++) {
         const double before = bench->peak ? bench_peak_sample(bench->peak, once) : 0.0;
         code = time_flash(bench, &bench->flash[i]);
@@ -315,6 +319,7 @@ static int repeat(struct bench *bench, const struct bench_options *options, bool
         code = time_enqueues(bench, once, &row->enqueue_us);
     if (code)
         return fail_library(failure, "attention", code);
+    row->read_gbps = fmax(row->read_gbps, bench_read_sample(bench->ceilings->read, row->traffic.least));
     row->copy_gbps = fmax(row->copy_gbps, bench_copy_sample(bench->ceilings->copy, row->traffic.least));
     row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
     row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);

@@ -29,6 +29,7 @@ static void print_modifications(const struct bench_shape *shape)
 
 enum {
     DTYPE,
+    KEYS,
     BATCH,
     HEADS,
     N_Q,
@@ -43,6 +44,7 @@ enum {
     GFLOPS,
     PEAK,
     LIMIT,
+    READ,
     STANDARD_MS,
     FASTER,
     EXTRA,
@@ -53,6 +55,7 @@ enum {
 
 static const struct table_column columns[COLUMNS] = {
     [DTYPE] = {"dtype", -5, 0},
+    [KEYS] = {"k, v", -9, 12},
     [BATCH] = {"batch", 5, 3},
     [HEADS] = {"heads", 5, 2},
     [N_Q] = {"n_q", 6, 0},
@@ -67,6 +70,7 @@ static const struct table_column columns[COLUMNS] = {
     [GFLOPS] = {"GFLOP/s", 9, 0},
     [PEAK] = {"peak", 7, 4},
     [LIMIT] = {"limit", 8, 5},
+    [READ] = {"read", 7, 13},
     [STANDARD_MS] = {"standard ms", 12, 7},
     [FASTER] = {"faster", 7, 1},
     [EXTRA] = {"extra", 9, 8},
@@ -80,7 +84,8 @@ void bench_print_head(const struct session *session, double peak, double copy, c
     session_title(session, device, sizeof device);
     printf("device %s, driver %s\nat the start: peak %.1f GFLOP/s of fp32 multiply-adds, copy %.1f GB/s; each row has "
            "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
-           "speed of a copy; m: the latter;\nhost: how long the call takes that enqueues it; a share with a ! is above "
+           "speed of a copy; m: the latter;\nread: the time to read the inputs once, of the row's;\nhost: how long the "
+           "call takes that enqueues it; a share with a ! is above "
            "its peak: the clock changed)\n",
            device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
@@ -101,9 +106,24 @@ static void print_share(double share, const char *mark, char *text, size_t size)
 
 #define CELL(column_, ...) snprintf(cells[column_], TABLE_CELL, __VA_ARGS__)
 
+/* "q8_0", "int8/fp16", and with pages "q8_0/p16". */
+static void fill_keys(const struct bench_shape *shape, char *text)
+{
+    const char *k = shape->k_type ? format_name(shape->k_type - CLATTN_AS_FP32) : clattn_dtype_name(shape->dtype);
+    const char *v = shape->v_type ? format_name(shape->v_type - CLATTN_AS_FP32) : clattn_dtype_name(shape->dtype);
+    char pages[16] = "";
+    if (shape->page_keys)
+        snprintf(pages, sizeof pages, "/p%" PRId64, shape->page_keys);
+    if (shape->k_type == shape->v_type)
+        snprintf(text, TABLE_CELL, "%s%s", k, pages);
+    else
+        snprintf(text, TABLE_CELL, "%s,%s%s", k, v, pages);
+}
+
 static void fill_shape(const struct bench_row *row, table_cells cells)
 {
     const struct bench_shape *shape = &row->shape;
+    fill_keys(shape, cells[KEYS]);
     CELL(DTYPE, "%s", clattn_dtype_name(shape->dtype));
     CELL(BATCH, "%" PRId64, shape->sizes.batch);
     CELL(HEADS, "%" PRId64, shape->sizes.heads);
@@ -129,6 +149,7 @@ static void fill_times(const struct bench_row *row, table_cells cells)
     CELL(GFLOPS, "%.1f", bench_tflops(row) * 1e3);
     print_share(bench_share(row), bench_share_problem(row) ? "!" : " ", cells[PEAK], TABLE_CELL);
     print_share(bench_share_of_limit(row), bench_is_bound_by_memory(row) ? "m" : " ", cells[LIMIT], TABLE_CELL);
+    print_share(bench_share_of_read(row), " ", cells[READ], TABLE_CELL);
     if (!has_standard(row))
         return;
     CELL(STANDARD_MS, "%.3f", row->standard_ms.median);

@@ -11,7 +11,8 @@ enum { CAUSAL_DEFAULT, CAUSAL_OFF, CAUSAL_ON, CAUSAL_BOTH };
 enum { PASS_FORWARD = 1, PASS_BACKWARD, PASS_BOTH };
 
 struct values {
-    int causal, pass, packing;
+    int causal, pass, packing, k_format, v_format; /* formats: -1: as dtype */
+    int64_t page_keys;
     struct option_list grids, n, d, dtype;
     int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, splits, b_r, b_c, work_group_size;
     struct option_device device;
