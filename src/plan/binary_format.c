@@ -9,13 +9,13 @@ enum { MAGIC = 0, VERSION = 8, IDENTITY_LENGTH = 12, PAYLOAD_LENGTH = 16, CHECKS
 
 static const unsigned char magic[8] = {'c', 'l', 'a', 't', 't', 'n', 0x1a, '\n'};
 
-static void put(unsigned char *at, uint64_t value, int bytes)
+void cla_binary_put(unsigned char *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         at[i] = (unsigned char)(value >> (8 * i));
 }
 
-static uint64_t get(const unsigned char *at, int bytes)
+uint64_t cla_binary_get(const unsigned char *at, int bytes)
 {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++)
@@ -30,13 +30,13 @@ static void checksum(const unsigned char *file, size_t size, unsigned char resul
     const struct cla_hash before = cla_hash_bytes(file, CHECKSUM);
     const struct cla_hash after = cla_hash_bytes(file + HEADER, size - HEADER);
     unsigned char both[32];
-    put(both, before.low, 8);
-    put(both + 8, before.high, 8);
-    put(both + 16, after.low, 8);
-    put(both + 24, after.high, 8);
+    cla_binary_put(both, before.low, 8);
+    cla_binary_put(both + 8, before.high, 8);
+    cla_binary_put(both + 16, after.low, 8);
+    cla_binary_put(both + 24, after.high, 8);
     const struct cla_hash whole = cla_hash_bytes(both, sizeof both);
-    put(result, whole.low, 8);
-    put(result + 8, whole.high, 8);
+    cla_binary_put(result, whole.low, 8);
+    cla_binary_put(result + 8, whole.high, 8);
 }
 
 void *cla_binary_begin(const char *identity, size_t payload_size, void **payload, size_t *size)
@@ -49,9 +49,9 @@ void *cla_binary_begin(const char *identity, size_t payload_size, void **payload
     if (!file)
         return NULL;
     memcpy(file + MAGIC, magic, sizeof magic);
-    put(file + VERSION, CLA_BINARY_VERSION, 4);
-    put(file + IDENTITY_LENGTH, identity_length, 4);
-    put(file + PAYLOAD_LENGTH, payload_size, 8);
+    cla_binary_put(file + VERSION, CLA_BINARY_VERSION, 4);
+    cla_binary_put(file + IDENTITY_LENGTH, identity_length, 4);
+    cla_binary_put(file + PAYLOAD_LENGTH, payload_size, 8);
     memcpy(file + HEADER, identity, identity_length);
     *payload = file + HEADER + identity_length;
     return file;
@@ -79,9 +79,10 @@ enum cla_binary_verdict cla_binary_take_apart(const void *data, size_t size, str
     unsigned char expected[16];
     if (size < HEADER || memcmp(file + MAGIC, magic, sizeof magic) != 0)
         return CLA_BINARY_FOREIGN;
-    if (get(file + VERSION, 4) != CLA_BINARY_VERSION)
+    if (cla_binary_get(file + VERSION, 4) != CLA_BINARY_VERSION)
         return CLA_BINARY_VERSION_OTHER;
-    const uint64_t identity_length = get(file + IDENTITY_LENGTH, 4), length = get(file + PAYLOAD_LENGTH, 8);
+    const uint64_t identity_length = cla_binary_get(file + IDENTITY_LENGTH, 4),
+                   length = cla_binary_get(file + PAYLOAD_LENGTH, 8);
     if (identity_length > size - HEADER || length != size - HEADER - identity_length)
         return CLA_BINARY_CUT;
     checksum(file, size, expected);

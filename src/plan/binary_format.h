@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The format of a file in the program cache, and of a cache of keys, pure so that it can be tested byte by byte. All
  * integers are little-endian.
@@ -48,5 +49,9 @@ bool cla_binary_is_of(const struct cla_binary_parts *parts, const char *identity
 
 /* True, with *payload pointing into `file`, where the file is whole, of this version, and of this identity. */
 bool cla_binary_decode(const void *file, size_t size, const char *identity, const void **payload, size_t *payload_size);
+
+/* A number of so many bytes, the lowest first, as in all of the library's files. */
+void cla_binary_put(unsigned char *at, uint64_t value, int bytes);
+uint64_t cla_binary_get(const unsigned char *at, int bytes);
 
 #endif

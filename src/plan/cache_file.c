@@ -8,20 +8,6 @@
 
 enum { WORD = 8, NUMBER = 4, HEAD = 2 * WORD };
 
-static void put(unsigned char *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char *at, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
 static int64_t pages_of(const struct cla_cache_pages *pages, int64_t sequence)
 {
     return cla_ceil_div(cla_cache_longest(pages, sequence), pages->page_keys);
@@ -42,14 +28,14 @@ bool cla_cache_file_bytes(const struct cla_cache_pages *pages, size_t page_bytes
 void cla_cache_file_put_table(const struct cla_cache_pages *pages, unsigned char *at)
 {
     const int64_t lengths = pages->layers * pages->sequences;
-    put(at, (uint64_t)pages->sequences, WORD);
-    put(at + WORD, (uint64_t)pages->pages, WORD);
+    cla_binary_put(at, (uint64_t)pages->sequences, WORD);
+    cla_binary_put(at + WORD, (uint64_t)pages->pages, WORD);
     at += HEAD;
     for (int64_t i = 0; i < lengths; i++, at += WORD)
-        put(at, (uint64_t)pages->lengths[i], WORD);
+        cla_binary_put(at, (uint64_t)pages->lengths[i], WORD);
     for (int64_t i = 0; i < pages->sequences; i++)
         for (int64_t place = 0; place < pages_of(pages, i); place++, at += NUMBER)
-            put(at, (uint64_t)pages->lists[i].numbers[place], NUMBER);
+            cla_binary_put(at, (uint64_t)pages->lists[i].numbers[place], NUMBER);
 }
 
 /* A file on its way in. */
@@ -104,7 +90,7 @@ static bool next(struct reader *reader, int bytes, int64_t limit, int64_t *numbe
 {
     if (reader->left < (size_t)bytes)
         return false;
-    const uint64_t value = get(reader->at, bytes);
+    const uint64_t value = cla_binary_get(reader->at, bytes);
     reader->at += bytes;
     reader->left -= (size_t)bytes;
     *number = (int64_t)value;
