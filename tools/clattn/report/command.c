@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "child.h"
 #include "commands.h"
 #include "files/output_file.h"
@@ -6,8 +7,12 @@
 #include "progress.h"
 #include "report/report.h"
 #include <clattn/version.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 enum { FILE_FORMAT = 1 };
 
@@ -45,21 +50,21 @@ const struct command_spec report_command = {
     .options = options,
 };
 
-static const struct report_step devices_step = {"devices", 1, "devices --json", NULL};
+static const struct report_step devices_step = {"devices", 1, "devices --json", NULL, NULL};
 
 /* The most telling first: where time is short, the last ones go without. */
 static const struct report_step steps[] = {
-    {"plan fp16", 1, "plan --json --d 128 --dtype fp16 --n 4096", NULL},
-    {"plan fp32 backward", 1, "plan --json --d 64 --pass backward --n 4096", NULL},
-    {"verify", 30, "verify --quick --json --quiet", NULL},
-    {"bench fp16 forward", 8, "bench --n 4096 --d 64,128 --dtype fp16 --causal=both --json --quiet", NULL},
-    {"bench fp32 forward", 8, "bench --n 2048 --d 64,128 --causal=both --json --quiet", NULL},
-    {"bench bf16 forward", 6, "bench --n 4096 --d 64,128 --dtype bf16 --json --quiet", NULL},
-    {"bench fp16 backward", 8, "bench --n 4096 --d 64,128 --dtype fp16 --pass backward --json --quiet", NULL},
-    {"bench fp32 backward", 8, "bench --n 2048 --d 64,128 --pass backward --json --quiet", NULL},
+    {"plan fp16", 1, "plan --json --d 128 --dtype fp16 --n 4096", NULL, NULL},
+    {"plan fp32 backward", 1, "plan --json --d 64 --pass backward --n 4096", NULL, NULL},
+    {"verify", 30, "verify --quick --json --quiet", NULL, NULL},
+    {"bench fp16 forward", 8, "bench --n 4096 --d 64,128 --dtype fp16 --causal=both --json --quiet", NULL, NULL},
+    {"bench fp32 forward", 8, "bench --n 2048 --d 64,128 --causal=both --json --quiet", NULL, NULL},
+    {"bench bf16 forward", 6, "bench --n 4096 --d 64,128 --dtype bf16 --json --quiet", NULL, NULL},
+    {"bench fp16 backward", 8, "bench --n 4096 --d 64,128 --dtype fp16 --pass backward --json --quiet", NULL, NULL},
+    {"bench fp32 backward", 8, "bench --n 2048 --d 64,128 --pass backward --json --quiet", NULL, NULL},
     {"bench decode", 6,
-     "bench --n-q 1 --n-kv 8192 --heads 32 --kv-heads 8 --d 128 --dtype fp16 --no-standard --json --quiet", NULL},
-    {"tune", 30, "tune --dtype fp16,fp32 --d 64,128 --n 1024,4096 --db /dev/null --json --quiet", "--budget"},
+     "bench --n-q 1 --n-kv 8192 --heads 32 --kv-heads 8 --d 128 --dtype fp16 --no-standard --json --quiet", NULL, NULL},
+    {"tune", 30, "tune --dtype fp16,fp32 --d 64,128 --n 1024,4096 --json --quiet", "--budget", "--db"},
 };
 
 enum { STEPS = sizeof steps / sizeof *steps };
@@ -115,14 +120,14 @@ static double share_of(int step, double left)
     return share > SHORT_SECONDS ? share : left < SHORT_SECONDS ? left : SHORT_SECONDS;
 }
 
-static json_t *run_steps(const struct values *values, const char *device, double end)
+static json_t *run_steps(const struct values *values, const char *device, const char *folder, double end)
 {
     struct progress progress;
     json_t *rows = json_array();
     progress_start(&progress, STEPS, values->quiet);
     for (int i = 0; i < STEPS; i++) {
         const struct report_room room = {
-            .seconds = share_of(i, end - child_clock()), .device = device, .stop = &interrupted};
+            .seconds = share_of(i, end - child_clock()), .device = device, .folder = folder, .stop = &interrupted};
         progress_step(&progress, steps[i].name);
         json_array_append_new(rows, report_run(&steps[i], &room));
     }
@@ -171,15 +176,38 @@ static int write_report(const struct values *values, const json_t *device, json_
     return status;
 }
 
+/* A folder of this run's own, for what steps write. */
+static int make_folder(char *folder, size_t size, struct failure *failure)
+{
+    const char *place = getenv("TMPDIR");
+    snprintf(folder, size, "%s/clattn-report-XXXXXX", place && *place ? place : "/tmp");
+    return mkdtemp(folder) ? STATUS_OK : fail(failure, STATUS_FILE, "%s: cannot be made: %s", folder, strerror(errno));
+}
+
+/* With all that steps left there: a lock lies beside a tuning file. */
+static void remove_folder(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    for (const struct dirent *entry = entries ? readdir(entries) : NULL; entry; entry = readdir(entries))
+        unlinkat(dirfd(entries), entry->d_name, 0); /* refuses "." and ".." */
+    if (entries)
+        closedir(entries);
+    rmdir(folder);
+}
+
 static int make_report(const struct values *values, struct output_file *output, struct failure *failure)
 {
     const double end = child_clock() + (double)values->seconds;
     const json_t *device = NULL;
     const double first = (double)values->seconds < DEVICES_SECONDS ? (double)values->seconds : DEVICES_SECONDS;
     json_t *listing = report_run(&devices_step, &(struct report_room){.seconds = first, .stop = &interrupted});
+    char folder[4096];
     int status = find_device(values, listing, &device, failure);
+    if (!status)
+        status = make_folder(folder, sizeof folder, failure);
     if (!status) {
-        json_t *rows = run_steps(values, json_string_value(json_object_get(device, "device")), end);
+        json_t *rows = run_steps(values, json_string_value(json_object_get(device, "device")), folder, end);
+        remove_folder(folder);
         status = write_report(values, device, rows, output, failure);
     }
     json_decref(listing);

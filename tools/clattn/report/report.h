@@ -12,14 +12,19 @@ struct report_step {
     double weight;      /* its part of the time that is left, beside those of the steps behind it */
     const char *words;  /* the subcommand and its options, single spaces between */
     const char *budget; /* the option that tells it how many seconds it has, or NULL */
+    const char *file;   /* the option that names a file for it to write, which nobody keeps, or NULL */
 };
 
 /* What a step may use. */
 struct report_room {
     double seconds;
     const char *device; /* "P:D"; NULL: the step takes none */
+    const char *folder; /* where such files are */
     const volatile sig_atomic_t *stop;
 };
+
+/* The name of a step's file in the folder. */
+#define REPORT_FILE "tuning.json"
 
 /* Runs a step and returns its row of the report: name, command, outcome ("done", "failed", "timed out", "crashed",
  * "stopped", "no time"), exit status, seconds, what it printed as JSON, and what it said of errors. NULL without

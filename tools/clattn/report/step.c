@@ -19,7 +19,7 @@ enum { MOST_WORDS = 40, SAID_BYTES = 4000 };
 
 /* A step's command line; `text` holds the words. */
 struct line {
-    char program[4096], text[1024], device[32], budget[32];
+    char program[4096], text[1024], device[32], budget[32], file[4096];
     char *argv[MOST_WORDS];
     int count;
 };
@@ -51,6 +51,11 @@ static bool fill(struct line *line, const struct report_step *step, const struct
         snprintf(line->budget, sizeof line->budget, "%.0f", room->seconds - BESIDE_SECONDS);
         add(line, (char *)step->budget);
         add(line, line->budget);
+    }
+    if (step->file) {
+        snprintf(line->file, sizeof line->file, "%s/%s", room->folder, REPORT_FILE);
+        add(line, (char *)step->file);
+        add(line, line->file);
     }
     return true;
 }
