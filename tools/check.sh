@@ -119,7 +119,10 @@ export MESON_TESTTHREADS
 finish() {
     say "seconds of tests, by suite, beside their budgets (tests/README.md); all of it took $(($(date +%s) - begun)) s"
     # shellcheck disable=SC2086 # a list of names
-    [ -z "$logs" ] || python3 tests/budget.py $logs
+    if [ -n "$logs" ]; then
+        python3 tests/budget.py $logs
+        [ "$failed" -eq 0 ] || python3 tests/failed.py $logs
+    fi
     printf '\n'
     if [ "$skipped" -gt 0 ]; then
         echo "$passed passed, $failed failed, $skipped skipped"

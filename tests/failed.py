@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tests that failed in Meson's logs (testlog.json), each with the end of what it printed: what a reader of the last screen needs.
+
+usage: failed.py LOG...
+"""
+import json
+import pathlib
+import sys
+
+GOOD = {'OK', 'SKIP', 'EXPECTEDFAIL'}
+LINES = 25
+
+
+def failures(paths):
+    for path in paths:
+        for line in pathlib.Path(path).read_text(encoding='utf-8').splitlines():
+            row = json.loads(line)
+            if row['result'] not in GOOD:
+                yield pathlib.Path(path).parent.name, row
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for build, row in failures(sys.argv[1:]):
+        print(f'\n{row["name"]} in {build}: {row["result"]}, status {row["returncode"]}, {row["duration"]:.0f} s')
+        for stream in ('stdout', 'stderr'):
+            for text in row.get(stream, '').splitlines()[-LINES:]:
+                print(f'    {text}')
+
+
+main()
