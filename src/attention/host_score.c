@@ -19,6 +19,21 @@ static struct clattn_score_args numbers_of(const struct clattn_host_score_args *
     return score;
 }
 
+/* The struct that has a tensor, which may be NULL, and its array. */
+static const char *struct_of(const struct cla_feature_tensor *row, const struct clattn_host_score_args *args)
+{
+    return row->apart ? (const char *)args->kv_scales : (const char *)args;
+}
+
+static const void *array_of(const struct cla_feature_tensor *row, const struct clattn_host_score_args *args)
+{
+    const char *const from = struct_of(row, args);
+    const void *array = NULL;
+    if (from)
+        memcpy(&array, from + row->array, sizeof array);
+    return array;
+}
+
 struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
@@ -29,13 +44,11 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
-        const char *from = row->apart ? (const char *)args->kv_scales : (const char *)args;
-        const void *array;
-        if (!from)
-            continue;
-        memcpy(&array, from + row->array, sizeof array);
-        const void *layout = from + row->layout;
-        cla_feature_give(row, cla_host_array(array, row->layout ? layout : NULL), &score, scales);
+        const char *from = struct_of(row, args);
+        if (from)
+            cla_feature_give(
+                row, cla_host_array(array_of(row, args), row->layout ? (const void *)(from + row->layout) : NULL),
+                &score, scales);
     }
     return score;
 }
@@ -54,17 +67,31 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     return score;
 }
 
-static clattn_status check_lengths(const char *name, const int32_t *lengths, int64_t batch, const char *most_name,
-                                   int64_t most, struct cla_error *error)
+/* What a tensor's numbers count: how many there are at most, by the shape's member of that name, and together. */
+struct counted {
+    const char *name;
+    int64_t most, total;
+};
+
+static struct counted counted_by(const struct cla_feature_tensor *row, const struct clattn_shape *shape,
+                                 const struct clattn_host_score_args *args)
+{
+    if (row->counts == CLA_COUNTS_ROWS)
+        return (struct counted){"n_q", shape->n_q, args->total_q};
+    return (struct counted){"n_kv", shape->n_kv, args->total_kv};
+}
+
+static clattn_status check_lengths(const char *name, const int32_t *lengths, int64_t batch, struct counted counted,
+                                   struct cla_error *error)
 {
     for (int64_t b = 0; b < batch; b++)
-        if (lengths[b] < 0 || lengths[b] > most)
+        if (lengths[b] < 0 || lengths[b] > counted.most)
             return cla_fail(error, CLATTN_INVALID_SHAPE, "score.%s[%lld] is %d: it is from 0 to %s, %lld", name,
-                            (long long)b, (int)lengths[b], most_name, (long long)most);
+                            (long long)b, (int)lengths[b], counted.name, (long long)counted.most);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_sequences(const char *name, const int32_t *cu, int64_t batch, int64_t total, int64_t longest,
+static clattn_status check_sequences(const char *name, const int32_t *cu, int64_t batch, struct counted counted,
                                      struct cla_error *error)
 {
     if (cu[0] != 0)
@@ -72,14 +99,14 @@ static clattn_status check_sequences(const char *name, const int32_t *cu, int64_
                         (int)cu[0]);
     for (int64_t b = 0; b < batch; b++) {
         const int64_t length = (int64_t)cu[b + 1] - cu[b];
-        if (length < 0 || length > longest)
+        if (length < 0 || length > counted.most)
             return cla_fail(error, CLATTN_INVALID_SHAPE,
                             "score.%s[%lld] is %d after %d: a sequence has from 0 to %lld (the shape's length)", name,
-                            (long long)(b + 1), (int)cu[b + 1], (int)cu[b], (long long)longest);
+                            (long long)(b + 1), (int)cu[b + 1], (int)cu[b], (long long)counted.most);
     }
-    if (cu[batch] != total)
+    if (cu[batch] != counted.total)
         return cla_fail(error, CLATTN_INVALID_SHAPE, "score.%s[%lld] is %d: the last sequence ends at the total, %lld",
-                        name, (long long)batch, (int)cu[batch], (long long)total);
+                        name, (long long)batch, (int)cu[batch], (long long)counted.total);
     return CLATTN_SUCCESS;
 }
 
@@ -182,23 +209,30 @@ static clattn_status measure_data(struct cla_host_job *job, const struct clattn_
     return CLATTN_SUCCESS;
 }
 
+/* What an array holds, where that says how many rows, keys, blocks or pages there are. */
+static clattn_status check_contents(const struct cla_host_job *job, const struct clattn_host_score_args *args,
+                                    const struct cla_feature_tensor *row, const void *array, struct cla_error *error)
+{
+    const struct clattn_shape *shape = &job->call.shape;
+    if (row->counts && row->extent == CLA_OF_BATCH)
+        return check_lengths(row->name, array, shape->batch, counted_by(row, shape, args), error);
+    if (row->counts && row->extent == CLA_OF_SEQUENCES)
+        return check_sequences(row->name, array, shape->batch, counted_by(row, shape, args), error);
+    if (row->extent == CLA_OF_BLOCK_ROWS)
+        return check_blocks(job, args, error);
+    return row->extent == CLA_OF_PAGES ? check_pages(job, args, error) : CLATTN_SUCCESS;
+}
+
 clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn_host_score_args *args,
                                    struct cla_error *error)
 {
-    const struct clattn_shape *shape = &job->call.shape;
     clattn_status status = measure_data(job, args, error);
-    if (!status && args->key_lengths)
-        status = check_lengths("key_lengths", args->key_lengths, shape->batch, "n_kv", shape->n_kv, error);
-    if (!status && args->query_lengths)
-        status = check_lengths("query_lengths", args->query_lengths, shape->batch, "n_q", shape->n_q, error);
-    if (!status && args->cu_seqlens_q)
-        status = check_sequences("cu_seqlens_q", args->cu_seqlens_q, shape->batch, args->total_q, shape->n_q, error);
-    if (!status && args->cu_seqlens_kv)
-        status =
-            check_sequences("cu_seqlens_kv", args->cu_seqlens_kv, shape->batch, args->total_kv, shape->n_kv, error);
-    if (!status && args->block_offsets)
-        status = check_blocks(job, args, error);
-    if (!status && args->pages)
-        status = check_pages(job, args, error);
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)) && !status; i++) {
+        const void *array = array_of(row, args);
+        if (array)
+            status = check_contents(job, args, row, array, error);
+    }
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/score.h"
 #include "plan/checked.h"
+#include "plan/feature_check.h"
 #include "plan/types.h"
 #include <string.h>
 
@@ -81,6 +82,19 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
         break;
     }
     return (struct cla_sizes){0};
+}
+
+clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+{
+    const struct cla_feature_call given = {.problem = call->problem,
+                                           .features = call->features,
+                                           .shape = call->shape,
+                                           .args = args,
+                                           .params = &call->score};
+    call->tree_keys = args->tree_keys;
+    call->pool_pages = args->pool_pages;
+    call->page_count = args->page_offsets.buffer ? args->page_count : -1;
+    return cla_features_check(&given, error);
 }
 
 void cla_score_sizes(struct cla_call *call)

@@ -2,7 +2,9 @@
 #ifndef CLA_FEATURE_H
 #define CLA_FEATURE_H
 
+#include "plan/error.h"
 #include "plan/text.h"
+#include <clattn/problem.h>
 #include <clattn/score.h>
 #include <stdbool.h>
 
@@ -41,6 +43,9 @@ enum cla_extent {
 
 enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT };
 
+/* What numbers count, those of CLA_OF_BATCH as lengths, those of CLA_OF_SEQUENCES from the first sequence on. */
+enum cla_counted { CLA_COUNTS_ROWS = 1, CLA_COUNTS_KEYS };
+
 /* A tensor of struct clattn_score_args, which struct clattn_host_score_args has as an array and a layout. */
 struct cla_feature_tensor {
     const char *name; /* the field, */
@@ -51,10 +56,11 @@ struct cla_feature_tensor {
     int each; /* of heads: so many numbers each, along a last dimension; 0: one, without such a dimension */
     int keys; /* of keys: the operand whose they are, CLA_K or CLA_V (plan/operand.h) */
     enum cla_element element;
-    bool apart;           /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
-    size_t given;         /* where struct clattn_score_args has it */
-    size_t offset;        /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
-    size_t array, layout; /* where struct clattn_host_score_args has it; layout 0: it has none */
+    enum cla_counted counts; /* 0: nothing */
+    bool apart;              /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
+    size_t given;            /* where struct clattn_score_args has it */
+    size_t offset;           /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
+    size_t array, layout;    /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
     size_t params;      /* 1 + where struct cla_score_params has its place; 0: behind what that names */
     const char *option; /* of `clattn run`: --OPTION FILE.npy; NULL: none */
@@ -70,7 +76,7 @@ struct cla_feature_number {
     enum cla_number_type type;
     size_t given, array;
     /* Of a float that kernels get as it is, as view->NAME: what it may be, and words that say so. NULL: the number has
-     * a check of its own (src/attention/score_check.c). */
+     * a check of its own (plan/feature_check.h). */
     const char *range;
     float least, most;
     const char *option; /* --OPTION X; NULL: none, or one that more than a number belongs to */
@@ -81,6 +87,16 @@ struct cla_feature_number {
 /* The most of a feature, and of all together. */
 enum { CLA_FEATURE_TENSORS = 3, CLA_FEATURE_NUMBERS = 3, CLA_SCORE_TENSORS = 32, CLA_SCORE_NUMBERS = 32 };
 
+/* What a call gives its features, and where what kernels get of it goes (plan/kernel_params.h). */
+struct cla_score_params;
+struct cla_feature_call {
+    const struct clattn_problem *problem; /* resolved */
+    unsigned features;
+    struct clattn_shape shape;
+    const struct clattn_score_args *args;
+    struct cla_score_params *params;
+};
+
 struct cla_feature {
     const char *name;     /* "alibi" */
     const char *constant; /* "CLATTN_ALIBI", for messages */
@@ -88,6 +104,10 @@ struct cla_feature {
     unsigned hooks;                                         /* enum cla_hook */
     struct cla_feature_tensor tensors[CLA_FEATURE_TENSORS]; /* until one without a name */
     struct cla_feature_number numbers[CLA_FEATURE_NUMBERS];
+    /* What has to be right about them that the rows above do not say, and about what a problem says of the feature,
+     * whether it has it or not; NULL: nothing (plan/feature_check.h). */
+    clattn_status (*check)(const struct cla_feature_call *call, struct cla_error *error);
+    clattn_status (*check_problem)(const struct clattn_problem *problem, bool there, struct cla_error *error);
 };
 
 extern const struct cla_feature cla_features[];

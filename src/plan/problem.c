@@ -2,6 +2,7 @@
 #include "plan/problem.h"
 #include "plan/checked.h"
 #include "plan/feature.h"
+#include "plan/feature_check.h"
 #include "plan/philox.h"
 #include "plan/reserved.h"
 #include "plan/types.h"
@@ -129,15 +130,6 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
             return cla_fail(error, CLATTN_TOO_LARGE, "problem.%s is %lld: no call has more than %lld", sizes[i].name,
                             (long long)sizes[i].value, (long long)sizes[i].limit);
     }
-    if (!(problem->expected_density >= 0 && problem->expected_density <= 1))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.expected_density is %g: it is 0 (unknown) or the share of a block mask's blocks that "
-                        "are not hidden, at most 1",
-                        (double)problem->expected_density);
-    if (problem->expected_density > 0 && !(problem->features & CLATTN_BLOCK_MASK))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.expected_density is %g, and problem.features has no CLATTN_BLOCK_MASK",
-                        (double)problem->expected_density);
     return CLATTN_SUCCESS;
 }
 
@@ -152,44 +144,6 @@ bool cla_problem_is_mostly_seen(const struct clattn_problem *problem)
     return problem->expected_density >= mostly_seen;
 }
 
-static clattn_status check_block(const char *name, int value, bool wanted, struct cla_error *error)
-{
-    if (!wanted && value)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.%s is %d without CLATTN_BLOCK_MASK: it must be 0 then",
-                        name, value);
-    if (wanted && (value < 16 || value % 16 || value > 65536))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.%s is %d: with CLATTN_BLOCK_MASK it is a multiple of 16 from 16 to 65536", name,
-                        value);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status check_pages(const struct clattn_problem *problem, struct cla_error *error)
-{
-    const bool pages = problem->features & CLATTN_PAGES;
-    if (pages ? problem->page_keys < 1 || problem->page_keys > CLA_MAX_LENGTH : problem->page_keys != 0)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.page_keys is %lld: with CLATTN_PAGES it is from 1 to %lld, without it 0",
-                        (long long)problem->page_keys, (long long)CLA_MAX_LENGTH);
-    if (pages && cla_problem_is_backward(problem))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.features has CLATTN_PAGES, and problem.pass is %d, a backward one: gradients are of "
-                        "keys that lie in a tensor of their own",
-                        (int)problem->pass);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status check_window_corner(const struct clattn_problem *problem, struct cla_error *error)
-{
-    if (problem->window_corner < 0 || problem->window_corner > CLATTN_CAUSAL_TOP_LEFT ||
-        (problem->window_corner && !(problem->features & CLATTN_WINDOW)))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.window_corner is %lld: with CLATTN_WINDOW it is 0 (aligned as all else), "
-                        "CLATTN_CAUSAL_BOTTOM_RIGHT (1) or CLATTN_CAUSAL_TOP_LEFT (2), without it 0",
-                        (long long)problem->window_corner);
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status check_features(const struct clattn_problem *problem, struct cla_error *error)
 {
     const unsigned known = cla_features_known();
@@ -202,27 +156,7 @@ static clattn_status check_features(const struct clattn_problem *problem, struct
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.features is 0x%x: 0x%x stands for no feature (enum clattn_feature)", problem->features,
                         problem->features & ~known);
-    if (cla_features_of_pass(problem->features, cla_problem_is_backward(problem)) != problem->features)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.features has CLATTN_LSE_GRADIENT, and problem.pass is %d, a forward one: it is of "
-                        "gradients alone",
-                        (int)problem->pass);
-    if (problem->score_mod_grad && !problem->score_mod)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.score_mod_grad is given without score_mod, whose derivative it is");
-    if (cla_problem_is_backward(problem) && problem->score_mod && !problem->score_mod_grad)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.score_mod_grad is NULL: the backward pass needs the derivative of score_mod");
-    clattn_status status = cla_dropout_check("problem.dropout_p", problem->dropout_p, error);
-    if (status)
-        return status;
-    if (problem->dropout_p > 0 && !(problem->features & CLATTN_DROPOUT))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.dropout_p is %g, and problem.features has no CLATTN_DROPOUT",
-                        (double)problem->dropout_p);
-    const bool blocks = problem->features & CLATTN_BLOCK_MASK;
-    status = check_block("block_q", problem->block_q, blocks, error);
-    return status ? status : check_block("block_kv", problem->block_kv, blocks, error);
+    return cla_features_check_problem(problem, error);
 }
 
 static clattn_status check_dimensions(const struct clattn_problem *problem, struct cla_error *error)
@@ -270,10 +204,6 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         status = check_features(problem, error);
     if (!status)
         status = cla_types_check(problem, error);
-    if (!status)
-        status = check_pages(problem, error);
-    if (!status)
-        status = check_window_corner(problem, error);
     if (!status)
         status = check_choices(problem, error);
     if (!status)

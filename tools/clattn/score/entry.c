@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "score/entry.h"
 
-const char *score_option(const struct score_entry *entry)
+const struct cla_feature_tensor *score_row(const struct score_entry *entry)
 {
     const struct cla_feature *of;
-    return cla_feature_tensor((int)entry->which, &of)->option;
+    return cla_feature_tensor((int)entry->which, &of);
+}
+
+const char *score_option(const struct score_entry *entry)
+{
+    return score_row(entry)->option;
 }
 
 int score_wrong_shape(const struct score_entry *entry, const char *right)

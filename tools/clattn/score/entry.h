@@ -14,7 +14,8 @@ struct score_entry {
     struct failure *failure;
 };
 
-/* The option that names it, without its dashes. */
+/* Its row in the table of features, and the option that names it, without its dashes. */
+const struct cla_feature_tensor *score_row(const struct score_entry *entry);
 const char *score_option(const struct score_entry *entry);
 
 /* Fail with what it has and what it must have. */

@@ -179,8 +179,7 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
     case CLA_OF_TREE:
         return match_tree(entry, options->tree_keys);
     case CLA_OF_SEQUENCES:
-        return entry->which == SCORE_KV_PAGE_INDPTR ? score_match_page_indptr(entry)
-                                                    : score_match_sequences(entry, shape);
+        return row->counts ? score_match_sequences(entry, shape) : score_match_page_indptr(entry);
     case CLA_OF_PAGES:
         return score_match_pages(entry, shape);
     case CLA_OF_KEYS:
@@ -194,8 +193,7 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
 
 static int match(const struct score_entry *entry, const struct score_options *options, struct clattn_shape *shape)
 {
-    const struct cla_feature *of;
-    const struct cla_feature_tensor *row = cla_feature_tensor((int)entry->which, &of);
+    const struct cla_feature_tensor *row = score_row(entry);
     const int status = match_element(entry, row->element);
     return status ? status : match_extent(entry, row, options, shape);
 }

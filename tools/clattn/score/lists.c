@@ -44,9 +44,10 @@ int score_match_batch(const struct score_entry *entry)
         snprintf(right, sizeof right, "(%" PRId64 ",), one for each batch element", shape->batch);
         return score_wrong_shape(entry, right);
     }
-    if (entry->which == SCORE_ROW_SHIFTS)
+    const enum cla_counted counts = score_row(entry)->counts;
+    if (!counts)
         return take_lengths(entry, INT32_MIN, INT32_MAX);
-    return take_lengths(entry, 0, entry->which == SCORE_QUERY_LENGTHS ? shape->n_q : shape->n_kv);
+    return take_lengths(entry, 0, counts == CLA_COUNTS_ROWS ? shape->n_q : shape->n_kv);
 }
 
 /* Beginnings of sequences: from 0, not falling, to the total. *longest is that of the differences. */
@@ -69,14 +70,15 @@ static int match_beginnings(const struct score_entry *entry, int64_t total, int6
     if (at[0] || at[count] != total)
         return fail(entry->failure, STATUS_FILE,
                     "%s: --%s: goes from %d to %d, but must go from 0 to %" PRId64 ", the length of %s", entry->path,
-                    score_option(entry), at[0], at[count], total, entry->which == SCORE_CU_SEQLENS_Q ? "Q" : "K");
+                    score_option(entry), at[0], at[count], total,
+                    score_row(entry)->counts == CLA_COUNTS_ROWS ? "Q" : "K");
     return STATUS_OK;
 }
 
 int score_match_sequences(const struct score_entry *entry, struct clattn_shape *shape)
 {
     int64_t longest = 0;
-    const bool keys = entry->which == SCORE_CU_SEQLENS_KV;
+    const bool keys = score_row(entry)->counts == CLA_COUNTS_KEYS;
     const int64_t sequences = entry->header->shape[0] - 1;
     const int status = match_beginnings(entry, keys ? shape->n_kv : shape->n_q, &longest);
     if (status)

@@ -243,7 +243,7 @@ static int32_t drawn_integer(struct making *making, const struct cla_feature_ten
     const struct clattn_shape *shape = &making->problem->shape;
     if (row->extent == CLA_OF_TREE)
         return (int32_t)(uint32_t)random_next(&making->random);
-    if (strcmp(row->name, "query_lengths") == 0)
+    if (row->counts == CLA_COUNTS_ROWS)
         return (int32_t)key_length(making, shape->n_q);
     return (int32_t)(random_below(&making->random, shape->n_q + shape->n_kv + 1) - shape->n_q);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "attention/score.h"
+#include "plan/feature_check.h"
+#include "plan/kernel_params.h"
 #include "plan/philox.h"
+#include "plan/problem.h"
+#include "plan/softcap.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,16 +30,15 @@ static double value_of(const struct cla_feature_number *number, const struct cla
 }
 
 /* Values for something that the problem does not do are a mistake of the caller's, not a wish to be passed over. */
-static clattn_status check_absent_numbers(unsigned features, const struct clattn_score_args *args,
-                                          struct cla_error *error)
+static clattn_status check_absent_numbers(const struct cla_feature_call *call, struct cla_error *error)
 {
     const struct cla_feature *of;
     const struct cla_feature_number *number;
     for (int i = 0; (number = cla_feature_number(i, &of)); i++)
-        if (!(features & of->bit) && value_of(number, args) != 0)
+        if (!(call->features & of->bit) && value_of(number, call->args) != 0)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "score.%s is %.10g, and the problem has no %s: it must be 0 then", number->name,
-                            value_of(number, args), of->constant);
+                            value_of(number, call->args), of->constant);
     return CLATTN_SUCCESS;
 }
 
@@ -46,13 +48,12 @@ static bool is_given(const struct cla_feature_tensor *tensor, const struct clatt
     return is_set(&given);
 }
 
-static clattn_status check_absent_tensors(unsigned features, const struct clattn_score_args *args,
-                                          struct cla_error *error)
+static clattn_status check_absent_tensors(const struct cla_feature_call *call, struct cla_error *error)
 {
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
     for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++)
-        if (!(features & of->bit) && is_given(tensor, args))
+        if (!(call->features & of->bit) && is_given(tensor, call->args))
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "%s is given, and the problem has no %s: it must be all zero then", tensor->path,
                             of->constant);
@@ -60,18 +61,18 @@ static clattn_status check_absent_tensors(unsigned features, const struct clattn
 }
 
 /* Numbers that kernels get as they are. */
-static clattn_status take_numbers(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+static clattn_status take_numbers(const struct cla_feature_call *call, struct cla_error *error)
 {
     const struct cla_feature *of;
     const struct cla_feature_number *number;
     for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
         if (!(call->features & of->bit) || !number->range)
             continue;
-        const float value = (float)value_of(number, args);
+        const float value = (float)value_of(number, call->args);
         if (!(value >= number->least && value <= number->most))
             return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.%s is %g: it is %s", number->name, (double)value,
                             number->range);
-        memcpy((char *)&call->score + cla_feature_number_at(i), &value, sizeof value);
+        memcpy((char *)call->params + cla_feature_number_at(i), &value, sizeof value);
     }
     return CLATTN_SUCCESS;
 }
@@ -98,10 +99,8 @@ static clattn_status clamp_window(const char *name, int64_t value, int64_t lengt
 /* With shifts of a caller's own, which kernels clamp (cl/score/view.clh): all sums with a place are below 2^31. */
 enum { MOST_SHIFTED = 1 << 28, MOST_REACH = 1 << 30 };
 
-static clattn_status check_row_shifts(struct cla_call *call, const struct clattn_score_args *args,
-                                      struct cla_error *error)
+clattn_status cla_check_row_shifts(const struct cla_feature_call *call, struct cla_error *error)
 {
-    (void)args;
     if (call->shape.n_q > MOST_SHIFTED || call->shape.n_kv > MOST_SHIFTED)
         return cla_fail(error, CLATTN_TOO_LARGE,
                         "shape: n_q is %lld and n_kv %lld: with CLATTN_ROW_SHIFTS they are at most %d",
@@ -109,56 +108,54 @@ static clattn_status check_row_shifts(struct cla_call *call, const struct clattn
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_tree_mask(struct cla_call *call, const struct clattn_score_args *args,
-                                     struct cla_error *error)
+clattn_status cla_check_tree_mask(const struct cla_feature_call *call, struct cla_error *error)
 {
-    if (args->tree_keys < 1 || args->tree_keys > CLA_MAX_LENGTH)
+    if (call->args->tree_keys < 1 || call->args->tree_keys > CLA_MAX_LENGTH)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.tree_keys is %lld: it is how many of the last keys score.tree_mask is about, from 1 to "
                         "%lld",
-                        (long long)args->tree_keys, (long long)CLA_MAX_LENGTH);
-    call->tree_keys = args->tree_keys;
+                        (long long)call->args->tree_keys, (long long)CLA_MAX_LENGTH);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_window(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_check_window(const struct cla_feature_call *call, struct cla_error *error)
 {
     const int64_t n_q = call->shape.n_q, n_kv = call->shape.n_kv, longer = n_q > n_kv ? n_q : n_kv;
     const int64_t enough = call->features & CLATTN_ROW_SHIFTS ? MOST_REACH : longer;
     const clattn_status status =
-        clamp_window("window_left", args->window_left, n_q, enough, &call->score.window_left, error);
+        clamp_window("window_left", call->args->window_left, n_q, enough, &call->params->window_left, error);
     if (status)
         return status;
-    return clamp_window("window_right", args->window_right, n_kv, enough, &call->score.window_right, error);
+    return clamp_window("window_right", call->args->window_right, n_kv, enough, &call->params->window_right, error);
 }
 
-static clattn_status check_softcap(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_check_softcap(const struct cla_feature_call *call, struct cla_error *error)
 {
-    if (!(args->softcap > 0) || !isfinite(args->softcap))
+    if (!(call->args->softcap > 0) || !isfinite(call->args->softcap))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.softcap is %g: it is greater than 0 and finite",
-                        (double)args->softcap);
-    call->score.softcap = args->softcap;
-    call->score.curve = cla_softcap_curve(call->problem->scale, args->softcap);
-    call->score.polynomial = cla_softcap_polynomial(call->problem->scale, args->softcap);
-    call->score.low = cla_softcap_low(call->problem->scale, args->softcap);
+                        (double)call->args->softcap);
+    call->params->softcap = call->args->softcap;
+    call->params->curve = cla_softcap_curve(call->problem->scale, call->args->softcap);
+    call->params->polynomial = cla_softcap_polynomial(call->problem->scale, call->args->softcap);
+    call->params->low = cla_softcap_low(call->problem->scale, call->args->softcap);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_dropout(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_check_dropout(const struct cla_feature_call *call, struct cla_error *error)
 {
-    struct cla_score_params *score = &call->score;
-    const clattn_status status = cla_dropout_check("score.dropout_p", args->dropout_p, error);
+    struct cla_score_params *const score = call->params;
+    const clattn_status status = cla_dropout_check("score.dropout_p", call->args->dropout_p, error);
     if (status)
         return status;
-    if (call->problem->dropout_p > 0 && args->dropout_p != call->problem->dropout_p)
+    if (call->problem->dropout_p > 0 && call->args->dropout_p != call->problem->dropout_p)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.dropout_p is %g: the problem says that it is %g in every call (problem.dropout_p)",
-                        (double)args->dropout_p, (double)call->problem->dropout_p);
-    score->dropout_scale = cla_dropout_scale(cla_dropout_threshold(args->dropout_p));
-    cla_dropout_digits(cla_dropout_threshold(args->dropout_p), score->dropout_digits);
-    score->seed_low = (uint32_t)args->dropout_seed;
-    score->seed_high = (uint32_t)(args->dropout_seed >> 32);
-    score->dropout_offset = args->dropout_offset;
+                        (double)call->args->dropout_p, (double)call->problem->dropout_p);
+    score->dropout_scale = cla_dropout_scale(cla_dropout_threshold(call->args->dropout_p));
+    cla_dropout_digits(cla_dropout_threshold(call->args->dropout_p), score->dropout_digits);
+    score->seed_low = (uint32_t)call->args->dropout_seed;
+    score->seed_high = (uint32_t)(call->args->dropout_seed >> 32);
+    score->dropout_offset = call->args->dropout_offset;
     return CLATTN_SUCCESS;
 }
 
@@ -183,74 +180,64 @@ static clattn_status check_total(const char *name, int64_t total, int64_t batch,
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_totals(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_check_totals(const struct cla_feature_call *call, struct cla_error *error)
 {
     const struct clattn_shape *shape = &call->shape;
-    if ((call->features & CLATTN_PAGES) && (args->total_kv || is_set(&args->cu_seqlens_kv)))
+    if ((call->features & CLATTN_PAGES) && (call->args->total_kv || is_set(&call->args->cu_seqlens_kv)))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.%s is given with CLATTN_PAGES: keys that lie in pages are not packed, so "
                         "it must be zero (score.key_lengths says how many keys a sequence has)",
-                        args->total_kv ? "total_kv" : "cu_seqlens_kv");
+                        call->args->total_kv ? "total_kv" : "cu_seqlens_kv");
     const clattn_status status =
-        check_total("total_q", args->total_q, shape->batch, "n_q", shape->n_q, &call->score.total_q, error);
+        check_total("total_q", call->args->total_q, shape->batch, "n_q", shape->n_q, &call->params->total_q, error);
     if (status)
         return status;
-    return check_total("total_kv", args->total_kv, shape->batch, "n_kv", shape->n_kv, &call->score.total_kv, error);
+    return check_total("total_kv", call->args->total_kv, shape->batch, "n_kv", shape->n_kv, &call->params->total_kv,
+                       error);
 }
 
-static clattn_status check_block_mask(struct cla_call *call, const struct clattn_score_args *args,
-                                      struct cla_error *error)
+clattn_status cla_check_block_mask(const struct cla_feature_call *call, struct cla_error *error)
 {
-    (void)call;
-    const bool csr = args->block_offsets.buffer;
-    if (csr && is_set(&args->block_mask))
+    const bool csr = call->args->block_offsets.buffer;
+    if (csr && is_set(&call->args->block_mask))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.block_mask and score.block_offsets are both given: a block mask is either bytes or "
                         "compressed rows, and the other's fields are zero");
-    if (!csr && (is_set(&args->block_offsets) || args->block_columns || args->block_count))
+    if (!csr && (is_set(&call->args->block_offsets) || call->args->block_columns || call->args->block_count))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.block_offsets.buffer is NULL, and block_columns, block_count or a layout is given: "
                         "compressed rows need it, and without it these are zero");
-    if (args->block_count < 0 || args->block_count > INT32_MAX)
+    if (call->args->block_count < 0 || call->args->block_count > INT32_MAX)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.block_count is %lld: it is from 0 to %d",
-                        (long long)args->block_count, INT32_MAX);
+                        (long long)call->args->block_count, INT32_MAX);
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_pages(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_check_pages(const struct cla_feature_call *call, struct cla_error *error)
 {
-    const bool csr = args->page_offsets.buffer;
-    if (args->pool_pages < 0 || args->pool_pages > INT32_MAX)
+    const bool csr = call->args->page_offsets.buffer;
+    if (call->args->pool_pages < 0 || call->args->pool_pages > INT32_MAX)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.pool_pages is %lld: it is how many pages K and V have, from 0 to %d",
-                        (long long)args->pool_pages, INT32_MAX);
-    if (args->page_count < 0 || args->page_count > INT32_MAX || (!csr && args->page_count))
+                        (long long)call->args->pool_pages, INT32_MAX);
+    if (call->args->page_count < 0 || call->args->page_count > INT32_MAX || (!csr && call->args->page_count))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.page_count is %lld: it is 0, or with score.page_offsets how many numbers score.pages "
                         "has, up to %d",
-                        (long long)args->page_count, INT32_MAX);
-    if (!csr && is_set(&args->page_offsets))
+                        (long long)call->args->page_count, INT32_MAX);
+    if (!csr && is_set(&call->args->page_offsets))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.page_offsets.buffer is NULL, and its layout is given: without offsets it must be zero");
-    call->pool_pages = args->pool_pages;
-    call->page_count = csr ? args->page_count : -1;
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
+clattn_status cla_features_check(const struct cla_feature_call *call, struct cla_error *error)
 {
-    static const struct {
-        unsigned feature;
-        clattn_status (*check)(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error);
-    } own[] = {{CLATTN_WINDOW, check_window},         {CLATTN_SOFTCAP, check_softcap},
-               {CLATTN_BLOCK_MASK, check_block_mask}, {CLATTN_VARLEN, check_totals},
-               {CLATTN_DROPOUT, check_dropout},       {CLATTN_PAGES, check_pages},
-               {CLATTN_ROW_SHIFTS, check_row_shifts}, {CLATTN_TREE_MASK, check_tree_mask}};
-    clattn_status status = check_absent_numbers(call->features, args, error);
+    clattn_status status = check_absent_numbers(call, error);
     if (!status)
-        status = check_absent_tensors(call->features, args, error);
-    for (size_t i = 0; i < sizeof own / sizeof *own && !status; i++)
-        if (call->features & own[i].feature)
-            status = own[i].check(call, args, error);
-    return status ? status : take_numbers(call, args, error);
+        status = check_absent_tensors(call, error);
+    for (const struct cla_feature *row = cla_features; row < cla_features + cla_feature_count && !status; row++)
+        if (row->check && (call->features & row->bit))
+            status = row->check(call, error);
+    return status ? status : take_numbers(call, error);
 }
