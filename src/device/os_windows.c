@@ -95,21 +95,31 @@ void *cla_os_read_file(const char *path, size_t max_bytes, size_t *size)
     return read_and_close(open_to_read(path), max_bytes, size);
 }
 
-/* Whether a list of rights lets everybody, all who are logged on, or the group of users write. */
-static bool lets_others_write(PACL list)
+/* Everybody, all who are logged on, or the group of users. */
+static bool is_of_others(PSID who)
 {
     static const WELL_KNOWN_SID_TYPE others[] = {WinWorldSid, WinAuthenticatedUserSid, WinBuiltinUsersSid};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        BYTE sid[SECURITY_MAX_SID_SIZE];
-        DWORD bytes = sizeof sid;
-        ACCESS_MASK rights = 0;
-        TRUSTEE_A trustee;
-        if (!CreateWellKnownSid(others[i], NULL, sid, &bytes))
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (IsWellKnownSid(who, others[i]))
             return true;
-        BuildTrusteeWithSidA(&trustee, sid);
-        if (GetEffectiveRightsFromAclA(list, &trustee, &rights) != ERROR_SUCCESS)
-            continue;
-        if (rights & (FILE_WRITE_DATA | FILE_APPEND_DATA | WRITE_DAC | WRITE_OWNER | DELETE))
+    return false;
+}
+
+/* Whether an entry of a list of rights lets others write. What is denied elsewhere in the list does not count. */
+static bool entry_lets_others_write(ACCESS_ALLOWED_ACE *entry)
+{
+    static const ACCESS_MASK writing =
+        FILE_WRITE_DATA | FILE_APPEND_DATA | WRITE_DAC | WRITE_OWNER | DELETE | GENERIC_WRITE | GENERIC_ALL;
+    const BYTE type = entry->Header.AceType;
+    return (type == ACCESS_ALLOWED_ACE_TYPE || type == ACCESS_ALLOWED_CALLBACK_ACE_TYPE) &&
+           !(entry->Header.AceFlags & INHERIT_ONLY_ACE) && entry->Mask & writing && is_of_others(&entry->SidStart);
+}
+
+static bool lets_others_write(PACL list)
+{
+    for (DWORD i = 0; i < list->AceCount; i++) {
+        void *entry;
+        if (!GetAce(list, i, &entry) || entry_lets_others_write(entry))
             return true;
     }
     return false;
