@@ -10,7 +10,8 @@ static struct clattn_score_args numbers_of(const struct clattn_host_score_args *
     static const size_t bytes[] = {[CLA_NUMBER_FLOAT] = sizeof(float),
                                    [CLA_NUMBER_INT64] = sizeof(int64_t),
                                    [CLA_NUMBER_UINT64] = sizeof(uint64_t),
-                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t)};
+                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t),
+                                   [CLA_NUMBER_INT] = sizeof(int)};
     struct clattn_score_args score = {0};
     const struct cla_feature *of;
     const struct cla_feature_number *number;

@@ -46,6 +46,18 @@ enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT };
 /* What numbers count, those of CLA_OF_BATCH as lengths, those of CLA_OF_SEQUENCES from the first sequence on. */
 enum cla_counted { CLA_COUNTS_ROWS = 1, CLA_COUNTS_KEYS };
 
+/* An option of `clattn run`: --NAME FILE.npy of a tensor, --NAME ARGUMENT of a number. */
+struct cla_feature_option {
+    const char *name; /* NULL: none */
+    const char *help;
+    const char *needs; /* other options without which it says nothing, a line each: "tree-keys N" */
+    /* Of numbers alone. */
+    const char *argument, *example;
+    int64_t least, most;      /* of whole ones */
+    int multiple;             /* they are multiples of; 0: any */
+    bool share, above_0, two; /* 0 <= x < 1; above 0; two numbers, this row's and the next one's */
+};
+
 /* A tensor of struct clattn_score_args, which struct clattn_host_score_args has as an array and a layout. */
 struct cla_feature_tensor {
     const char *name; /* the field, */
@@ -62,15 +74,14 @@ struct cla_feature_tensor {
     size_t offset;           /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
     size_t array, layout;    /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
-    size_t params;      /* 1 + where struct cla_score_params has its place; 0: behind what that names */
-    const char *option; /* of `clattn run`: --OPTION FILE.npy; NULL: none */
-    const char *help;
+    size_t params; /* 1 + where struct cla_score_params has its place; 0: behind what that names */
+    struct cla_feature_option option;
     float drawn_from, drawn_to; /* the values that verify takes; both 0: it makes them in its own way */
 };
 
-enum cla_number_type { CLA_NUMBER_FLOAT = 1, CLA_NUMBER_INT64, CLA_NUMBER_UINT64, CLA_NUMBER_UINT32 };
+enum cla_number_type { CLA_NUMBER_FLOAT = 1, CLA_NUMBER_INT64, CLA_NUMBER_UINT64, CLA_NUMBER_UINT32, CLA_NUMBER_INT };
 
-/* A number of both structs. */
+/* A number of both structs; a setting of struct clattn_problem alone, in the place of `array`. */
 struct cla_feature_number {
     const char *name;
     enum cla_number_type type;
@@ -79,13 +90,19 @@ struct cla_feature_number {
      * a check of its own (plan/feature_check.h). */
     const char *range;
     float least, most;
-    const char *option; /* --OPTION X; NULL: none, or one that more than a number belongs to */
-    const char *help;
+    struct cla_feature_option option; /* without a name: none, or that of the row before */
     float drawn_from, drawn_to;
 };
 
 /* The most of a feature, and of all together. */
-enum { CLA_FEATURE_TENSORS = 3, CLA_FEATURE_NUMBERS = 3, CLA_SCORE_TENSORS = 32, CLA_SCORE_NUMBERS = 32 };
+enum {
+    CLA_FEATURE_TENSORS = 3,
+    CLA_FEATURE_NUMBERS = 3,
+    CLA_FEATURE_SETTINGS = 2,
+    CLA_SCORE_TENSORS = 32,
+    CLA_SCORE_NUMBERS = 32,
+    CLA_SCORE_SETTINGS = 8
+};
 
 /* What a call gives its features, and where what kernels get of it goes (plan/kernel_params.h). */
 struct cla_score_params;
@@ -104,6 +121,7 @@ struct cla_feature {
     unsigned hooks;                                         /* enum cla_hook */
     struct cla_feature_tensor tensors[CLA_FEATURE_TENSORS]; /* until one without a name */
     struct cla_feature_number numbers[CLA_FEATURE_NUMBERS];
+    struct cla_feature_number settings[CLA_FEATURE_SETTINGS]; /* of struct clattn_problem */
     /* What has to be right about them that the rows above do not say, and about what a problem says of the feature,
      * whether it has it or not; NULL: nothing (plan/feature_check.h). */
     clattn_status (*check)(const struct cla_feature_call *call, struct cla_error *error);
@@ -151,8 +169,12 @@ static inline bool cla_feature_is_bare(const struct cla_feature_tensor *tensor)
     return tensor->extent == CLA_LOOSE || tensor->offset;
 }
 
-/* The numbers of all features, likewise. */
+/* The numbers of all features, and their settings, likewise. */
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of);
+const struct cla_feature_number *cla_feature_setting(int number, const struct cla_feature **of);
+
+/* Sets a number of the row's type, whole or not. */
+void cla_feature_number_set(const struct cla_feature_number *row, int64_t whole, double real, void *number);
 
 /* The number of bytes of struct cla_score_params that kernels take. */
 size_t cla_score_params_bytes(void);

@@ -23,6 +23,8 @@ static double value_of(const struct cla_feature_number *number, const struct cla
         return (double)*(const uint64_t *)given;
     case CLA_NUMBER_UINT32:
         return (double)*(const uint32_t *)given;
+    case CLA_NUMBER_INT:
+        return (double)*(const int *)given;
     case CLA_NUMBER_FLOAT:
         break;
     }

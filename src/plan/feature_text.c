@@ -59,6 +59,38 @@ const struct cla_feature_number *cla_feature_number(int number, const struct cla
     return NULL;
 }
 
+const struct cla_feature_number *cla_feature_setting(int number, const struct cla_feature **of)
+{
+    for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
+        for (int i = 0; i < CLA_FEATURE_SETTINGS && feature->settings[i].name; i++) {
+            if (number-- > 0)
+                continue;
+            *of = feature;
+            return &feature->settings[i];
+        }
+    }
+    return NULL;
+}
+
+void cla_feature_number_set(const struct cla_feature_number *row, int64_t whole, double real, void *number)
+{
+    switch (row->type) {
+    case CLA_NUMBER_FLOAT:
+        *(float *)number = (float)real;
+        break;
+    case CLA_NUMBER_INT64:
+    case CLA_NUMBER_UINT64:
+        *(int64_t *)number = whole;
+        break;
+    case CLA_NUMBER_UINT32:
+        *(uint32_t *)number = (uint32_t)whole;
+        break;
+    case CLA_NUMBER_INT:
+        *(int *)number = (int)whole;
+        break;
+    }
+}
+
 /* What kernels have of a tensor: words of 8 bytes in their parameters, these as a struct's members, what a view of a
  * head holds of it, and how that is found; with packed rows (cl/score/view.clh), what it holds beside that and how, and
  * how another head's is found. $ stands for the tensor's name in kernels, @ for the type of its elements, # for how

@@ -17,9 +17,10 @@ static bool asks_for_help(const char *argument)
 static void check(const struct values *values)
 {
     const struct score_options *score = &values->score;
-    FUZZ_REQUIRE(isfinite(values->scale) && isfinite(score->features.numbers[SCORE_SOFTCAP]) && score->dropout < 1);
-    FUZZ_REQUIRE(values->kv_chunk >= 0 && score->window.count >= 0 && score->window.count <= OPTION_LIST_MAX);
-    FUZZ_REQUIRE(score->block_size.count >= 0 && score->block_size.count <= OPTION_LIST_MAX);
+    const struct option_number *numbers = score->features.numbers, *block = &score->features.settings[SCORE_BLOCK_SIZE];
+    FUZZ_REQUIRE(isfinite(values->scale) && isfinite(numbers[SCORE_SOFTCAP].real) && numbers[SCORE_DROPOUT].real < 1);
+    FUZZ_REQUIRE(values->kv_chunk >= 0 && numbers[SCORE_SOFTCAP].real >= 0);
+    FUZZ_REQUIRE(!block->given || (block->whole[0] >= 16 && block->whole[1] <= 65536 && block->whole[1] % 16 == 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

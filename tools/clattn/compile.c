@@ -13,7 +13,8 @@
 struct values {
     const char *problems, *skeleton;
     struct option_device device;
-    struct option_list pass, dtype, d, causal, features, block_size;
+    struct option_list pass, dtype, d, causal, features;
+    struct option_number block_size;
     int k_type, v_type, o_type, packing;
     int64_t d_v, n_q, n_kv, heads, kv_heads, page_keys, splits;
     bool unordered, quiet, json;
@@ -42,13 +43,8 @@ static const struct option_spec options[] = {
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     WORDS("causal", "CORNER,...", causal, option_causal, "off (default), bottom-right, top-left"),
     WORDS_OF("feature", "NAME,...", features, option_feature_words, "with these score modifications, all together"),
-    {.name = "block-size",
-     .argument = "BQ,BKV",
-     .kind = OPTION_INTEGERS,
-     OPTION_FIELD(block_size),
-     .minimum = 16,
-     .maximum = 65536,
-     .help = "of a block mask: rows and keys of its blocks, multiples of 16 (default: 64,64)"},
+    PAIR("block-size", "BQ,BKV", block_size, 16, 65536, 16, "64,64",
+         "of a block mask: rows and keys of its blocks, multiples of 16 (default: 64,64)"),
     INTEGER("page-keys", page_keys, 1, INT32_MAX, "of pages: the keys of one (default: 16)"),
     INTEGER("n-q", n_q, 1, INT64_MAX, "rows that calls will have; 1: the kernel of decoding steps"),
     INTEGER("n-kv", n_kv, 1, INT64_MAX, "keys that calls will have"),
@@ -151,8 +147,8 @@ static struct clattn_problem problem_of(const struct values *values)
     for (int i = 0; i < values->features.count; i++)
         problem.features |= (unsigned)values->features.values[i];
     if (problem.features & CLATTN_BLOCK_MASK) {
-        problem.block_q = values->block_size.count ? (int)values->block_size.values[0] : 64;
-        problem.block_kv = values->block_size.count ? (int)values->block_size.values[1] : 64;
+        problem.block_q = values->block_size.given ? (int)values->block_size.whole[0] : 64;
+        problem.block_kv = values->block_size.given ? (int)values->block_size.whole[1] : 64;
     }
     if (problem.features & CLATTN_PAGES)
         problem.page_keys = values->page_keys ? values->page_keys : 16;
@@ -196,10 +192,7 @@ static int check_values(const struct values *values, struct failure *failure)
     unsigned features = 0;
     for (int i = 0; i < values->features.count; i++)
         features |= (unsigned)values->features.values[i];
-    if (values->block_size.count && values->block_size.count != 2)
-        return fail(failure, STATUS_USAGE, "--block-size: %d number%s where two are needed: BQ,BKV, such as 64,64",
-                    values->block_size.count, values->block_size.count == 1 ? "" : "s");
-    if (values->block_size.count && !(features & CLATTN_BLOCK_MASK))
+    if (values->block_size.given && !(features & CLATTN_BLOCK_MASK))
         return fail(failure, STATUS_USAGE, "--block-size needs --feature block-mask");
     if (values->page_keys && !(features & CLATTN_PAGES))
         return fail(failure, STATUS_USAGE, "--page-keys needs --feature pages");

@@ -28,16 +28,16 @@ static void add_modifications(const struct values *values, struct bench_shape *s
 {
     for (int i = 0; i < values->features.count; i++)
         shape->features |= (unsigned)values->features.values[i];
-    if (values->window.count) {
+    if (values->window.given) {
         shape->features |= CLATTN_WINDOW;
-        shape->window_left = values->window.values[0];
-        shape->window_right = values->window.values[1];
+        shape->window_left = values->window.whole[0];
+        shape->window_right = values->window.whole[1];
     }
     if (values->block_density >= 0.0) {
         shape->features |= CLATTN_BLOCK_MASK;
         shape->block_density = values->block_density;
-        shape->block_q = values->block_size.count ? (int)values->block_size.values[0] : 64;
-        shape->block_kv = values->block_size.count ? (int)values->block_size.values[1] : 64;
+        shape->block_q = values->block_size.given ? (int)values->block_size.whole[0] : 64;
+        shape->block_kv = values->block_size.given ? (int)values->block_size.whole[1] : 64;
     }
 }
 
@@ -228,16 +228,8 @@ static int check_modifications(const struct values *values, struct failure *fail
                     values->pass == PASS_BOTH ? "both" : "backward");
     if (values->splits && values->pass && values->pass != PASS_FORWARD)
         return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
-    if (values->window.count && values->window.count != 2)
-        return fail(failure, STATUS_USAGE, "--window: two numbers are needed, L,R, such as 128,0");
-    if (values->block_size.count && values->block_density < 0.0)
+    if (values->block_size.given && values->block_density < 0.0)
         return fail(failure, STATUS_USAGE, "--block-size needs --block-density X");
-    if (values->block_size.count && values->block_size.count != 2)
-        return fail(failure, STATUS_USAGE, "--block-size: two numbers are needed, BQ,BKV, such as 64,64");
-    for (int i = 0; i < values->block_size.count; i++)
-        if (values->block_size.values[i] % 16)
-            return fail(failure, STATUS_USAGE, "--block-size '%" PRId64 "': must be a multiple of 16",
-                        values->block_size.values[i]);
     return STATUS_OK;
 }
 

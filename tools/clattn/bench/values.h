@@ -19,7 +19,8 @@ struct values {
     const char *skeleton, *knobs, *json, *csv;
     const char *from, *compare, *plot;
     const char *score_mod, *score_mod_grad, *mask_mod;
-    struct option_list features, window, block_size;
+    struct option_list features;
+    struct option_number window, block_size;
     double block_density; /* below 0: no block mask */
     bool no_standard, unordered, quiet, keep_plot_script;
 };

@@ -41,29 +41,85 @@ const char *closest_word(const char *given, const char *const *candidates)
     return closest;
 }
 
+static enum option_kind kind_of(const struct cla_feature_number *row)
+{
+    if (row->option.two)
+        return OPTION_PAIR;
+    if (row->type != CLA_NUMBER_FLOAT)
+        return OPTION_INTEGER;
+    return row->option.share ? OPTION_SHARE : OPTION_NUMBER;
+}
+
+static struct option_spec number_option(const struct cla_feature_number *row, size_t field)
+{
+    const struct cla_feature_option *option = &row->option;
+    return (struct option_spec){.name = option->name,
+                                .argument = option->argument ? option->argument : "X",
+                                .kind = kind_of(row),
+                                .field = field,
+                                .help = option->help,
+                                .minimum = option->least,
+                                .maximum = option->most,
+                                .example = option->example,
+                                .multiple = option->multiple,
+                                .above_0 = option->above_0,
+                                .of_feature = true,
+                                .needs = option->needs};
+}
+
+/* Goes through the options of one feature: its tensors', its numbers' and its settings'. */
+struct feature_options {
+    const struct cla_feature *feature;
+    size_t field;                /* of the struct option_features */
+    int tensor, number, setting; /* how many there are of the features before */
+    int left;                    /* options to pass over */
+};
+
+static bool tensor_option_at(struct feature_options *at, struct option_spec *option)
+{
+    for (int i = 0; i < CLA_FEATURE_TENSORS && at->feature->tensors[i].name; i++, at->tensor++) {
+        const struct cla_feature_option *row = &at->feature->tensors[i].option;
+        if (!row->name || at->left-- > 0)
+            continue;
+        const size_t field = offsetof(struct option_features, files) + (size_t)at->tensor * sizeof(const char *);
+        *option = (struct option_spec){.name = row->name,
+                                       .argument = "FILE",
+                                       .kind = OPTION_STRING,
+                                       .field = at->field + field,
+                                       .help = row->help,
+                                       .of_feature = true,
+                                       .needs = row->needs};
+        return true;
+    }
+    return false;
+}
+
+static bool number_option_at(struct feature_options *at, const struct cla_feature_number *rows, int most, size_t fields,
+                             int *number, struct option_spec *option)
+{
+    for (int i = 0; i < most && rows[i].name; i++, ++*number) {
+        if (!rows[i].option.name || at->left-- > 0)
+            continue;
+        *option = number_option(&rows[i], at->field + fields + (size_t)*number * sizeof(struct option_number));
+        return true;
+    }
+    return false;
+}
+
 /* The option of a feature of that number, and how many there are, where there are fewer. */
 static bool feature_option(const struct option_spec *all, int number, int *count, struct option_spec *option)
 {
-    const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
-    const struct cla_feature_number *value;
-    *count = 0;
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
-        if (!tensor->option || (*count)++ != number)
-            continue;
-        *option = (struct option_spec){
-            .name = tensor->option, .argument = "FILE", .kind = OPTION_STRING, .help = tensor->help};
-        option->field = all->field + offsetof(struct option_features, files) + (size_t)i * sizeof(const char *);
-        return true;
+    struct feature_options at = {.field = all->field, .left = number};
+    for (int i = 0; i < cla_feature_count; i++) {
+        at.feature = &cla_features[i];
+        if (tensor_option_at(&at, option) ||
+            number_option_at(&at, at.feature->numbers, CLA_FEATURE_NUMBERS, offsetof(struct option_features, numbers),
+                             &at.number, option) ||
+            number_option_at(&at, at.feature->settings, CLA_FEATURE_SETTINGS,
+                             offsetof(struct option_features, settings), &at.setting, option))
+            return true;
     }
-    for (int i = 0; (value = cla_feature_number(i, &of)); i++) {
-        if (!value->option || (*count)++ != number)
-            continue;
-        *option =
-            (struct option_spec){.name = value->option, .argument = "X", .kind = OPTION_NUMBER, .help = value->help};
-        option->field = all->field + offsetof(struct option_features, numbers) + (size_t)i * sizeof(double);
-        return true;
-    }
+    *count = number - at.left;
     return false;
 }
 

@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_SHARE,    /* double: 0 <= x < 1 */
     OPTION_WORD,     /* int: the value of one of `words` */
     OPTION_INTEGERS, /* struct option_list of integers, "64,128" */
+    OPTION_PAIR,     /* struct option_number: two integers, "64,128" */
     OPTION_WORDS,    /* struct option_list of words' values */
     OPTION_DEVICE,   /* struct option_device, "P:D" */
     OPTION_FILES,    /* struct option_files: the words up to the next option */
@@ -51,10 +52,17 @@ struct option_files {
     const char *paths[OPTION_LIST_MAX];
 };
 
-/* Files and values of score features, in the order of their table; NULL and 0: not given. */
+/* A number, or a pair of them. */
+struct option_number {
+    bool given;
+    int64_t whole[2];
+    double real;
+};
+
+/* Files and values of score features, in the order of their table; NULL: not given. */
 struct option_features {
     const char *files[CLA_SCORE_TENSORS];
-    double numbers[CLA_SCORE_NUMBERS];
+    struct option_number numbers[CLA_SCORE_NUMBERS], settings[CLA_SCORE_SETTINGS];
 };
 
 struct option_spec {
@@ -68,6 +76,11 @@ struct option_spec {
     const struct option_word *(*words_of)(void); /* answers `words`, where they come from another table */
     bool optional;                               /* the value may be left out, and then is */
     const char *implied;                         /* this text */
+    const char *example;                         /* of a pair, or of a number above 0 */
+    int multiple;                                /* of a pair: its numbers are multiples of; 0: any */
+    bool above_0;
+    bool of_feature;   /* the field is a struct option_number, whatever the kind but OPTION_STRING */
+    const char *needs; /* other options without which it says nothing, a line each: "seed N" */
 };
 
 /* Rows of a table. The field is one of the subcommand's `struct values`. */
@@ -97,6 +110,11 @@ struct option_spec {
     {                                                                                                                  \
         .name = name_, .argument = "N,...", .kind = OPTION_INTEGERS, OPTION_FIELD(member_), .minimum = minimum_,       \
         .maximum = maximum_, .help = help_                                                                             \
+    }
+#define PAIR(name_, argument_, member_, minimum_, maximum_, multiple_, example_, help_)                                \
+    {                                                                                                                  \
+        .name = name_, .argument = argument_, .kind = OPTION_PAIR, OPTION_FIELD(member_), .minimum = minimum_,         \
+        .maximum = maximum_, .multiple = multiple_, .example = example_, .help = help_                                 \
     }
 #define WORD(name_, argument_, member_, words_, help_)                                                                 \
     {                                                                                                                  \
@@ -143,12 +161,18 @@ enum { OPTION_FORWARD = 1, OPTION_BACKWARD = 2 };
         .kind = OPTION_END                                                                                             \
     }
 
+/* An option that says nothing without another: of its row's `needs`, where the row is made by one of these. */
+struct option_need {
+    const char *name, *needs; /* NULL ends a list */
+};
+
 struct command_spec {
     const char *name;     /* "plan" */
     const char *summary;  /* one line, for the list of subcommands */
     const char *synopsis; /* one or more lines */
     const char *details;  /* paragraphs for --help; may be NULL */
     const struct option_spec *options;
+    const struct option_need *needs; /* beside those of the rows; may be NULL */
 };
 
 extern const struct option_word option_packings[]; /* enum clattn_packing */
@@ -161,6 +185,9 @@ extern const struct option_word option_causal[];      /* off, bottom-right, top-
  * name. An option given twice takes its last value. STATUS_HELP after printing help to stdout, STATUS_USAGE with a
  * message. */
 int options_parse(const struct command_spec *command, int argc, char **argv, void *values, struct failure *failure);
+
+/* Whether each option that was given has those that it needs. */
+int options_check_needs(const struct command_spec *command, const void *values, struct failure *failure);
 
 void options_help(const struct command_spec *command, FILE *stream);
 

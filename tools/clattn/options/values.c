@@ -95,6 +95,9 @@ static int store_number(const struct option_spec *option, const char *text, doub
         return fail(failure, STATUS_USAGE,
                     "--%s '%s': must be a number such as 0.125, neither 0 nor beyond what fp32 can hold", option->name,
                     text);
+    if (option->above_0 && parsed < 0.0)
+        return fail(failure, STATUS_USAGE, "--%s '%g': must be greater than 0, such as %s", option->name, parsed,
+                    option->example);
     *value = parsed;
     return STATUS_OK;
 }
@@ -140,6 +143,40 @@ static int store_list(const struct option_spec *option, const char *text, struct
     return STATUS_OK;
 }
 
+static int store_pair(const struct option_spec *option, const char *text, int64_t *pair, struct failure *failure)
+{
+    struct option_list list;
+    const int status = store_list(option, text, &list, failure);
+    if (status)
+        return status;
+    if (list.count != 2)
+        return fail(failure, STATUS_USAGE, "--%s '%s': %d number%s where two are needed: %s, such as %s", option->name,
+                    text, list.count, list.count == 1 ? "" : "s", option->argument, option->example);
+    for (int i = 0; i < 2; i++)
+        if (option->multiple && list.values[i] % option->multiple)
+            return fail(failure, STATUS_USAGE, "--%s '%" PRId64 "': must be a multiple of %d", option->name,
+                        list.values[i], option->multiple);
+    memcpy(pair, list.values, 2 * sizeof *pair);
+    return STATUS_OK;
+}
+
+/* Of any kind that is one. */
+static int store_numbers(const struct option_spec *option, const char *text, struct option_number *number,
+                         struct failure *failure)
+{
+    int status;
+    if (option->kind == OPTION_PAIR)
+        status = store_pair(option, text, number->whole, failure);
+    else if (option->kind == OPTION_INTEGER)
+        status = store_integer(option, text, number->whole, failure);
+    else if (option->kind == OPTION_SHARE)
+        status = store_share(option, text, &number->real, failure);
+    else
+        status = store_number(option, text, &number->real, failure);
+    number->given = number->given || !status;
+    return status;
+}
+
 static int store_device(const struct option_spec *option, const char *text, struct option_device *device,
                         struct failure *failure)
 {
@@ -173,6 +210,8 @@ int option_store(const struct option_spec *option, const char *text, void *value
     void *field = (char *)values + option->field;
     int64_t word;
     int status;
+    if (option->of_feature && option->kind != OPTION_STRING)
+        return store_numbers(option, text, field, failure);
     switch (option->kind) {
     case OPTION_FLAG:
         *(bool *)field = true;
@@ -194,6 +233,8 @@ int option_store(const struct option_spec *option, const char *text, void *value
         if (!status)
             *(int *)field = (int)word;
         return status;
+    case OPTION_PAIR:
+        return store_numbers(option, text, field, failure);
     case OPTION_INTEGERS:
     case OPTION_WORDS:
         return store_list(option, text, field, failure);

@@ -11,6 +11,21 @@ static enum clattn_operand_type as_type(int type)
     return (enum clattn_operand_type)(type + CLATTN_AS_FP32);
 }
 
+/* Numbers that were given, in the struct whose they are: the second of a pair is the next row's. */
+static void give_numbers(const struct cla_feature_number *(*row_at)(int, const struct cla_feature **),
+                         const struct option_number *given, void *to)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *row;
+    const struct option_number *pair = NULL;
+    for (int i = 0; (row = row_at(i, &of)); i++) {
+        const struct option_number *number = row->option.name ? &given[i] : pair;
+        if (number && number->given)
+            cla_feature_number_set(row, number->whole[number == pair], number->real, (char *)to + row->array);
+        pair = row->option.two ? number : NULL;
+    }
+}
+
 static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
 {
     const struct values *values = run->values;
@@ -27,7 +42,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .causal = (enum clattn_causal)values->causal,
                                      .scale = (float)values->scale,
                                      .features = cla_features_of_pass(score_features(score), pass == CLATTN_BACKWARD),
-                                     .dropout_p = score->dropout > 0.0 ? (float)score->dropout : 0.0f,
+                                     .dropout_p = (float)score->features.numbers[SCORE_DROPOUT].real,
                                      .score_mod = run->score.score_mod,
                                      .score_mod_grad = run->score.score_mod_grad,
                                      .mask_mod = run->score.mask_mod,
@@ -39,10 +54,7 @@ static struct clattn_problem describe(const struct run *run, enum clattn_pass pa
                                      .split_keys = pass == CLATTN_FORWARD ? values->split_keys : 0,
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
-    if (score_features(score) & CLATTN_BLOCK_MASK) {
-        problem.block_q = (int)score->block_size.values[0];
-        problem.block_kv = (int)score->block_size.values[1];
-    }
+    give_numbers(cla_feature_setting, score->features.settings, &problem);
     problem.window_corner = score->window_corner;
     problem.page_keys = arrays->page_keys;
     problem.k_scale_group = run->score.groups[SCORE_K_SCALES];
@@ -71,17 +83,6 @@ static void give_arrays(const struct score_files *score, bool backward, struct c
     args->kv_scales = scales;
 }
 
-static void give_numbers(const struct option_features *options, struct clattn_host_score_args *args)
-{
-    const struct cla_feature *of;
-    const struct cla_feature_number *row;
-    for (int i = 0; (row = cla_feature_number(i, &of)); i++) {
-        const float value = (float)options->numbers[i];
-        if (row->option)
-            memcpy((char *)args + row->array, &value, sizeof value);
-    }
-}
-
 static struct clattn_host_score_args score_args(const struct run *run, bool backward,
                                                 struct clattn_host_kv_scales *scales)
 {
@@ -92,19 +93,9 @@ static struct clattn_host_score_args score_args(const struct run *run, bool back
                                           .total_kv = score->total_kv,
                                           .pool_pages = run->arrays.pool_pages,
                                           .page_count = score->page_count,
-                                          .data_count = score->data_count,
-                                          .tree_keys = options->tree_keys};
+                                          .data_count = score->data_count};
     give_arrays(score, backward, scales, &args);
-    give_numbers(&options->features, &args);
-    if (options->window.count) {
-        args.window_left = options->window.values[0];
-        args.window_right = options->window.values[1];
-    }
-    if (options->dropout >= 0.0) {
-        args.dropout_p = (float)options->dropout;
-        args.dropout_seed = (uint64_t)options->seed;
-        args.dropout_offset = options->dropout_offset < 0 ? 0 : (uint32_t)options->dropout_offset;
-    }
+    give_numbers(cla_feature_number, options->features.numbers, &args);
     return args;
 }
 

@@ -2,7 +2,6 @@
 #include "run/options.h"
 #include "commands.h"
 #include <clattn/problem.h>
-#include <inttypes.h>
 #include <string.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
@@ -35,28 +34,10 @@ static const struct option_spec options[] = {
     WORD("layout", "ORDER", layout, layouts, "bhnd (default) or bnhd: [batch, n, heads, d]"),
     CAUSAL("rows see no later keys: bottom-right (default), top-left or off"),
     NUMBER("scale", "X", scale, "factor of the scores (default: 1 / sqrt(d))"),
-    {.name = "window",
-     .argument = "L,R",
-     .kind = OPTION_INTEGERS,
-     OPTION_FIELD(score.window),
-     .minimum = -1,
-     .maximum = INT32_MAX,
-     .help = "rows see L keys to the left of their own place and R to the right; -1: all"},
-    WORD("window-corner", "CORNER", score.window_corner, corners,
-         "what these places are aligned by: bottom-right or top-left (default: as the\n"
-         "causal mask)"),
     FEATURES(score.features),
-    INTEGER("tree-keys", score.tree_keys, 1, INT32_MAX, "how many of the last keys --tree-mask is about"),
-    SHARE("dropout", "P", score.dropout, "drop weights with probability P, scale the others up; needs --seed"),
-    INTEGER("seed", score.seed, 0, INT64_MAX, "of dropout"),
-    INTEGER("dropout-offset", score.dropout_offset, 0, UINT32_MAX, "of dropout's random numbers (default: 0)"),
-    {.name = "block-size",
-     .argument = "BQ,BKV",
-     .kind = OPTION_INTEGERS,
-     OPTION_FIELD(score.block_size),
-     .minimum = 16,
-     .maximum = 65536,
-     .help = "rows and keys of its blocks, multiples of 16"},
+    WORD("window-corner", "CORNER", score.window_corner, corners,
+         "what the places of --window are aligned by: bottom-right or top-left (default:\n"
+         "as the causal mask)"),
     TEXT("score-mod", "FILE", score.score_mod,
          "OpenCL C text that defines float score_mod(float score, int b, int h,\n"
          "int i, int j, __global const float *data)"),
@@ -88,6 +69,14 @@ static const struct option_spec options[] = {
     END_OF_OPTIONS,
 };
 
+static const struct option_need needs[] = {{"score-mod-grad", "score-mod FILE"},
+                                           {"dbias", "bias FILE"},
+                                           {"dsink", "sink FILE"},
+                                           {"unordered", "grad-out FILE"},
+                                           {"window-corner", "window L,R"},
+                                           {"backward-skeleton", "grad-out FILE"},
+                                           {NULL, NULL}};
+
 const struct command_spec run_command = {
     .name = "run",
     .summary = "Compute attention, and its gradients, on .npy arrays",
@@ -104,6 +93,7 @@ const struct command_spec run_command = {
     .details = "The outputs appear together when all have been computed and written, or not at all. A summary of one\n"
                "line goes to stderr.",
     .options = options,
+    .needs = needs,
 };
 
 /* The options whose fields `outputs` are, in the table above. */
@@ -141,47 +131,11 @@ static int check_names(const struct values *values, struct failure *failure)
     return STATUS_OK;
 }
 
-/* An option that says something about another, or nothing. */
+/* Options that say the same thing, or what cannot be done together. */
 static int check_pairs(const struct values *values, struct failure *failure)
 {
-    const struct score_options *score = &values->score;
-    const char *const *files = score->features.files;
-    const bool block_mask = files[SCORE_BLOCK_MASK], indptr = files[SCORE_BLOCK_INDPTR];
-    const struct {
-        const char *name;
-        bool given;
-        const char *needed;
-        bool there;
-    } pairs[] = {
-        {"dropout P", score->dropout >= 0.0, "seed N, which makes the same weights drop again", score->seed >= 0},
-        {"seed", score->seed >= 0, "dropout P", score->dropout >= 0.0},
-        {"dropout-offset", score->dropout_offset >= 0, "dropout P", score->dropout >= 0.0},
-        {"block-mask", block_mask, "block-size BQ,BKV", score->block_size.count},
-        {"block-indptr", indptr, "block-indices FILE", files[SCORE_BLOCK_INDICES]},
-        {"block-indices", files[SCORE_BLOCK_INDICES], "block-indptr FILE", indptr},
-        {"block-indptr", indptr, "block-size BQ,BKV", score->block_size.count},
-        {"block-size", score->block_size.count, "block-mask FILE or --block-indptr FILE", block_mask || indptr},
-        {"cu-seqlens-q", files[SCORE_CU_SEQLENS_Q], "cu-seqlens-kv FILE (or --kv-pages FILE)",
-         files[SCORE_CU_SEQLENS_KV] || files[SCORE_KV_PAGES]},
-        {"k-zeros", files[SCORE_K_ZEROS], "k-scales FILE", files[SCORE_K_SCALES]},
-        {"v-zeros", files[SCORE_V_ZEROS], "v-scales FILE", files[SCORE_V_SCALES]},
-        {"kv-page-indptr", files[SCORE_KV_PAGE_INDPTR], "kv-pages FILE", files[SCORE_KV_PAGES]},
-        {"cu-seqlens-kv", files[SCORE_CU_SEQLENS_KV], "cu-seqlens-q FILE", files[SCORE_CU_SEQLENS_Q]},
-        {"score-mod-grad", score->score_mod_grad, "score-mod FILE", score->score_mod},
-        {"data", files[SCORE_DATA], "score-mod FILE or --mask-mod FILE", score->score_mod || score->mask_mod},
-        {"dbias", values->outputs[RUN_D_BIAS], "bias FILE", files[SCORE_BIAS]},
-        {"dsink", values->outputs[RUN_D_SINKS], "sink FILE", files[SCORE_SINKS]},
-        {"unordered", values->unordered, "grad-out FILE", values->inputs[3]},
-        {"tree-mask", files[SCORE_TREE_MASK], "tree-keys N", score->tree_keys},
-        {"tree-keys", score->tree_keys, "tree-mask FILE", files[SCORE_TREE_MASK]},
-        {"window-corner", score->window_corner, "window L,R", score->window.count},
-        {"grad-lse", files[SCORE_GRAD_LSE], "grad-out FILE", values->inputs[3]},
-        {"backward-skeleton", values->backward_skeleton, "grad-out FILE", values->inputs[3]},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (pairs[i].given && !pairs[i].there)
-            return fail(failure, STATUS_USAGE, "--%s needs --%s", pairs[i].name, pairs[i].needed);
-    if (block_mask && indptr)
+    const char *const *files = values->score.features.files;
+    if (files[SCORE_BLOCK_MASK] && files[SCORE_BLOCK_INDPTR])
         return fail(failure, STATUS_USAGE, "--block-mask and --block-indptr say the same thing: give one of them");
     if (values->split_keys && (values->kv_chunk || values->splits))
         return fail(failure, STATUS_USAGE, "--split-keys and --%s: give one of them",
@@ -209,33 +163,19 @@ static int check_gradients(const struct values *values, struct failure *failure)
     return STATUS_OK;
 }
 
-static int check_numbers(const struct score_options *score, struct failure *failure)
+static int check_dropout(double dropout, struct failure *failure)
 {
-    if (score->window.count && score->window.count != 2)
-        return fail(failure, STATUS_USAGE, "--window: %d number%s where two are needed: L,R, such as 128,0 or -1,16",
-                    score->window.count, score->window.count == 1 ? "" : "s");
-    if (score->features.numbers[SCORE_SOFTCAP] < 0.0)
-        return fail(failure, STATUS_USAGE, "--softcap '%g': must be greater than 0, such as 30",
-                    score->features.numbers[SCORE_SOFTCAP]);
-    if (score->dropout > 0.0 && score->dropout * 8192 < 1)
+    if (dropout > 0.0 && dropout * 8192 < 1)
         return fail(failure, STATUS_USAGE,
                     "--dropout '%g': shares are rounded to multiples of 1/4096, and this one to 0: the smallest is "
                     "1/4096 (0.000244); 0 drops nothing",
-                    score->dropout);
-    if (score->block_size.count && score->block_size.count != 2)
-        return fail(failure, STATUS_USAGE, "--block-size: %d number%s where two are needed: BQ,BKV, such as 64,64",
-                    score->block_size.count, score->block_size.count == 1 ? "" : "s");
-    for (int i = 0; i < score->block_size.count; i++)
-        if (score->block_size.values[i] % 16)
-            return fail(failure, STATUS_USAGE, "--block-size '%" PRId64 "': must be a multiple of 16",
-                        score->block_size.values[i]);
+                    dropout);
     return STATUS_OK;
 }
 
 int run_options_parse(int argc, char **argv, const char *batch, struct values *values, struct failure *failure)
 {
-    *values = (struct values){
-        .dtype = -1, .k_format = -1, .v_format = -1, .score = {.dropout = -1.0, .seed = -1, .dropout_offset = -1}};
+    *values = (struct values){.dtype = -1, .k_format = -1, .v_format = -1};
     int status = options_parse(&run_command, argc, argv, values, failure);
     if (!status && values->batch != batch)
         return !batch ? STATUS_OK
@@ -243,7 +183,9 @@ int run_options_parse(int argc, char **argv, const char *batch, struct values *v
     if (!status)
         status = check_names(values, failure);
     if (!status)
-        status = check_numbers(&values->score, failure);
+        status = check_dropout(values->score.features.numbers[SCORE_DROPOUT].real, failure);
+    if (!status)
+        status = options_check_needs(&run_command, values, failure);
     if (!status)
         status = check_pairs(values, failure);
     return status ? status : check_gradients(values, failure);

@@ -20,7 +20,7 @@ enum run_output {
 };
 
 /* The files of score features that the command knows by name, in the order of their table (plan/feature.h), which has
- * more; and a number. */
+ * more; numbers; and settings. */
 enum score_file {
     SCORE_ALIBI,
     SCORE_BIAS,
@@ -45,15 +45,12 @@ enum score_file {
     SCORE_TREE_MASK,
     SCORE_FILES = CLA_SCORE_TENSORS
 };
-enum { SCORE_SOFTCAP = 2 };
+enum score_number { SCORE_SOFTCAP = 2, SCORE_DROPOUT = 6, SCORE_TREE_KEYS = 11 };
+enum score_setting { SCORE_BLOCK_SIZE };
 
-/* The modifications of scores: files of their values, or the values. NULL, 0 and no list where one was not given. */
+/* The modifications of scores: files of their values, or the values. NULL and 0 where one was not given. */
 struct score_options {
-    struct option_list window, block_size;
     struct option_features features;
-    double dropout;                                    /* below 0: none */
-    int64_t seed, dropout_offset;                      /* -1: not given */
-    int64_t tree_keys;                                 /* 0: not given */
     int window_corner;                                 /* enum clattn_causal; CLATTN_FULL: as the causal mask */
     const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
 };

@@ -49,7 +49,7 @@ static int check_files(const struct values *values, struct failure *failure)
     size_t count = INPUTS;
     memcpy(uses, inputs, sizeof inputs);
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
-        uses[count++] = (struct file_use){row->option, score->features.files[i], false};
+        uses[count++] = (struct file_use){row->option.name, score->features.files[i], false};
     for (int i = 0; i < RUN_OUTPUTS; i++)
         uses[count++] = (struct file_use){run_output_option((enum run_output)i), values->outputs[i], true};
     return file_uses_check(uses, count, failure);

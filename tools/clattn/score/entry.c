@@ -9,7 +9,7 @@ const struct cla_feature_tensor *score_row(const struct score_entry *entry)
 
 const char *score_option(const struct score_entry *entry)
 {
-    return score_row(entry)->option;
+    return score_row(entry)->option.name;
 }
 
 int score_wrong_shape(const struct score_entry *entry, const char *right)

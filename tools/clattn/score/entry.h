@@ -28,8 +28,8 @@ int64_t score_length_at(const struct npy_header *header, int from_last);
 /* Lists of whole numbers, which become int32. */
 int score_match_batch(const struct score_entry *entry);
 int score_take_words(const struct score_entry *entry);
-int score_match_block_indices(const struct score_entry *entry, const struct option_list *block);
-int score_match_block_indptr(const struct score_entry *entry, const struct option_list *block);
+int score_match_block_indices(const struct score_entry *entry, const struct option_number *block);
+int score_match_block_indptr(const struct score_entry *entry, const struct option_number *block);
 
 /* The pages of each batch element, which say how many keys the shape has at most. */
 int score_match_pages(const struct score_entry *entry, struct clattn_shape *shape);

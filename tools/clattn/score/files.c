@@ -51,11 +51,11 @@ static int check_flags(const struct score_entry *entry)
                : score_wrong_type(entry, "'|b1' (bool) or '|u1' (uint8)");
 }
 
-static int match_blocks(const struct score_entry *entry, const struct option_list *block)
+static int match_blocks(const struct score_entry *entry, const struct option_number *block)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    return match_pairs(entry, (shape->n_q + block->values[0] - 1) / block->values[0],
-                       (shape->n_kv + block->values[1] - 1) / block->values[1]);
+    return match_pairs(entry, (shape->n_q + block->whole[0] - 1) / block->whole[0],
+                       (shape->n_kv + block->whole[1] - 1) / block->whole[1]);
 }
 
 /* [heads], or where values may differ between batch elements [batch, heads]; each with a last dimension of so many. */
@@ -131,7 +131,7 @@ static int match_scales(const struct score_entry *entry)
     return score_wrong_shape(entry, right);
 }
 
-static int match_loose(const struct score_entry *entry, const struct option_list *block)
+static int match_loose(const struct score_entry *entry, const struct option_number *block)
 {
     if (entry->which == SCORE_BLOCK_INDICES)
         return score_match_block_indices(entry, block);
@@ -161,7 +161,7 @@ static int match_element(const struct score_entry *entry, enum cla_element eleme
 static int match_extent(const struct score_entry *entry, const struct cla_feature_tensor *row,
                         const struct score_options *options, struct clattn_shape *shape)
 {
-    const struct option_list *block = &options->block_size;
+    const struct option_number *block = &options->features.settings[SCORE_BLOCK_SIZE];
     switch (row->extent) {
     case CLA_OF_PAIRS:
         return match_pairs(entry, shape->n_q, shape->n_kv);
@@ -177,7 +177,7 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
     case CLA_OF_BATCH:
         return score_match_batch(entry);
     case CLA_OF_TREE:
-        return match_tree(entry, options->tree_keys);
+        return match_tree(entry, options->features.numbers[SCORE_TREE_KEYS].whole[0]);
     case CLA_OF_SEQUENCES:
         return row->counts ? score_match_sequences(entry, shape) : score_match_page_indptr(entry);
     case CLA_OF_PAGES:
@@ -268,11 +268,11 @@ void score_files_close(struct score_files *score)
 unsigned score_features(const struct score_options *options)
 {
     const struct cla_feature *of;
-    unsigned features = (options->window.count ? CLATTN_WINDOW : 0u) | (options->dropout >= 0.0 ? CLATTN_DROPOUT : 0u);
+    unsigned features = 0;
     for (int i = 0; cla_feature_tensor(i, &of); i++)
         features |= options->features.files[i] ? of->bit : 0;
     for (int i = 0; cla_feature_number(i, &of); i++)
-        features |= options->features.numbers[i] != 0.0 ? of->bit : 0;
+        features |= options->features.numbers[i].given ? of->bit : 0;
     return features & cla_features_known();
 }
 

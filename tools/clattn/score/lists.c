@@ -102,9 +102,9 @@ static int64_t blocks_of(int64_t length, int64_t block)
     return (length + block - 1) / block;
 }
 
-int score_match_block_indices(const struct score_entry *entry, const struct option_list *block)
+int score_match_block_indices(const struct score_entry *entry, const struct option_number *block)
 {
-    const int64_t columns = blocks_of(entry->arrays->shape.n_kv, block->values[1]);
+    const int64_t columns = blocks_of(entry->arrays->shape.n_kv, block->whole[1]);
     if (entry->header->dimensions != 1)
         return score_wrong_shape(entry, "(blocks,): the block columns of each row of blocks, row after row");
     if (entry->header->shape[0] && !columns)
@@ -128,10 +128,10 @@ static int check_rows_of_blocks(const struct score_entry *entry, int64_t rows)
     return STATUS_OK;
 }
 
-int score_match_block_indptr(const struct score_entry *entry, const struct option_list *block)
+int score_match_block_indptr(const struct score_entry *entry, const struct option_number *block)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    const int64_t rows = blocks_of(shape->n_q, block->values[0]);
+    const int64_t rows = blocks_of(shape->n_q, block->whole[0]);
     const int64_t heads = score_length_at(entry->header, 1), batch = score_length_at(entry->header, 2);
     if (entry->header->dimensions < 1 || entry->header->dimensions > 3 ||
         score_length_at(entry->header, 0) != rows + 1 || (heads != 1 && heads != shape->heads) ||
