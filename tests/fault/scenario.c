@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fault/scenario.h"
+#include "fault/cache_scene.h"
 #include "fault/passes.h"
 #include "fault/records_scene.h"
 #include "support/compare.h"
@@ -139,10 +140,18 @@ static const struct scenario scenarios[] = {{.name = "device level", .steps = de
 
 const struct scenario *scenario_at(int number)
 {
-    const int own = sizeof scenarios / sizeof scenarios[0];
-    if (number < own)
-        return &scenarios[number];
-    return number - own < pass_scenario_count ? &pass_scenarios[number - own] : NULL;
+    const struct {
+        const struct scenario *first;
+        int count;
+    } lists[] = {{scenarios, sizeof scenarios / sizeof scenarios[0]},
+                 {pass_scenarios, pass_scenario_count},
+                 {cache_scenarios, cache_scenario_count}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (number < lists[i].count)
+            return &lists[i].first[number];
+        number -= lists[i].count;
+    }
+    return NULL;
 }
 
 const struct scenario *scenario_named(const char *name)

@@ -5,6 +5,7 @@
 #include "support/forward.h"
 
 struct pass_scene;
+struct cache_scene;
 
 /* The operations that faults are tried on, as steps that can each be repeated after they failed. */
 struct scene {
@@ -16,8 +17,9 @@ struct scene {
     float *output;  /* what the host level writes to */
     size_t outputs; /* its elements */
     const struct scenario *scenario;
-    struct pass_scene *pass; /* of pass_scene.h */
-    cl_mem results;          /* the buffer that the device level writes to; one of those above, or of `pass` */
+    struct pass_scene *pass;   /* of pass_scene.h */
+    struct cache_scene *cache; /* of cache_scene.c */
+    cl_mem results;            /* the buffer that the device level writes to; one of those above, or a scene's own */
     cl_mem workspace;
     cl_event event;
 

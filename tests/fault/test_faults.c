@@ -78,6 +78,18 @@ static void gradients_in_pieces_survive(void **state)
     sweep_scenario("gradients with keys in pieces, host level");
 }
 
+static void a_cache_survives(void **state)
+{
+    (void)state;
+    sweep_scenario("host cache");
+}
+
+static void appending_survives(void **state)
+{
+    (void)state;
+    sweep_scenario("append");
+}
+
 /* All scenarios, with faults of one source. */
 static void sweep_all(enum fault_source source, bool all_codes)
 {
@@ -103,8 +115,12 @@ static void mutants_are_seen(void **state)
 static void events_that_fail_are_seen(void **state)
 {
     (void)state;
-    static const char *const names[] = {"host level", "keys split", "backward, host level",
-                                        "gradients with keys in pieces, host level", "keys in pieces, host level"};
+    static const char *const names[] = {"host level",
+                                        "keys split",
+                                        "backward, host level",
+                                        "gradients with keys in pieces, host level",
+                                        "keys in pieces, host level",
+                                        "host cache"};
     int failures = 0;
     EACH (i, names)
         failures += sweep_source(scenario_named(names[i]), FAULT_EVENTS, false);
@@ -122,6 +138,7 @@ static void files_that_fail_are_survived(void **state)
     (void)state;
     int failures = sweep_source(scenario_named("device level"), FAULT_FILES, true);
     failures += sweep_source(scenario_named("records"), FAULT_FILES, true);
+    failures += sweep_source(scenario_named("host cache"), FAULT_FILES, true);
     assert_int_equal(failures, 0);
 }
 
@@ -222,6 +239,7 @@ static const struct {
     {"backward_host", {cmocka_unit_test(backward_at_host_level_survives)}, 1},
     {"backward_pieces", {cmocka_unit_test(gradients_in_pieces_survive)}, 1},
     {"standard", {cmocka_unit_test(standard_attention_survives)}, 1},
+    {"cache", {cmocka_unit_test(a_cache_survives), cmocka_unit_test(appending_survives)}, 2},
     {"records", {cmocka_unit_test(records_survive)}, 1},
     {"codes", {cmocka_unit_test(each_code_is_survived)}, 1},
     {"events", {cmocka_unit_test(events_that_fail_are_seen)}, 1},
