@@ -110,7 +110,8 @@ CLATTN_API clattn_status clattn_plan_workspace_bytes(const clattn_plan *plan, co
  * is refused); buffers that use the same host memory are the caller's to keep apart.
  *
  * Every cl_mem must be a buffer (no image) of the clattn_context's cl_context. One that a call writes to must not be
- * CL_MEM_READ_ONLY, one that it reads not CL_MEM_WRITE_ONLY; workspaces, states and sums are both. */
+ * CL_MEM_READ_ONLY, one that it reads not CL_MEM_WRITE_ONLY; workspaces, states and sums are both. Addresses of SVM and
+ * USM may stand in their places: enum clattn_memory (<clattn/tensor.h>). */
 struct clattn_forward_args {
     struct clattn_shape shape;
     struct clattn_tensor q, k, v, o;
@@ -122,7 +123,9 @@ struct clattn_forward_args {
     size_t workspace_bytes; /* the size of `workspace` */
     cl_event *first_event;  /* where not NULL, gets the event of the call's first command: see below */
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    int64_t workspace_memory; /* enum clattn_memory: what `workspace` is */
+
+    uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
 /* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them; NULL and 0 for none); *event,
@@ -212,7 +215,9 @@ struct clattn_backward_args {
      * o, m, l, lse and score are those of the whole; shape.n_kv counts all keys. */
     int64_t first_key, key_count;
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    int64_t workspace_memory; /* enum clattn_memory: what `workspace` is */
+
+    uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
 /* As clattn_forward_enqueue, with a plan of pass CLATTN_BACKWARD or CLATTN_BACKWARD_ACCUMULATE. The commands depend on

@@ -147,7 +147,9 @@ struct clattn_score_args {
     struct clattn_tensor tree_mask;
     int64_t tree_keys;
 
-    uint64_t reserved[8]; /* 0: clattn/version.h */
+    enum clattn_memory block_columns_memory, data_memory, row_shifts_memory, query_lengths_memory; /* what they are */
+
+    uint64_t reserved[6]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.

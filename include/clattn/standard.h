@@ -11,7 +11,8 @@ CLATTN_BEGIN_DECLS
  * against, and a check that shares no kernel with it. 16-bit tensors, and layouts that a GEMM cannot take, are first
  * copied to fp32.
  *
- * It has the forward pass alone, without score modifications: problem.features is 0. The results are those of
+ * It has the forward pass alone, without score modifications: problem.features is 0. CLBlast takes a cl_mem alone, so
+ * addresses of SVM and USM are CLATTN_INVALID_ARGUMENT here. The results are those of
  * clattn_forward_enqueue up to rounding, where V is finite: a key that a row does not see has P = 0,
  * and 0 times the infinity or NaN of its value is NaN here.
  *

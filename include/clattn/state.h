@@ -21,7 +21,8 @@ CLATTN_BEGIN_DECLS
  * the same order give the same bits. The plan's pass is CLATTN_ACCUMULATE for all four.
  *
  * A state is clattn_state_bytes of one cl_mem: m, then l [batch, heads, n_q], then O [batch, heads, n_q, d_v], fp32,
- * dense, each from a multiple of 64 bytes on. With CLATTN_VARLEN n_q counts the rows of the longest sequence.
+ * dense, each from a multiple of 64 bytes on. With CLATTN_VARLEN n_q counts the rows of the longest sequence. It may be
+ * an address of SVM or USM: state_memory says so, and to begin and merge those there are functions of their own.
  *
  * Threads, events and errors: as clattn_forward_enqueue. Begin, merge and finish are one command each, so that their
  * event covers the whole call. */
@@ -34,6 +35,11 @@ CLATTN_API clattn_status clattn_state_bytes(const clattn_plan *plan, const struc
 CLATTN_API clattn_status clattn_state_begin_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                     const struct clattn_shape *shape, cl_mem state, cl_uint wait_count,
                                                     const cl_event *wait_list, cl_event *event);
+
+CLATTN_API clattn_status clattn_state_begin_memory_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                                           const struct clattn_shape *shape, cl_mem state,
+                                                           enum clattn_memory state_memory, cl_uint wait_count,
+                                                           const cl_event *wait_list, cl_event *event);
 
 struct clattn_accumulate_args {
     struct clattn_shape shape;
@@ -48,7 +54,9 @@ struct clattn_accumulate_args {
     size_t workspace_bytes;
     cl_event *first_event; /* as in struct clattn_forward_args */
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    int64_t state_memory, workspace_memory; /* enum clattn_memory: what they are */
+
+    uint64_t reserved[62]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -59,6 +67,11 @@ CLATTN_API clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan
 CLATTN_API clattn_status clattn_state_merge_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                                     const struct clattn_shape *shape, cl_mem into, cl_mem from,
                                                     cl_uint wait_count, const cl_event *wait_list, cl_event *event);
+CLATTN_API clattn_status clattn_state_merge_memory_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                                           const struct clattn_shape *shape, cl_mem into,
+                                                           enum clattn_memory into_memory, cl_mem from,
+                                                           enum clattn_memory from_memory, cl_uint wait_count,
+                                                           const cl_event *wait_list, cl_event *event);
 
 /* The results of the state, which stays as it is. lse, m and l are optional. Of `score` only what sinks, dropout and
  * variable lengths need is looked at: sinks, dropout_p, cu_seqlens_q, query_lengths. */
@@ -68,7 +81,9 @@ struct clattn_finish_args {
     struct clattn_tensor o, lse, m, l;
     struct clattn_score_args score;
 
-    uint64_t reserved[32]; /* 0: clattn/version.h */
+    int64_t state_memory; /* enum clattn_memory: what `state` is */
+
+    uint64_t reserved[31]; /* 0: clattn/version.h */
 };
 
 CLATTN_API clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_queue queue,

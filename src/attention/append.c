@@ -156,7 +156,7 @@ static clattn_status check_append(const struct clattn_appender *appender, cl_com
         status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
         status = cla_check_queue(queue, appender->context->context, appender->context->device, error);
-    return status ? status : cla_check_buffers(call, appender->context->context, error);
+    return status ? status : cla_check_buffers(call, appender->context, error);
 }
 
 static clattn_status launch_move(const struct clattn_appender *appender, int move, const struct cla_call *call,
@@ -173,12 +173,12 @@ static clattn_status launch_move(const struct clattn_appender *appender, int mov
                                              .n_q = (int32_t)call->shape.n_q,
                                              .n_kv = (int32_t)call->shape.n_kv,
                                              .rope_rows = (int32_t)rope_rows};
-    const cl_mem *const buffers[] = {&from->buffer, &to->buffer, &operands[CLA_POSITIONS].buffer,
-                                     &operands[CLA_ROPE_COS].buffer, &operands[CLA_ROPE_SIN].buffer};
-    struct cla_argument arguments[6 + CLA_SCORE_ARGUMENTS];
-    for (int i = 0; i < 5; i++)
-        arguments[i] = (struct cla_argument){sizeof(cl_mem), *buffers[i] ? buffers[i] : NULL};
-    arguments[5] = (struct cla_argument){sizeof params, &params};
+    struct cla_argument arguments[6 + CLA_SCORE_ARGUMENTS] = {cla_operand_argument(from),
+                                                              cla_operand_argument(to),
+                                                              cla_operand_argument(&operands[CLA_POSITIONS]),
+                                                              cla_operand_argument(&operands[CLA_ROPE_COS]),
+                                                              cla_operand_argument(&operands[CLA_ROPE_SIN]),
+                                                              {.size = sizeof params, .value = &params}};
     const cl_uint count = 6 + cla_score_arguments(call, appender->features, false, arguments + 6);
     const size_t groups = (size_t)(call->shape.batch * from->sizes.heads * call->shape.n_q);
     if (!from->end || !to->end)

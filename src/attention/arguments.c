@@ -102,7 +102,8 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)
-        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+        status = cla_call_place_workspace(
+            call, (struct cla_bytes){args->workspace, args->workspace_memory, args->workspace_bytes}, error);
     return status ? status : cla_check_overlap(call, error);
 }
 

@@ -114,7 +114,8 @@ static clattn_status place_workspace(struct cla_call *call, const struct clattn_
                                      const struct clattn_backward_args *args, struct cla_error *error)
 {
     const clattn_status status = plan ? cla_backward_extend(plan, call, error) : CLATTN_SUCCESS;
-    return status ? status : cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+    const struct cla_bytes given = {args->workspace, args->workspace_memory, args->workspace_bytes};
+    return status ? status : cla_call_place_workspace(call, given, error);
 }
 
 clattn_status cla_backward_extend(const struct clattn_plan *plan, struct cla_call *call, struct cla_error *error)

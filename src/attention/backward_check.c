@@ -6,12 +6,19 @@
 #include "device/report.h"
 
 /* The word that a kernel says it in, once all that came before is done. */
-static clattn_status read_word(cl_command_queue queue, cl_mem workspace, int64_t at, cl_uint wait_count,
+static clattn_status read_word(const struct cla_pointers *pointers, cl_command_queue queue,
+                               const struct cla_operand *workspace, int64_t at, cl_uint wait_count,
                                const cl_event *wait_list, uint32_t *word, struct cla_error *error)
 {
+    const size_t from = (size_t)at * sizeof *word;
     cl_event here = NULL;
-    clattn_status status = cla_cl_enqueue_read(queue, workspace, (size_t)at * sizeof *word, sizeof *word, word,
-                                               wait_count, wait_list, &here, error);
+    clattn_status status;
+    if (workspace->memory)
+        status = cla_pointers_read(pointers, workspace->memory, queue, (const char *)workspace->buffer + from,
+                                   sizeof *word, word, wait_count, wait_list, &here, error);
+    else
+        status = cla_cl_enqueue_read(queue, workspace->buffer, from, sizeof *word, word, wait_count, wait_list, &here,
+                                     error);
     if (status)
         return status;
     status = cla_cl_wait(1, &here, error);
@@ -37,8 +44,9 @@ clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queu
     if (!status)
         status = cla_recipe_make(plan, &call.shape, &call, call.recipe_byte, &recipe, error);
     if (!status && recipe.stuck_region >= 0)
-        status = read_word(queue, args->workspace, recipe.regions[recipe.stuck_region].first + recipe.stuck_word,
-                           wait_count, wait_list, &given_up, error);
+        status = read_word(&plan->context->pointers, queue, &call.operands[CLA_WORKSPACE],
+                           recipe.regions[recipe.stuck_region].first + recipe.stuck_word, wait_count, wait_list,
+                           &given_up, error);
     if (status || !given_up)
         return status;
     return cla_fail(error, CLATTN_KERNEL_STUCK,

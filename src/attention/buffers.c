@@ -68,6 +68,42 @@ static clattn_status ask(int which, cl_mem buffer, struct cla_buffer_facts *fact
                     cla_operand_is_bare(which) ? "" : ".buffer", cause.text);
 }
 
+static clattn_status fail_device(int which, enum clattn_memory memory, const struct clattn_context *context,
+                                 struct cla_error *error)
+{
+    const char *const missing =
+        memory == CLATTN_SVM ? "CLATTN_SVM, and there is no shared virtual memory (CL_DEVICE_SVM_CAPABILITIES is "
+                               "0, or the OpenCL library has no clSetKernelArgSVMPointer)"
+                             : "CLATTN_USM, and there is no cl_intel_unified_shared_memory";
+    return cla_fail(error, CLATTN_UNSUPPORTED_DEVICE, "%s%smemory is %s on the device \"%s\": it must be a cl_mem",
+                    cla_operand_name(which), cla_operand_is_bare(which) ? "_" : ".", missing,
+                    context->capabilities.device_name);
+}
+
+/* What OpenCL knows of an allocation that this address of USM is in. */
+static clattn_status check_allocation(int which, const struct cla_operand *operand,
+                                      const struct clattn_context *context, struct cla_error *error)
+{
+    struct cla_allocation in;
+    const struct cla_pointers *pointers = &context->pointers;
+    const uintptr_t at = (uintptr_t)operand->buffer;
+    const clattn_status status = cla_pointers_allocation(pointers, context->context, (void *)at, &in, error);
+    if (status)
+        return status;
+    if (!in.bytes && !pointers->usm_of_system)
+        return fail_buffer(which, "is no address of unified shared memory of the clattn_context's cl_context", error);
+    return in.bytes ? check_size(which, operand, in.bytes - (size_t)(at - in.from), error) : CLATTN_SUCCESS;
+}
+
+static clattn_status check_pointer(int which, struct cla_operand *operand, const struct clattn_context *context,
+                                   struct cla_error *error)
+{
+    operand->set = cla_pointers_setter(&context->pointers, operand->memory);
+    if (!operand->set)
+        return fail_device(which, operand->memory, context, error);
+    return operand->memory == CLATTN_USM ? check_allocation(which, operand, context, error) : CLATTN_SUCCESS;
+}
+
 static clattn_status check_buffer(struct cla_call *call, int which, cl_context context, struct cla_error *error)
 {
     struct cla_operand *operand = &call->operands[which];
@@ -84,15 +120,17 @@ static clattn_status check_buffer(struct cla_call *call, int which, cl_context c
     return status;
 }
 
-clattn_status cla_check_buffers(struct cla_call *call, cl_context context, struct cla_error *error)
+clattn_status cla_check_buffers(struct cla_call *call, const struct clattn_context *context, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
     bool parts = false;
     for (int i = 0; i < CLA_OPERANDS && !status; i++) {
-        if (!call->operands[i].end)
+        struct cla_operand *operand = &call->operands[i];
+        if (!operand->end)
             continue;
-        status = check_buffer(call, i, context, error);
-        parts = parts || call->operands[i].part.of;
+        status = operand->memory ? check_pointer(i, operand, context, error)
+                                 : check_buffer(call, i, context->context, error);
+        parts = parts || operand->part.of;
     }
     /* What shares a buffer without sub-buffers has been found before. */
     return status || !parts ? status : cla_check_overlap(call, error);

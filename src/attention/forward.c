@@ -15,7 +15,7 @@ clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queu
     clattn_status status = cla_check_waits(wait_count, wait_list, error);
     if (!status)
         status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
-    return status ? status : cla_check_buffers(call, plan->context->context, error);
+    return status ? status : cla_check_buffers(call, plan->context, error);
 }
 
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
@@ -26,8 +26,9 @@ void cla_point_into_states(struct cla_call *call, int which, const struct cla_st
     call->operands[CLA_M].layout = call->operands[CLA_L].layout = vector;
     call->operands[CLA_O].layout.offset = places->o;
     call->operands[CLA_L].layout.offset = places->l;
-    call->operands[CLA_O].buffer = call->operands[CLA_M].buffer = call->operands[CLA_L].buffer =
-        call->operands[which].buffer;
+    cla_operand_share(&call->operands[CLA_O], &call->operands[which]);
+    cla_operand_share(&call->operands[CLA_M], &call->operands[which]);
+    cla_operand_share(&call->operands[CLA_L], &call->operands[which]);
     call->operands[CLA_LSE].buffer = NULL;
 }
 

@@ -69,9 +69,9 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
                                      .progress = args->progress,
                                      .progress_user = args->progress_user,
                                      .details = &score};
-    clattn_status status =
-        cla_state_begin(job->plan, job->host->queue, &job->call.shape, job->host->blocks[CLA_STATE].buffer, wait_count,
-                        waits, &job->begun[0], error);
+    clattn_status status = cla_state_begin(job->plan, job->host->queue, &job->call.shape,
+                                           (struct cla_bytes){.buffer = job->host->blocks[CLA_STATE].buffer},
+                                           wait_count, waits, &job->begun[0], error);
     stream.ready = job->begun[0];
     if (!status)
         status = cla_host_stream_run(&stream, error);

@@ -84,6 +84,52 @@ static bool fits_address_space(const struct cla_operand *operand)
     return bytes <= UINT64_C(1) << 57 && bytes <= UINTPTR_MAX - (uintptr_t)operand->buffer;
 }
 
+/* What kernels load from an address at a time is a multiple of it: of elements themselves, which are the largest power
+ * of two in a block; of the memory that kernels lay out, what they begin its parts at. */
+static int alignment_of(int which, const struct cla_operand *operand)
+{
+    switch (which) {
+    case CLA_WORKSPACE:
+        return 128;
+    case CLA_STATE:
+    case CLA_FROM:
+        return 64;
+    case CLA_DATA: /* these two are counted in bytes */
+    case CLA_BLOCK_COLUMNS:
+        return 4;
+    default:
+        return operand->element_bytes & -operand->element_bytes;
+    }
+}
+
+static clattn_status check_address(int which, const struct cla_operand *operand, struct cla_error *error)
+{
+    const int alignment = alignment_of(which, operand);
+    const char *const suffix = cla_operand_is_bare(which) ? "" : ".buffer";
+    if ((uintptr_t)operand->buffer % (unsigned)alignment)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "%s%s is the address %p: it must be a multiple of %d",
+                        cla_operand_name(which), suffix, (void *)operand->buffer, alignment);
+    if (!fits_address_space(operand))
+        return cla_fail(error, CLATTN_INVALID_LAYOUT,
+                        "%s reaches to element %lld from the address %p on: no memory is that large",
+                        cla_operand_name(which), (long long)operand->end, (void *)operand->buffer);
+    return CLATTN_SUCCESS;
+}
+
+/* Takes over where an operand is; of addresses, whether it can be there. */
+static clattn_status take_memory(int which, struct cla_operand *operand, cl_mem buffer, int64_t memory,
+                                 struct cla_error *error)
+{
+    const char *const suffix = cla_operand_is_bare(which) ? "_" : ".";
+    if (memory < CLATTN_BUFFER || memory > CLATTN_USM)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "%s%smemory is %lld: it is CLATTN_BUFFER (0), CLATTN_SVM (1) or CLATTN_USM (2)",
+                        cla_operand_name(which), suffix, (long long)memory);
+    operand->buffer = buffer;
+    operand->memory = (enum clattn_memory)memory;
+    return memory && buffer ? check_address(which, operand, error) : CLATTN_SUCCESS;
+}
+
 static clattn_status check_blocks(const char *name, const char *field, int64_t stride, int block,
                                   struct cla_error *error)
 {
@@ -143,8 +189,10 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
         status = check_columns(call, which, operand, error);
     if (status)
         return status;
-    operand->buffer = tensor->buffer;
     operand->output = how & CLA_OUTPUT;
+    status = take_memory(which, operand, tensor->buffer, tensor->memory, error);
+    if (status)
+        return status;
     if (call->source == CLA_ARRAYS && !fits_address_space(operand))
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout reaches to element %lld of the array at %p: no array is that large",
@@ -155,48 +203,71 @@ clattn_status cla_call_place(struct cla_call *call, int which, const struct clat
     return check_present(call, which, error);
 }
 
-clattn_status cla_call_place_bytes(struct cla_call *call, int which, cl_mem buffer, size_t bytes, bool output,
+clattn_status cla_call_place_bytes(struct cla_call *call, int which, struct cla_bytes given, bool output,
                                    struct cla_error *error)
 {
-    call->operands[which] = (struct cla_operand){.buffer = buffer,
-                                                 .sizes = {1, 1, 1, (int64_t)bytes},
-                                                 .layout = {.column = 1},
-                                                 .end = (int64_t)bytes,
-                                                 .element_bytes = 1,
-                                                 .output = output};
-    return check_present(call, which, error);
+    struct cla_operand *operand = &call->operands[which];
+    *operand = (struct cla_operand){.sizes = {1, 1, 1, (int64_t)given.bytes},
+                                    .layout = {.column = 1},
+                                    .end = (int64_t)given.bytes,
+                                    .element_bytes = 1,
+                                    .output = output};
+    const clattn_status status = take_memory(which, operand, given.buffer, given.memory, error);
+    return status ? status : check_present(call, which, error);
 }
 
-clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, size_t bytes, struct cla_error *error)
+clattn_status cla_call_place_workspace(struct cla_call *call, struct cla_bytes given, struct cla_error *error)
 {
     const size_t needed = call->workspace_bytes;
     if (!needed || call->source != CLA_BUFFERS)
         return CLATTN_SUCCESS;
-    if (bytes < needed)
-        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu: this shape needs %zu", bytes,
+    if (given.bytes < needed)
+        return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu: this shape needs %zu", given.bytes,
                         needed);
-    if (!workspace)
+    if (!given.buffer)
         return cla_fail(error, CLATTN_WORKSPACE_TOO_SMALL, "workspace is NULL: it must be a cl_mem of %zu bytes",
                         needed);
-    return cla_call_place_bytes(call, CLA_WORKSPACE, workspace, needed, true, error);
+    given.bytes = needed;
+    return cla_call_place_bytes(call, CLA_WORKSPACE, given, true, error);
 }
 
-/* The bytes that an operand takes of its buffer, or of the one that this is a part of, where that is known. */
+void cla_operand_share(struct cla_operand *operand, const struct cla_operand *from)
+{
+    operand->buffer = from->buffer;
+    operand->memory = from->memory;
+    operand->set = from->set;
+}
+
+struct cla_argument cla_operand_argument(const struct cla_operand *operand)
+{
+    const cl_mem *buffer = &operand->buffer;
+    if (!*buffer)
+        return (struct cla_argument){.size = sizeof *buffer};
+    return (struct cla_argument){.size = sizeof *buffer, .value = buffer, .set = operand->set};
+}
+
+/* The bytes that an operand takes of its buffer, of the one that this is a part of, where that is known, or of the
+ * address space. */
 struct span {
     int64_t first, end;
 };
 
 static struct span span_of(const struct cla_operand *operand)
 {
-    const int64_t from = (int64_t)operand->part.from;
+    const int64_t from = operand->memory ? (int64_t)(uintptr_t)operand->buffer : (int64_t)operand->part.from;
+    if (operand->whole && operand->memory)
+        return (struct span){from, from + 1};
     if (operand->whole)
         return (struct span){from, operand->part.of ? from + (int64_t)operand->part.bytes : INT64_MAX};
     return (struct span){from + operand->layout.offset * operand->element_bytes,
                          from + operand->end * operand->element_bytes};
 }
 
+/* NULL: the address space. */
 static cl_mem memory_of(const struct cla_operand *operand)
 {
+    if (operand->memory)
+        return NULL;
     return operand->part.of ? operand->part.of : operand->buffer;
 }
 
@@ -219,6 +290,13 @@ static bool may_share(const struct cla_call *call, int output, int other)
 static clattn_status fail_overlap(const struct cla_call *call, int output, int other, struct cla_error *error)
 {
     const struct span a = span_of(&call->operands[output]), b = span_of(&call->operands[other]);
+    if (call->operands[output].memory)
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "%s (addresses 0x%llx to 0x%llx) overlaps %s (0x%llx to 0x%llx): an output needs a place of its "
+            "own",
+            cla_operand_name(output), (unsigned long long)a.first, (unsigned long long)(a.end - 1),
+            cla_operand_name(other), (unsigned long long)b.first, (unsigned long long)(b.end - 1));
     if (call->operands[output].buffer != call->operands[other].buffer)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "%s (bytes %lld to %lld) overlaps %s (bytes %lld to %lld) in the buffer that both are parts "

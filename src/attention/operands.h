@@ -2,6 +2,7 @@
 #ifndef CLA_OPERANDS_H
 #define CLA_OPERANDS_H
 
+#include "device/launch.h"
 #include "plan/kernel_params.h"
 #include "plan/operand.h"
 #include "plan/problem.h"
@@ -18,6 +19,8 @@ struct cla_part {
 
 struct cla_operand {
     cl_mem buffer;
+    enum clattn_memory memory; /* what that is */
+    cla_pointer_setter set;    /* of an address, how a kernel gets it: known once buffers are checked */
     struct cla_part part;
     struct cla_sizes sizes;
     struct cla_layout layout;
@@ -68,12 +71,23 @@ enum { CLA_INPUT = 0, CLA_OUTPUT = 1, CLA_OPTIONAL = 2 };
 clattn_status cla_call_place(struct cla_call *call, int which, const struct clattn_tensor *tensor, int how,
                              struct cla_error *error);
 
-/* The same for a buffer that is used from its start on. */
-clattn_status cla_call_place_bytes(struct cla_call *call, int which, cl_mem buffer, size_t bytes, bool output,
+/* The same for memory that is used from its start on. */
+struct cla_bytes {
+    cl_mem buffer;
+    int64_t memory; /* enum clattn_memory, as the caller gave it */
+    size_t bytes;
+};
+clattn_status cla_call_place_bytes(struct cla_call *call, int which, struct cla_bytes given, bool output,
                                    struct cla_error *error);
 
 /* Whether the caller's workspace is as large as call->workspace_bytes; places it. */
-clattn_status cla_call_place_workspace(struct cla_call *call, cl_mem workspace, size_t bytes, struct cla_error *error);
+clattn_status cla_call_place_workspace(struct cla_call *call, struct cla_bytes given, struct cla_error *error);
+
+/* Of one operand the memory for another. */
+void cla_operand_share(struct cla_operand *operand, const struct cla_operand *from);
+
+/* It as the argument of a kernel, which it must outlive. */
+struct cla_argument cla_operand_argument(const struct cla_operand *operand);
 
 /* Whether an output shares bytes with anything else: within one cl_mem, and as far as the operands' parts are known. */
 clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *error);

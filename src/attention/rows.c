@@ -144,13 +144,12 @@ static clattn_status launch(const struct cla_rows *rows, struct cla_kernel *kern
 
 static struct cla_argument buffer_argument(const struct cla_call *call, int which)
 {
-    const cl_mem *buffer = &call->operands[which].buffer;
-    return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+    return cla_operand_argument(&call->operands[which]);
 }
 
 #define VALUE(x)                                                                                                       \
     {                                                                                                                  \
-        sizeof(x), &(x)                                                                                                \
+        .size = sizeof(x), .value = &(x)                                                                               \
     }
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

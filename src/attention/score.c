@@ -157,8 +157,10 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
         return cla_fail(error, CLATTN_INVALID_LAYOUT, "score.block_offsets.layout.row is %lld: it must be 1",
                         (long long)layout->row);
     if (!status)
-        status = cla_call_place_bytes(call, CLA_BLOCK_COLUMNS, args->block_columns,
-                                      (size_t)args->block_count * sizeof(int32_t), false, error);
+        status = cla_call_place_bytes(call, CLA_BLOCK_COLUMNS,
+                                      (struct cla_bytes){args->block_columns, args->block_columns_memory,
+                                                         (size_t)args->block_count * sizeof(int32_t)},
+                                      false, error);
     if (copies.batch && !layout->batch)
         copies.batch = 1;
     if (copies.heads && !layout->head)
@@ -194,10 +196,13 @@ static void tell_place(struct cla_call *call, int number, const struct cla_featu
     memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
 }
 
-static void place_loose(struct cla_call *call, int which, cl_mem buffer)
+static clattn_status place_loose(struct cla_call *call, int which, const struct clattn_tensor *given,
+                                 struct cla_error *error)
 {
-    call->operands[which] = (struct cla_operand){
-        .buffer = buffer, .sizes = {1, 1, 1, buffer != NULL}, .end = buffer != NULL, .element_bytes = 1, .whole = true};
+    const struct cla_bytes bytes = {given->buffer, given->memory, given->buffer != NULL};
+    const clattn_status status = cla_call_place_bytes(call, which, bytes, false, error);
+    call->operands[which].whole = true;
+    return status;
 }
 
 /* A table of pages that is not compressed has no offsets; and sequences whose keys are in pages are not packed. */
@@ -237,10 +242,8 @@ static clattn_status place_tensor(struct cla_call *call, int number, const struc
 {
     const int which = CLA_SCORE + number, how = call->empty || is_left_out(call, which) ? CLA_OPTIONAL : CLA_INPUT;
     const struct clattn_tensor given = cla_feature_given(tensor, args);
-    if (tensor->extent == CLA_LOOSE) {
-        place_loose(call, which, given.buffer);
-        return CLATTN_SUCCESS;
-    }
+    if (tensor->extent == CLA_LOOSE)
+        return place_loose(call, which, &given, error);
     clattn_status status = cla_call_place(call, which, &given, how, error);
     if (!status && (tensor->extent == CLA_OF_BATCH || tensor->extent == CLA_OF_SEQUENCES))
         status = check_list(call, which, error);
@@ -285,10 +288,9 @@ cl_uint cla_score_arguments(const struct cla_call *call, unsigned features, bool
         if (!(features & of->bit) || !cla_feature_tensor_is_argument(i))
             continue;
         const bool expanded = CLA_SCORE + i == CLA_BLOCK_MASK && cla_score_is_csr(call);
-        const cl_mem *buffer = &call->operands[expanded ? CLA_WORKSPACE : CLA_SCORE + i].buffer;
-        arguments[count++] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+        arguments[count++] = cla_operand_argument(&call->operands[expanded ? CLA_WORKSPACE : CLA_SCORE + i]);
     }
     if (features || state)
-        arguments[count++] = (struct cla_argument){cla_score_params_bytes(), &call->score};
+        arguments[count++] = (struct cla_argument){.size = cla_score_params_bytes(), .value = &call->score};
     return count;
 }

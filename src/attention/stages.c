@@ -72,11 +72,11 @@ static struct cla_argument argument_of(const struct cla_stage_call *of, int whic
 {
     const struct cla_operand *operands = of->call->operands;
     if (which == CLA_ARGUMENT_BLOCK)
-        return (struct cla_argument){of->block_bytes, of->block};
+        return (struct cla_argument){.size = of->block_bytes, .value = of->block};
     if (which >= CLA_LAYOUT_OF)
-        return (struct cla_argument){sizeof(struct cla_layout), &operands[which - CLA_LAYOUT_OF].layout};
-    const cl_mem *buffer = &operands[which].buffer;
-    return (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
+        return (struct cla_argument){.size = sizeof(struct cla_layout),
+                                     .value = &operands[which - CLA_LAYOUT_OF].layout};
+    return cla_operand_argument(&operands[which]);
 }
 
 static cl_uint arguments_of(const struct clattn_plan *plan, const struct cla_stage *stage,

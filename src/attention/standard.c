@@ -8,6 +8,7 @@
 #include "device/report.h"
 #include "plan/types.h"
 #include <clattn/standard.h>
+#include <stdio.h>
 
 /* A pass under way. */
 struct pass {
@@ -117,6 +118,25 @@ static clattn_status check_workspace(const struct cla_standard *standard, const 
     return CLATTN_SUCCESS;
 }
 
+static clattn_status refuse_address(const char *name, enum clattn_memory memory, struct cla_error *error)
+{
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "%smemory is %s: CLBlast takes a cl_mem alone, so that in standard attention it is CLATTN_BUFFER",
+                    name, memory == CLATTN_SVM ? "CLATTN_SVM" : "CLATTN_USM");
+}
+
+static clattn_status check_memory(const struct cla_call *forward, int64_t workspace_memory, struct cla_error *error)
+{
+    for (int i = 0; i < CLA_FORWARD_OPERANDS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s.", cla_operand_name(i));
+        if (forward->operands[i].memory)
+            return refuse_address(name, forward->operands[i].memory, error);
+    }
+    return workspace_memory ? refuse_address("workspace_", (enum clattn_memory)workspace_memory, error)
+                            : CLATTN_SUCCESS;
+}
+
 static size_t alignment(const struct clattn_context *context)
 {
     const uint32_t bits = context->capabilities.base_address_align_bits;
@@ -207,6 +227,8 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = cla_forward_arguments(&resolved, 0, CLA_BUFFERS, args, 0, &forward, error);
     if (!status)
+        status = check_memory(&forward, args->workspace_memory, error);
+    if (!status)
         status = cla_standard_plan(&forward, alignment(context), &standard, error);
     if (!status)
         status = check_workspace(&standard, args, error);
@@ -217,9 +239,11 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = check_order(context, queue, error);
     if (!status && standard.workspace_bytes)
-        status = cla_call_place_bytes(&forward, CLA_WORKSPACE, args->workspace, standard.workspace_bytes, true, error);
+        status = cla_call_place_bytes(&forward, CLA_WORKSPACE,
+                                      (struct cla_bytes){args->workspace, CLATTN_BUFFER, standard.workspace_bytes},
+                                      true, error);
     if (!status)
-        status = cla_check_buffers(&forward, context->context, error);
+        status = cla_check_buffers(&forward, context, error);
     if (!status)
         status = cla_gemm_load(error);
     if (status)

@@ -88,13 +88,12 @@ clattn_status cla_standard_softmax(struct cla_standard_kernels *kernels, cl_comm
                                               .n_q = (int32_t)shape->n_q,
                                               .n_kv = (int32_t)shape->n_kv};
     const cl_int first_head = (cl_int)first;
-    struct cla_argument arguments[6] = {{sizeof(cl_mem), scores ? &scores : NULL}};
-    for (int i = 0; i < 3; i++) {
-        const cl_mem *buffer = &operands[CLA_LSE + i].buffer;
-        arguments[1 + i] = (struct cla_argument){sizeof *buffer, *buffer ? buffer : NULL};
-    }
-    arguments[4] = (struct cla_argument){sizeof params, &params};
-    arguments[5] = (struct cla_argument){sizeof first_head, &first_head};
+    const struct cla_argument arguments[6] = {{.size = sizeof scores, .value = scores ? &scores : NULL},
+                                              cla_operand_argument(&operands[CLA_LSE]),
+                                              cla_operand_argument(&operands[CLA_M]),
+                                              cla_operand_argument(&operands[CLA_L]),
+                                              {.size = sizeof params, .value = &params},
+                                              {.size = sizeof first_head, .value = &first_head}};
     return cla_kernel_launch(&kernels->softmax, queue, arguments, 6, (size_t)(count * shape->n_q),
                              kernels->work_group_size, 0, NULL, NULL, error);
 }
@@ -109,14 +108,14 @@ static clattn_status copy_operand(const struct cla_standard *standard, cl_comman
     const struct cla_sizes *sizes = &operand->sizes;
     const cl_int heads = (cl_int)sizes->heads, rows = (cl_int)sizes->rows, columns = (cl_int)sizes->columns;
     const cl_long offset = matrix->offset, row = matrix->ld;
-    const struct cla_argument arguments[] = {{sizeof operand->buffer, &operand->buffer},
-                                             {sizeof floats, floats ? &floats : NULL},
-                                             {sizeof operand->layout, &operand->layout},
-                                             {sizeof heads, &heads},
-                                             {sizeof rows, &rows},
-                                             {sizeof columns, &columns},
-                                             {sizeof offset, &offset},
-                                             {sizeof row, &row}};
+    const struct cla_argument arguments[] = {cla_operand_argument(operand),
+                                             {.size = sizeof floats, .value = floats ? &floats : NULL},
+                                             {.size = sizeof operand->layout, .value = &operand->layout},
+                                             {.size = sizeof heads, .value = &heads},
+                                             {.size = sizeof rows, .value = &rows},
+                                             {.size = sizeof columns, .value = &columns},
+                                             {.size = sizeof offset, .value = &offset},
+                                             {.size = sizeof row, .value = &row}};
     return cla_kernel_launch(kernel, queue, arguments, sizeof arguments / sizeof *arguments,
                              (size_t)(sizes->batch * sizes->heads * sizes->rows), work_group_size, 0, NULL, NULL,
                              error);

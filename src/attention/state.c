@@ -8,13 +8,14 @@
 #include "plan/checked.h"
 #include "plan/reserved.h"
 
-static clattn_status place_state(struct cla_call *call, int which, cl_mem state, bool output,
+static clattn_status place_state(struct cla_call *call, int which, struct cla_bytes given, bool output,
                                  struct cla_state_places *places, struct cla_error *error)
 {
     const clattn_status status = cla_state_locate(call->problem->d_v, &call->shape, 1, places, error);
     if (status)
         return status;
-    return cla_call_place_bytes(call, which, state, (size_t)places->end * sizeof(float), output, error);
+    given.bytes = (size_t)places->end * sizeof(float);
+    return cla_call_place_bytes(call, which, given, output, error);
 }
 
 /* A call on states alone: no tensors, no score modifications. */
@@ -75,7 +76,7 @@ static clattn_status launch(const struct clattn_plan *plan, cl_command_queue que
 }
 
 clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                              cl_mem state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                              struct cla_bytes state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                               struct cla_error *error)
 {
     struct cla_call call;
@@ -89,19 +90,20 @@ clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue q
 }
 
 static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                           cl_mem into, cl_mem from, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                           struct cla_error *error)
+                           struct cla_bytes into, struct cla_bytes from, cl_uint wait_count, const cl_event *wait_list,
+                           cl_event *event, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
     clattn_status status = begin_call(plan, shape, &call, error);
     if (status)
         return status;
-    if (!into && !call.empty)
+    if (!into.buffer && !call.empty)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "into is NULL: it must be the cl_mem of a state");
-    if (into && into == from)
+    if (into.buffer && into.buffer == from.buffer)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "from is the same cl_mem as into: a state cannot be merged with itself");
+                        "from is the same %s as into: a state cannot be merged with itself",
+                        into.memory ? "address" : "cl_mem");
     status = place_state(&call, CLA_STATE, into, true, &places, error);
     if (!status)
         status = place_state(&call, CLA_FROM, from, false, &places, error);
@@ -125,11 +127,13 @@ static clattn_status place_chunk(const struct clattn_plan *plan, const struct cl
     if (!status)
         status = cla_call_place(call, CLA_V, &args->v, CLA_INPUT, error);
     if (!status)
-        status = place_state(call, CLA_STATE, args->state, true, places, error);
+        status =
+            place_state(call, CLA_STATE, (struct cla_bytes){args->state, args->state_memory, 0}, true, places, error);
     if (!status)
         status = cla_score_place(call, &args->score, error);
     if (!status)
-        status = cla_call_place_workspace(call, args->workspace, args->workspace_bytes, error);
+        status = cla_call_place_workspace(
+            call, (struct cla_bytes){args->workspace, args->workspace_memory, args->workspace_bytes}, error);
     return status ? status : cla_check_overlap(call, error);
 }
 
@@ -172,6 +176,7 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
     if (features & CLATTN_QUERY_LENGTHS) {
         score.query_lengths = given->query_lengths;
         score.query_lengths_offset = given->query_lengths_offset;
+        score.query_lengths_memory = given->query_lengths_memory;
     }
     if (features & CLATTN_DROPOUT)
         score.dropout_p = given->dropout_p;
@@ -184,7 +189,8 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
     if (!status)
         status = cla_call_begin(call, &plan->problem, features, CLA_BUFFERS, &shape, &score, error);
     if (!status)
-        status = place_state(call, CLA_STATE, args->state, false, places, error);
+        status =
+            place_state(call, CLA_STATE, (struct cla_bytes){args->state, args->state_memory, 0}, false, places, error);
     if (!status)
         status = cla_call_place(call, CLA_O, &args->o, CLA_OUTPUT, error);
     if (!status)
@@ -226,15 +232,32 @@ clattn_status clattn_state_bytes(const clattn_plan *plan, const struct clattn_sh
     return report(plan, status, &error);
 }
 
+static clattn_status begin_from(const char *function, const clattn_plan *plan, cl_command_queue queue,
+                                const struct clattn_shape *shape, struct cla_bytes state, cl_uint wait_count,
+                                const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, &error);
+    if (!status)
+        status = cla_state_begin(plan, queue, shape, state, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}
+
 clattn_status clattn_state_begin_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                          const struct clattn_shape *shape, cl_mem state, cl_uint wait_count,
                                          const cl_event *wait_list, cl_event *event)
 {
-    struct cla_error error;
-    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_begin_enqueue", &error);
-    if (!status)
-        status = cla_state_begin(plan, queue, shape, state, wait_count, wait_list, event, &error);
-    return report(plan, status, &error);
+    return begin_from(__func__, plan, queue, shape, (struct cla_bytes){state, CLATTN_BUFFER, 0}, wait_count, wait_list,
+                      event);
+}
+
+clattn_status clattn_state_begin_memory_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                                const struct clattn_shape *shape, cl_mem state,
+                                                enum clattn_memory state_memory, cl_uint wait_count,
+                                                const cl_event *wait_list, cl_event *event)
+{
+    return begin_from(__func__, plan, queue, shape, (struct cla_bytes){state, state_memory, 0}, wait_count, wait_list,
+                      event);
 }
 
 clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -248,15 +271,33 @@ clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_comman
     return report(plan, status, &error);
 }
 
+static clattn_status merge_from(const char *function, const clattn_plan *plan, cl_command_queue queue,
+                                const struct clattn_shape *shape, struct cla_bytes into, struct cla_bytes from,
+                                cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    struct cla_error error;
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, &error);
+    if (!status)
+        status = merge(plan, queue, shape, into, from, wait_count, wait_list, event, &error);
+    return report(plan, status, &error);
+}
+
 clattn_status clattn_state_merge_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                          const struct clattn_shape *shape, cl_mem into, cl_mem from, cl_uint wait_count,
                                          const cl_event *wait_list, cl_event *event)
 {
-    struct cla_error error;
-    clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_merge_enqueue", &error);
-    if (!status)
-        status = merge(plan, queue, shape, into, from, wait_count, wait_list, event, &error);
-    return report(plan, status, &error);
+    return merge_from(__func__, plan, queue, shape, (struct cla_bytes){into, CLATTN_BUFFER, 0},
+                      (struct cla_bytes){from, CLATTN_BUFFER, 0}, wait_count, wait_list, event);
+}
+
+clattn_status clattn_state_merge_memory_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                                                const struct clattn_shape *shape, cl_mem into,
+                                                enum clattn_memory into_memory, cl_mem from,
+                                                enum clattn_memory from_memory, cl_uint wait_count,
+                                                const cl_event *wait_list, cl_event *event)
+{
+    return merge_from(__func__, plan, queue, shape, (struct cla_bytes){into, into_memory, 0},
+                      (struct cla_bytes){from, from_memory, 0}, wait_count, wait_list, event);
 }
 
 clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_queue queue,

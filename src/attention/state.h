@@ -2,6 +2,7 @@
 #ifndef CLA_STATE_H
 #define CLA_STATE_H
 
+#include "attention/operands.h"
 #include "attention/plan.h"
 #include <clattn/state.h>
 
@@ -9,7 +10,7 @@
 clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
                               struct cla_error *error);
 clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                              cl_mem state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                              struct cla_bytes state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                               struct cla_error *error);
 clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
                                    const struct clattn_accumulate_args *args, cl_uint wait_count,

@@ -165,6 +165,11 @@ clattn_status cla_cl_buffer_facts(cl_mem buffer, struct cla_buffer_facts *facts,
     return CLATTN_SUCCESS;
 }
 
+void *cla_cl_extension_function(cl_platform_id platform, const char *name)
+{
+    return clGetExtensionFunctionAddressForPlatform(platform, name);
+}
+
 /* Reference counts */
 
 #define RETAIN(name, type, call)                                                                                       \

@@ -35,6 +35,9 @@ struct cla_buffer_facts {
 };
 clattn_status cla_cl_buffer_facts(cl_mem buffer, struct cla_buffer_facts *facts, struct cla_error *error);
 
+/* A function of an extension, its address; NULL where the platform has none of that name. */
+void *cla_cl_extension_function(cl_platform_id platform, const char *name);
+
 /* Reference counts. */
 clattn_status cla_cl_retain_context(cl_context context, struct cla_error *error);
 clattn_status cla_cl_retain_device(cl_device_id device, struct cla_error *error);

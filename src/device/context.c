@@ -131,6 +131,7 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
         status = cla_check_device(&context->capabilities, error);
     if (status)
         return status;
+    cla_pointers_find(&context->pointers, context->device, &context->capabilities);
     context->programs = cla_programs_create();
     if (!context->programs)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");

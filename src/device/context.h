@@ -2,6 +2,7 @@
 #ifndef CLA_CONTEXT_H
 #define CLA_CONTEXT_H
 
+#include "device/pointers.h"
 #include "device/program.h"
 #include "plan/tuning_db.h"
 #include <clattn/device.h>
@@ -11,6 +12,7 @@ struct clattn_context {
     cl_device_id device;
     struct clattn_log log;
     struct clattn_capabilities capabilities;
+    struct cla_pointers pointers;
     char cache_directory[1024];
     struct cla_tuning_db tuning; /* the caller's records */
     struct cla_programs *programs;

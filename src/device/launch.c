@@ -25,12 +25,26 @@ void cla_kernel_finish(struct cla_kernel *kernel)
     pthread_mutex_destroy(&kernel->lock);
 }
 
+static clattn_status set_pointer(cl_kernel kernel, cl_uint index, const struct cla_argument *argument,
+                                 struct cla_error *error)
+{
+    const void *const pointer = *(const void *const *)argument->value;
+    const cl_int code = argument->set(kernel, index, pointer);
+    if (code == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, code, "the driver refuses the address %p as argument %u of a kernel: %s (%d)", pointer,
+                    (unsigned)index, clattn_status_name(code), (int)code);
+}
+
 static clattn_status set_and_enqueue(cl_kernel kernel, cl_command_queue queue, const struct cla_argument *arguments,
                                      cl_uint argument_count, size_t global, size_t local, cl_uint wait_count,
                                      const cl_event *wait_list, cl_event *event, struct cla_error *error)
 {
     for (cl_uint i = 0; i < argument_count; i++) {
-        const clattn_status status = cla_cl_set_argument(kernel, i, arguments[i].size, arguments[i].value, error);
+        const struct cla_argument *argument = &arguments[i];
+        const clattn_status status = argument->set
+                                         ? set_pointer(kernel, i, argument, error)
+                                         : cla_cl_set_argument(kernel, i, argument->size, argument->value, error);
         if (status)
             return status;
     }

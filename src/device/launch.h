@@ -2,8 +2,7 @@
 #ifndef CLA_LAUNCH_H
 #define CLA_LAUNCH_H
 
-#include "plan/error.h"
-#include <clattn/opencl.h>
+#include "device/pointers.h"
 #include <pthread.h>
 
 /* A kernel that several threads may launch: OpenCL forbids setting arguments of one kernel object from two threads, so
@@ -13,10 +12,12 @@ struct cla_kernel {
     pthread_mutex_t lock;
 };
 
-/* value NULL with size sizeof(cl_mem): a NULL buffer. */
+/* value NULL with size sizeof(cl_mem): a NULL buffer. With `set` it is an address that *value holds, and that is how a
+ * kernel gets to know it. */
 struct cla_argument {
     size_t size;
     const void *value;
+    cla_pointer_setter set;
 };
 
 clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, const char *name, struct cla_error *error);

@@ -68,4 +68,7 @@ void *cla_os_library(const char *file, const char **reason);
 /* A function of it, its address; NULL where it has none of that name. */
 void *cla_os_library_symbol(void *library, const char *name);
 
+/* A function of the OpenCL library that the process has already; NULL where it has none of that name. */
+void *cla_os_opencl_symbol(const char *name);
+
 #endif

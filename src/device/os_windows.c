@@ -222,3 +222,9 @@ void *cla_os_library_symbol(void *library, const char *name)
     memcpy(&symbol, &function, sizeof symbol);
     return symbol;
 }
+
+void *cla_os_opencl_symbol(const char *name)
+{
+    const HMODULE library = GetModuleHandleA("OpenCL.dll");
+    return library ? cla_os_library_symbol((void *)library, name) : NULL;
+}

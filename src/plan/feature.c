@@ -5,7 +5,8 @@
 #include "plan/operand.h"
 
 #define GIVEN(member_) .name = #member_, .path = "score." #member_, .given = offsetof(struct clattn_score_args, member_)
-#define BARE(member_)  GIVEN(member_), .offset = offsetof(struct clattn_score_args, member_##_offset)
+#define LOOSE(member_) GIVEN(member_), .memory = offsetof(struct clattn_score_args, member_##_memory)
+#define BARE(member_)  LOOSE(member_), .offset = offsetof(struct clattn_score_args, member_##_offset)
 #define ARRAY(member_) .array = offsetof(struct clattn_host_score_args, member_)
 #define LAYOUT(member_)                                                                                                \
     .layout = offsetof(struct clattn_host_score_args, member_##_layout), .layout_name = #member_ "_layout"
@@ -93,7 +94,7 @@ const struct cla_feature cla_features[] = {
                          "--block-indices, and the end at last; [blocks of rows + 1], with heads\n"
                          "and batch before it or not; int32 or int64",
                          .needs = "block-indices FILE\nblock-size BQ,BKV")},
-                 {GIVEN(block_columns), ARRAY(block_columns), .kernel = "", .extent = CLA_LOOSE, .element = CLA_INT,
+                 {LOOSE(block_columns), ARRAY(block_columns), .kernel = "", .extent = CLA_LOOSE, .element = CLA_INT,
                   OPTION("block-indices", "the numbers of the blocks of keys that are kept",
                          .needs = "block-indptr FILE")}},
      .numbers = {{NUMBER(block_count, INT64)}},
@@ -147,7 +148,7 @@ const struct cla_feature cla_features[] = {
     {.name = "data",
      .constant = "score_mod or mask_mod",
      .bit = CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD,
-     .tensors = {{GIVEN(data), ARRAY(data), .extent = CLA_LOOSE, .element = CLA_FLOAT,
+     .tensors = {{LOOSE(data), ARRAY(data), .extent = CLA_LOOSE, .element = CLA_FLOAT,
                   OPTION("data", "what score_mod and mask_mod get as `data`, fp32",
                          .needs = "score-mod FILE or --mask-mod FILE")}},
      .check_problem = cla_check_user_problem},

@@ -10,7 +10,7 @@
 static bool is_set(const struct clattn_tensor *tensor)
 {
     const struct clattn_layout *layout = &tensor->layout;
-    return tensor->buffer || layout->offset || layout->strided || !cla_layout_is_default(layout);
+    return tensor->buffer || tensor->memory || layout->offset || layout->strided || !cla_layout_is_default(layout);
 }
 
 static double value_of(const struct cla_feature_number *number, const struct clattn_score_args *args)
@@ -205,7 +205,9 @@ clattn_status cla_check_block_mask(const struct cla_feature_call *call, struct c
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.block_mask and score.block_offsets are both given: a block mask is either bytes or "
                         "compressed rows, and the other's fields are zero");
-    if (!csr && (is_set(&call->args->block_offsets) || call->args->block_columns || call->args->block_count))
+    const struct clattn_score_args *args = call->args;
+    const bool columns = args->block_columns || args->block_columns_memory || args->block_count;
+    if (!csr && (is_set(&args->block_offsets) || columns))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.block_offsets.buffer is NULL, and block_columns, block_count or a layout is given: "
                         "compressed rows need it, and without it these are zero");

@@ -181,6 +181,7 @@ struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, 
         return *(const struct clattn_tensor *)(of + tensor->given);
     given.buffer = *(const cl_mem *)(of + tensor->given);
     given.layout.offset = tensor->offset ? *(const int64_t *)(of + tensor->offset) : 0;
+    given.memory = *(const enum clattn_memory *)(of + tensor->memory);
     return given;
 }
 
@@ -188,10 +189,12 @@ void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_ten
                       struct clattn_score_args *args, struct clattn_kv_scales *scales)
 {
     char *const of = tensor->apart ? (char *)scales : (char *)args;
-    if (!cla_feature_is_bare(tensor))
+    if (!cla_feature_is_bare(tensor)) {
         *(struct clattn_tensor *)(of + tensor->given) = given;
-    else
-        *(cl_mem *)(of + tensor->given) = given.buffer;
+        return;
+    }
+    *(cl_mem *)(of + tensor->given) = given.buffer;
+    *(enum clattn_memory *)(of + tensor->memory) = (enum clattn_memory)given.memory;
     if (tensor->offset)
         *(int64_t *)(of + tensor->offset) = given.layout.offset;
 }

@@ -302,9 +302,9 @@ static void give(struct round *round)
         round->args.v.layout = layout_of(round, KV_HEADS, round->shape.n_kv, D_V);
     }
     round->args.k_new =
-        (struct clattn_tensor){numbers(rows * KV_HEADS * D, way->new_type, &k), layout_of(round, KV_HEADS, n, D), {0}};
-    round->args.v_new = (struct clattn_tensor){
-        numbers(rows * KV_HEADS * D_V, way->new_type, &v), layout_of(round, KV_HEADS, n, D_V), {0}};
+        (struct clattn_tensor){numbers(rows * KV_HEADS * D, way->new_type, &k), layout_of(round, KV_HEADS, n, D)};
+    round->args.v_new =
+        (struct clattn_tensor){numbers(rows * KV_HEADS * D_V, way->new_type, &v), layout_of(round, KV_HEADS, n, D_V)};
     round->k_new = k;
     round->v_new = v;
     give_q(round, n, rows);

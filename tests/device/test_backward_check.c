@@ -3,6 +3,7 @@
  * clattn_backward_check: what a kernel says that gave up waiting is answered, until the next pass on the workspace; and
  * plans whose kernels wait for nobody succeed at once. No kernel of a CPU waits for others, so the word is written
  * here. */
+#define CL_TARGET_OPENCL_VERSION 200
 #include "attention/stages.h"
 #include "attention/workspace.h"
 #include "support/device.h"
@@ -80,9 +81,14 @@ static void write_word(const struct pass *pass)
     const struct cla_words zeroed = cla_recipe_zeroed(&recipe);
     const int64_t at = recipe.regions[recipe.stuck_region].first + recipe.stuck_word;
     assert_true(at >= zeroed.first && at < zeroed.first + zeroed.count);
-    assert_int_equal(clEnqueueWriteBuffer(device.queue, pass->args.workspace, CL_TRUE, (size_t)at * 4, sizeof one, &one,
-                                          0, NULL, NULL),
-                     CL_SUCCESS);
+    if (pass->args.workspace_memory)
+        assert_int_equal(clEnqueueSVMMemcpy(device.queue, CL_TRUE, (char *)pass->args.workspace + at * 4, &one,
+                                            sizeof one, 0, NULL, NULL),
+                         CL_SUCCESS);
+    else
+        assert_int_equal(clEnqueueWriteBuffer(device.queue, pass->args.workspace, CL_TRUE, (size_t)at * 4, sizeof one,
+                                              &one, 0, NULL, NULL),
+                         CL_SUCCESS);
 }
 
 static void who_gave_up_is_named(void **state)
@@ -99,6 +105,27 @@ static void who_gave_up_is_named(void **state)
     assert_int_equal(clattn_backward_check(pass.plan, device.queue, &pass.args, 0, NULL), CLATTN_KERNEL_STUCK);
     assert_int_equal(run(&pass), CLATTN_SUCCESS);
     close_pass(&pass);
+}
+
+static void the_word_is_read_from_an_address_too(void **state)
+{
+    struct pass pass;
+    cl_ulong grains = 0;
+    (void)state;
+    clGetDeviceInfo(device.device, CL_DEVICE_SVM_CAPABILITIES, sizeof grains, &grains, NULL);
+    if (!test_is_for(&cla_backward_fused_emulated) || !grains)
+        skip();
+    open_pass(&pass, "backward_fused_emulated");
+    void *const memory = clSVMAlloc(device.context, CL_MEM_READ_WRITE, pass.args.workspace_bytes, 0);
+    assert_non_null(memory);
+    pass.args.workspace = (cl_mem)memory;
+    pass.args.workspace_memory = CLATTN_SVM;
+    assert_int_equal(run(&pass), CLATTN_SUCCESS);
+    write_word(&pass);
+    assert_int_equal(clattn_backward_check(pass.plan, device.queue, &pass.args, 0, NULL), CLATTN_KERNEL_STUCK);
+    assert_int_equal(run(&pass), CLATTN_SUCCESS);
+    close_pass(&pass);
+    clSVMFree(device.context, memory);
 }
 
 static void who_waits_for_nobody_succeeds(void **state)
@@ -128,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_gave_up_is_named),
+        cmocka_unit_test(the_word_is_read_from_an_address_too),
         cmocka_unit_test(who_waits_for_nobody_succeeds),
         cmocka_unit_test(wrong_arguments_are_refused),
     };

@@ -145,8 +145,8 @@ static void give_pages(const struct paged *paged, const struct way *way, struct 
     const size_t count = (size_t)(paged->pool * page);
     cl_mem keys = keep(buffers, upload(dtype, paged->keys, count));
     cl_mem values = way->interleaved ? keys : keep(buffers, upload(dtype, paged->keys, count));
-    *k = (struct clattn_tensor){keys, {.batch = page, .head = head, .row = D, .column = 1}, {0}};
-    *v = (struct clattn_tensor){values, {.offset = one, .batch = page, .head = head, .row = D, .column = 1}, {0}};
+    *k = (struct clattn_tensor){keys, {.batch = page, .head = head, .row = D, .column = 1}};
+    *v = (struct clattn_tensor){values, {.offset = one, .batch = page, .head = head, .row = D, .column = 1}};
     score->pool_pages = paged->pool;
     if (way->csr) {
         score->pages.buffer = keep(buffers, ints(paged->list, (size_t)paged->count));
