@@ -11,16 +11,23 @@ static int check_float(const struct score_entry *entry)
     return entry->header->type == NPY_FLOAT32 ? STATUS_OK : score_wrong_type(entry, "'<f4'");
 }
 
+/* Whether what an array leaves out, or has 1 of, counts for all: the library is told a layout. */
+static bool is_broadcast(const struct cla_feature_tensor *row)
+{
+    return row->layout != 0;
+}
+
 /* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions, of which each may be 1. */
 static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t columns)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
     const int64_t wanted[] = {columns, rows, shape->heads, shape->batch};
+    const struct cla_feature_tensor *row = score_row(entry);
     bool fits = entry->header->dimensions >= 2;
     int64_t strides[4], stride = 1;
     for (int i = 0; i < 4; i++) {
         const int64_t length = score_length_at(entry->header, i);
-        fits = fits && (length == 1 || length == wanted[i]);
+        fits = fits && ((length == 1 && is_broadcast(row)) || length == wanted[i]);
         strides[i] = length == 1 && wanted[i] != 1 ? 0 : stride;
         stride *= length;
     }
@@ -32,8 +39,9 @@ static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t co
     char right[192];
     snprintf(right, sizeof right,
              "(%" PRId64 ", %" PRId64 "), (%" PRId64 ", %" PRId64 ", %" PRId64 ") or (%" PRId64 ", %" PRId64
-             ", %" PRId64 ", %" PRId64 "); each may be 1",
-             rows, columns, shape->heads, rows, columns, shape->batch, shape->heads, rows, columns);
+             ", %" PRId64 ", %" PRId64 ")%s",
+             rows, columns, shape->heads, rows, columns, shape->batch, shape->heads, rows, columns,
+             is_broadcast(row) ? "; each may be 1" : ", all of it");
     return score_wrong_shape(entry, right);
 }
 
@@ -62,13 +70,16 @@ static int match_blocks(const struct score_entry *entry, const struct option_num
 static int wrong_heads(const struct score_entry *entry, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    char last[24] = "", right[128], with_batch[64] = "";
+    char last[24] = "", right[128], without_batch[48] = "", with_batch[64] = "";
+    const bool with = row->extent == CLA_OF_HEADS, without = !with || is_broadcast(row) || shape->batch == 1;
     if (row->each)
         snprintf(last, sizeof last, " %d", row->each);
-    if (row->extent == CLA_OF_HEADS)
-        snprintf(with_batch, sizeof with_batch, " or (%" PRId64 ", %" PRId64 "%s%s)", shape->batch, shape->heads,
+    if (without)
+        snprintf(without_batch, sizeof without_batch, "(%" PRId64 ",%s)%s", shape->heads, last, with ? " or " : "");
+    if (with)
+        snprintf(with_batch, sizeof with_batch, "(%" PRId64 ", %" PRId64 "%s%s)", shape->batch, shape->heads,
                  row->each ? "," : "", last);
-    snprintf(right, sizeof right, "(%" PRId64 ",%s)%s, %d number%s for each head", shape->heads, last, with_batch,
+    snprintf(right, sizeof right, "%s%s, %d number%s for each head", without_batch, with_batch,
              row->each ? row->each : 1, row->each > 1 ? "s" : "");
     return score_wrong_shape(entry, right);
 }
@@ -79,7 +90,8 @@ static int match_heads(const struct score_entry *entry, const struct cla_feature
     const int last = row->each > 0, most = last + 1 + (row->extent == CLA_OF_HEADS);
     const int64_t each = row->each ? row->each : 1;
     const int64_t heads = score_length_at(entry->header, last), batch = score_length_at(entry->header, last + 1);
-    if (entry->header->dimensions > most || heads != shape->heads || (batch != 1 && batch != shape->batch) ||
+    if (entry->header->dimensions > most || heads != shape->heads ||
+        ((batch != 1 || (row->extent == CLA_OF_HEADS && !is_broadcast(row))) && batch != shape->batch) ||
         (last && score_length_at(entry->header, 0) != each))
         return wrong_heads(entry, row);
     entry->score->layouts[entry->which] =

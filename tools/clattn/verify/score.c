@@ -256,12 +256,13 @@ static int32_t *integers(struct making *making, const struct cla_feature_tensor 
     return values;
 }
 
-/* Tensors of later features: floats of rows, dense; of pairs or of heads, broadcast as chance has it. */
+/* Tensors of later features: those of rows and bare ones dense, of pairs or of heads broadcast as chance has it. */
 static void make_tensor(struct making *making, int n, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &making->problem->shape;
     struct reference_score *score = &making->problem->score;
     size_t *count = &making->score->counts.more[n];
+    const bool bare = cla_feature_is_bare(row);
     if (row->extent == CLA_OF_BATCH) {
         *count = (size_t)shape->batch;
     } else if (row->extent == CLA_OF_TREE) {
@@ -269,10 +270,13 @@ static void make_tensor(struct making *making, int n, const struct cla_feature_t
         *count = spread(making, shape->n_q, (score->tree_keys + 31) / 32, true, &score->more_at[n]);
     } else if (row->extent == CLA_OF_ROWS) {
         *count = reference_row_count(making->problem);
+    } else if (row->extent == CLA_OF_PAIRS && bare) {
+        *count = (size_t)(shape->batch * shape->heads * shape->n_q * shape->n_kv);
     } else if (row->extent == CLA_OF_PAIRS) {
         *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
     } else {
-        const int64_t batch = row->extent == CLA_OF_HEADS && random_below(&making->random, 2) ? shape->batch : 1;
+        const int64_t batch =
+            row->extent == CLA_OF_HEADS && (bare || random_below(&making->random, 2)) ? shape->batch : 1;
         const int64_t each = row->each ? row->each : 1;
         score->more_at[n] =
             (struct clattn_layout){.batch = batch > 1 ? shape->heads * each : 0, .head = each, .row = row->each > 0};
