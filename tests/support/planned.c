@@ -2,6 +2,7 @@
 #include "support/planned.h"
 #include "plan/problem.h"
 #include "plan/recipe.h"
+#include "support/unit.h"
 
 struct cla_error test_error;
 
@@ -11,6 +12,18 @@ clattn_status test_plan(const struct clattn_capabilities *capabilities, struct c
     struct clattn_problem resolved;
     const clattn_status status = cla_problem_resolve(&problem, &resolved, &test_error);
     return status ? status : cla_plan(capabilities, &resolved, choice, info, &test_error);
+}
+
+void test_plan_is(const struct clattn_capabilities *capabilities, struct clattn_problem problem, const char *skeleton,
+                  struct test_sizes sizes, struct clattn_plan_info *info)
+{
+    struct cla_choice choice;
+    if (test_plan(capabilities, problem, &choice, info))
+        fail_msg("%s", test_error.text);
+    assert_string_equal(info->skeleton, skeleton);
+    assert_int_equal(info->b_r, sizes.b_r);
+    assert_int_equal(info->b_c, sizes.b_c);
+    assert_string_equal(info->knobs, sizes.knobs);
 }
 
 int64_t test_sum_bytes(const struct cla_choice *choice, struct clattn_problem problem, bool zeroed)

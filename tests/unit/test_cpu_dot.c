@@ -2,6 +2,7 @@
  *
  * Which unit forward_cpu and backward_cpu multiply by: pairs of bf16 where the processor has them and all operands are
  * bf16, multiply-adds of floats else. */
+#include "support/cpu.h"
 #include "support/planned.h"
 #include "support/unit.h"
 #include <stdio.h>
@@ -9,23 +10,9 @@
 
 static struct clattn_capabilities cpu(uint64_t bf16_dot, uint32_t width)
 {
-    return (struct clattn_capabilities){.device_name = "made up",
-                                        .type = CLATTN_DEVICE_CPU,
-                                        .available = true,
-                                        .compiler_available = true,
-                                        .compute_units = 2,
-                                        .max_work_group_size = 4096,
-                                        .max_work_item_size = 4096,
-                                        .preferred_work_group_multiple = 8,
-                                        .native_vector_width_float = width,
-                                        .global_memory_bytes = UINT64_C(8) << 30,
-                                        .max_allocation_bytes = UINT64_C(2) << 30,
-                                        .cache_bytes = 1 << 20,
-                                        .cache_line_bytes = 64,
-                                        .local_memory_type = CLATTN_LOCAL_MEMORY_GLOBAL,
-                                        .local_memory_bytes = 1 << 20,
-                                        .half_loads = true,
-                                        .cpu_bf16_dot = bf16_dot};
+    struct clattn_capabilities capabilities = test_cpu(width);
+    capabilities.cpu_bf16_dot = bf16_dot;
+    return capabilities;
 }
 
 static int dot_of(const struct clattn_capabilities *capabilities, struct clattn_problem problem)

@@ -4,6 +4,7 @@
 #include "plan/knobs.h"
 #include "plan/problem.h"
 #include "plan/tuned.h"
+#include "support/cpu.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,19 +274,15 @@ static void the_right_record_answers(void **state)
     cla_tuning_free(&db);
 }
 
-/* A CPU of 512-bit vectors, and a problem on it. */
-static const struct clattn_capabilities cpu = {.platform_name = "P",
-                                               .device_name = "D",
-                                               .driver_version = "1.0",
-                                               .type = CLATTN_DEVICE_CPU,
-                                               .available = true,
-                                               .compiler_available = true,
-                                               .compute_units = 2,
-                                               .max_work_group_size = 4096,
-                                               .max_work_item_size = 4096,
-                                               .native_vector_width_float = 16,
-                                               .local_memory_type = CLATTN_LOCAL_MEMORY_GLOBAL,
-                                               .local_memory_bytes = 1 << 20};
+/* A CPU of 512-bit vectors that has names. */
+static struct clattn_capabilities named_cpu(void)
+{
+    struct clattn_capabilities cpu = test_cpu(16);
+    strcpy(cpu.platform_name, "P");
+    strcpy(cpu.device_name, "D");
+    strcpy(cpu.driver_version, "1.0");
+    return cpu;
+}
 
 static void names_are_normalised(void **state)
 {
@@ -309,6 +306,7 @@ static void names_are_normalised(void **state)
         assert_string_equal(name, names[i].name);
     }
     char processor[200];
+    const struct clattn_capabilities cpu = named_cpu();
     cla_tuning_device_name(&cpu, processor, sizeof processor);
     assert_string_equal(processor, "P / D, 2 units");
     static const int64_t lengths[][2] = {{0, 0}, {1, 16}, {16, 16}, {17, 64}, {1024, 1024}, {4096, 4096}, {4097, 0}};
@@ -318,6 +316,7 @@ static void names_are_normalised(void **state)
 
 static void plan_tuned(const struct cla_tuning_db *db, struct clattn_problem problem, struct clattn_plan_info *info)
 {
+    const struct clattn_capabilities cpu = named_cpu();
     struct clattn_problem resolved;
     struct cla_choice choice;
     assert_int_equal(cla_problem_resolve(&problem, &resolved, &error), CLATTN_SUCCESS);
