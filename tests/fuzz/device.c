@@ -44,6 +44,43 @@ static void watch_signals(void)
         sigaction(signals[i], &action, NULL);
 }
 
+/* How operands are stored: K and V in any format where there are no gradients. */
+static void choose_types(struct dice *from, struct clattn_problem *problem)
+{
+    const bool backward = problem->pass & 1;
+    const int64_t kinds = backward ? CLATTN_AS_INT8 : CLATTN_AS_Q4_0 + 1;
+    problem->o_type = (enum clattn_operand_type)(dice(from, 3) ? 0 : dice(from, 2));
+    if (problem->features & CLATTN_BIAS)
+        problem->bias_type = dice(from, 2) ? 0 : dice(from, CLATTN_AS_INT8);
+    problem->q_type = dice(from, 3) ? 0 : dice(from, CLATTN_AS_INT8);
+    problem->k_type = dice(from, 2) ? 0 : dice(from, kinds);
+    problem->v_type = dice(from, 2) ? 0 : dice(from, kinds);
+    if (problem->k_type >= CLATTN_AS_INT8 && problem->k_type <= CLATTN_AS_FP8_E5M2)
+        problem->k_scale_group = dice(from, 2) ? 0 : 1 + dice(from, 40);
+    if (problem->v_type >= CLATTN_AS_INT8 && problem->v_type <= CLATTN_AS_FP8_E5M2)
+        problem->v_scale_group = dice(from, 2) ? 0 : 1 + dice(from, 40);
+    if ((problem->k_type == CLATTN_AS_INT8 || problem->k_type == CLATTN_AS_INT4) && dice(from, 2))
+        problem->zero_points |= CLATTN_K_ZEROS;
+    if ((problem->v_type == CLATTN_AS_INT8 || problem->v_type == CLATTN_AS_INT4) && dice(from, 2))
+        problem->zero_points |= CLATTN_V_ZEROS;
+}
+
+/* Each feature that the pass has, now and then. */
+static void choose_features(struct dice *from, struct clattn_problem *problem)
+{
+    const unsigned never = problem->pass & 1 ? CLATTN_PAGES : CLATTN_LSE_GRADIENT;
+    for (unsigned feature = CLATTN_WINDOW; feature <= CLATTN_TREE_MASK; feature *= 2)
+        problem->features |= dice(from, 3) || feature == never ? 0 : feature;
+    if (problem->features & CLATTN_BLOCK_MASK) {
+        problem->block_q = 16 * (1 + (int)dice(from, 3));
+        problem->block_kv = 16 * (1 + (int)dice(from, 3));
+    }
+    if (problem->features & CLATTN_PAGES)
+        problem->page_keys = 1 + dice(from, dice(from, 2) ? 4 : 40);
+    if (problem->features & CLATTN_WINDOW)
+        problem->window_corner = dice(from, 3);
+}
+
 static struct clattn_problem choose_problem(struct dice *from)
 {
     static const char *const forward[] = {NULL, NULL, "forward_simt", "forward_cpu", "forward_matrix_emulated"};
@@ -54,12 +91,8 @@ static struct clattn_problem choose_problem(struct dice *from)
                                      .d = 1 + (int)dice(from, dice(from, 2) ? 16 : 70),
                                      .d_v = dice(from, 2) ? 0 : 1 + (int)dice(from, 24),
                                      .unordered = !dice(from, 4)};
-    for (unsigned feature = CLATTN_WINDOW; feature <= CLATTN_DROPOUT; feature *= 2)
-        problem.features |= dice(from, 3) ? 0 : feature;
-    if (problem.features & CLATTN_BLOCK_MASK) {
-        problem.block_q = 16 * (1 + (int)dice(from, 3));
-        problem.block_kv = 16 * (1 + (int)dice(from, 3));
-    }
+    choose_features(from, &problem);
+    choose_types(from, &problem);
     if (problem.pass == CLATTN_FORWARD && !dice(from, 3))
         problem.splits = 2 + (int)dice(from, 4);
     problem.skeleton = (problem.pass & 1 ? backward : forward)[dice(from, 5)];
@@ -99,10 +132,14 @@ static bool run_plan(uint64_t seed, long number, long calls)
     dice_seed(&dice, seed, (uint64_t)number);
     const struct clattn_problem problem = choose_problem(&dice);
     clattn_plan *plan = NULL;
-    snprintf(plan_text, sizeof plan_text,
-             "seed %llu plan %ld: pass %d dtype %d causal %d d %d d_v %d features 0x%x skeleton %s splits %d",
-             (unsigned long long)seed, number, problem.pass, problem.dtype, problem.causal, problem.d, problem.d_v,
-             problem.features, problem.skeleton ? problem.skeleton : "-", problem.splits);
+    snprintf(
+        plan_text, sizeof plan_text,
+        "seed %llu plan %ld: pass %d dtype %d types %lld %lld %lld causal %d d %d d_v %d features 0x%x skeleton %s "
+        "splits %d pages of %lld groups %lld %lld",
+        (unsigned long long)seed, number, problem.pass, problem.dtype, (long long)problem.q_type,
+        (long long)problem.k_type, (long long)problem.v_type, problem.causal, problem.d, problem.d_v, problem.features,
+        problem.skeleton ? problem.skeleton : "-", problem.splits, (long long)problem.page_keys,
+        (long long)problem.k_scale_group, (long long)problem.v_scale_group);
     if (clattn_plan_create(&plan, device.clattn, &problem)) {
         fprintf(stderr, "no plan: %.200s\n%s\n", clattn_error_message(), plan_text);
         wrong += !problem.skeleton;

@@ -57,7 +57,7 @@ static int64_t last(int64_t size, int64_t stride)
 /* Strides with gaps, in one of two orders; those of an input may be 0 but for one. */
 static struct clattn_layout strided(struct call *call, const struct call_tensor *what)
 {
-    const int64_t *n = what->sizes, column = what->vector ? 0 : 1 + !roll(call, 6);
+    const int64_t *n = what->sizes, column = what->vector ? 0 : 1 + (!what->dense && !roll(call, 6));
     const int64_t row_span = last(n[3], column) + 1;
     struct clattn_layout at = {
         .column = column, .row = row_span + roll(call, 3), .offset = roll(call, 3) ? 0 : roll(call, 9)};
@@ -106,8 +106,24 @@ static void spoil_buffer(struct call *call, struct clattn_tensor *tensor, enum m
     call->spoilt++;
 }
 
+/* What a block of ggml's begins with has 2 bytes. */
+static size_t align_of(int unit)
+{
+    return unit > 4 ? 2 : (size_t)unit;
+}
+
+/* From blocks, which lie one behind the other, to elements. */
+static void count_elements(struct clattn_layout *at, int block)
+{
+    at->offset *= block;
+    at->batch *= block;
+    at->head *= block;
+    at->row *= block;
+}
+
 struct clattn_tensor call_tensor(struct call *call, const struct call_tensor *what)
 {
+    const int block = what->block ? what->block : 1;
     struct clattn_tensor tensor = {0};
     if (roll(call, 4) && !(what->role == MEMORY_OUTPUT && is_empty(what->sizes)))
         tensor.layout = strided(call, what);
@@ -116,7 +132,8 @@ struct clattn_tensor call_tensor(struct call *call, const struct call_tensor *wh
         bytes -= roll(call, 2) ? 1 : (size_t)what->unit;
         call->spoilt++;
     }
-    tensor.buffer = memory_make(call->memories, call->dice, what->name, bytes, (size_t)what->unit, what->role);
+    count_elements(&tensor.layout, block);
+    tensor.buffer = memory_make(call->memories, call->dice, what->name, bytes, align_of(what->unit), what->role);
     spoil_layout(call, &tensor.layout);
     spoil_buffer(call, &tensor, what->role);
     return tensor;
@@ -138,7 +155,9 @@ static void choose_sizes(struct call *call)
     call->kv_heads = sizes->kv_heads ? sizes->kv_heads : sizes->heads;
     call->batch = packed ? 1 : sizes->batch;
     call->rows = packed ? roll(call, sizes->batch * sizes->n_q + 1) : sizes->n_q;
-    call->keys = packed ? roll(call, sizes->batch * sizes->n_kv + 1) : sizes->n_kv;
+    const bool packed_keys = packed && !(call->problem->features & CLATTN_PAGES);
+    call->keys = packed_keys ? roll(call, sizes->batch * sizes->n_kv + 1) : sizes->n_kv;
+    call->total_keys = call->keys;
     call->first_key = 0;
     call->key_count = call->keys;
 }
@@ -165,32 +184,6 @@ static void say_shape(struct call *call)
     CALL_SPOIL(call, call->shape.n_kv);
 }
 
-static int64_t d_v_of(const struct clattn_problem *problem)
-{
-    return problem->d_v ? problem->d_v : problem->d;
-}
-
-/* Tensors by what they hold. */
-static struct clattn_tensor rows_of(struct call *call, const char *name, int64_t columns, int unit,
-                                    enum memory_role role)
-{
-    return call_tensor(
-        call, &(struct call_tensor){name, {call->batch, call->sizes.heads, call->rows, columns}, unit, role, false});
-}
-
-static struct clattn_tensor keys_of(struct call *call, const char *name, int64_t columns, enum memory_role role)
-{
-    const int unit = clattn_dtype_size(call->problem->dtype);
-    return call_tensor(
-        call, &(struct call_tensor){name, {call->batch, call->kv_heads, call->keys, columns}, unit, role, false});
-}
-
-static struct clattn_tensor vector_of(struct call *call, const char *name, enum memory_role role)
-{
-    return call_tensor(call,
-                       &(struct call_tensor){name, {call->batch, call->sizes.heads, call->rows, 1}, 4, role, true});
-}
-
 static cl_mem workspace_of(struct call *call, size_t *bytes)
 {
     *bytes = 0;
@@ -204,19 +197,19 @@ static cl_mem workspace_of(struct call *call, size_t *bytes)
 
 static clattn_status run_forward(struct call *call)
 {
-    const int unit = clattn_dtype_size(call->problem->dtype);
+    const struct clattn_problem *problem = call->problem;
     struct clattn_forward_args args = {.score = call_score(call)};
     args.workspace = workspace_of(call, &args.workspace_bytes);
-    args.q = rows_of(call, "q", call->problem->d, unit, MEMORY_INPUT);
-    args.k = keys_of(call, "k", call->problem->d, MEMORY_INPUT);
-    args.v = keys_of(call, "v", d_v_of(call->problem), MEMORY_INPUT);
-    args.o = rows_of(call, "o", d_v_of(call->problem), unit, MEMORY_OUTPUT);
+    args.q = call_rows(call, "q", problem->d, problem->q_type, MEMORY_INPUT);
+    args.k = call_keys(call, "k", problem->d, problem->k_type, MEMORY_INPUT);
+    args.v = call_keys(call, "v", call_d_v(call), problem->v_type, MEMORY_INPUT);
+    args.o = call_rows(call, "o", call_d_v(call), problem->o_type, MEMORY_OUTPUT);
     if (roll(call, 2))
-        args.lse = vector_of(call, "lse", MEMORY_OUTPUT);
+        args.lse = call_vector(call, "lse", MEMORY_OUTPUT);
     if (!roll(call, 3))
-        args.m = vector_of(call, "m", MEMORY_OUTPUT);
+        args.m = call_vector(call, "m", MEMORY_OUTPUT);
     if (!roll(call, 3))
-        args.l = vector_of(call, "l", MEMORY_OUTPUT);
+        args.l = call_vector(call, "l", MEMORY_OUTPUT);
     say_shape(call);
     args.shape = call->shape;
     return clattn_forward_enqueue(call->plan, call->queue, &args, 0, NULL, NULL);
@@ -226,26 +219,27 @@ static clattn_status run_backward(struct call *call)
 {
     const struct clattn_problem *problem = call->problem;
     const struct clattn_shape *sizes = &call->sizes;
-    const int unit = clattn_dtype_size(problem->dtype);
-    const int sum_unit = problem->pass == CLATTN_BACKWARD_ACCUMULATE ? 4 : unit;
+    const bool sums = problem->pass == CLATTN_BACKWARD_ACCUMULATE;
     struct clattn_backward_args args = {.score = call_score(call)};
     args.workspace = workspace_of(call, &args.workspace_bytes);
-    choose_chunk(call);
-    args.q = rows_of(call, "q", problem->d, unit, MEMORY_INPUT);
-    args.k = keys_of(call, "k", problem->d, MEMORY_INPUT);
-    args.v = keys_of(call, "v", d_v_of(problem), MEMORY_INPUT);
-    args.o = rows_of(call, "o", d_v_of(problem), unit, MEMORY_INPUT);
-    args.d_o = rows_of(call, "d_o", d_v_of(problem), unit, MEMORY_INPUT);
-    args.lse = vector_of(call, "lse", MEMORY_INPUT);
+    args.q = call_rows(call, "q", problem->d, problem->q_type, MEMORY_INPUT);
+    args.k = call_keys(call, "k", problem->d, problem->k_type, MEMORY_INPUT);
+    args.v = call_keys(call, "v", call_d_v(call), problem->v_type, MEMORY_INPUT);
+    args.o = call_rows(call, "o", call_d_v(call), problem->o_type, MEMORY_INPUT);
+    args.d_o = call_rows(call, "d_o", call_d_v(call), CLATTN_AS_DTYPE, MEMORY_INPUT);
+    args.lse = call_vector(call, "lse", MEMORY_INPUT);
     if (roll(call, 4))
-        args.d_q = rows_of(call, "d_q", problem->d, sum_unit, MEMORY_OUTPUT);
+        args.d_q = call_rows(call, "d_q", problem->d, sums ? CLATTN_AS_FP32 : problem->q_type, MEMORY_OUTPUT);
     if (roll(call, 4))
-        args.d_k = keys_of(call, "d_k", problem->d, MEMORY_OUTPUT);
+        args.d_k = call_keys(call, "d_k", problem->d, problem->k_type, MEMORY_OUTPUT);
     if (roll(call, 4))
-        args.d_v = keys_of(call, "d_v", d_v_of(problem), MEMORY_OUTPUT);
+        args.d_v = call_keys(call, "d_v", call_d_v(call), problem->v_type, MEMORY_OUTPUT);
     if (problem->features & CLATTN_BIAS && roll(call, 2)) {
-        const struct call_tensor what = {
-            "d_bias", {sizes->batch, sizes->heads, sizes->n_q, sizes->n_kv}, sum_unit, MEMORY_OUTPUT, false};
+        const struct call_tensor what = {"d_bias",
+                                         {sizes->batch, sizes->heads, sizes->n_q, sizes->n_kv},
+                                         sums ? 4 : clattn_dtype_size(problem->dtype),
+                                         MEMORY_OUTPUT,
+                                         .vector = false};
         args.d_bias = call_tensor(call, &what);
     }
     if (problem->features & CLATTN_SINKS && roll(call, 2))
@@ -276,9 +270,9 @@ static clattn_status accumulate(struct call *call, cl_mem state, const struct cl
                                           .state = state,
                                           .score = *score};
     args.workspace = workspace_of(call, &args.workspace_bytes);
-    args.q = rows_of(call, "q", call->problem->d, clattn_dtype_size(call->problem->dtype), MEMORY_INPUT);
-    args.k = keys_of(call, "k", call->problem->d, MEMORY_INPUT);
-    args.v = keys_of(call, "v", d_v_of(call->problem), MEMORY_INPUT);
+    args.q = call_rows(call, "q", call->problem->d, call->problem->q_type, MEMORY_INPUT);
+    args.k = call_keys(call, "k", call->problem->d, call->problem->k_type, MEMORY_INPUT);
+    args.v = call_keys(call, "v", call_d_v(call), call->problem->v_type, MEMORY_INPUT);
     return clattn_state_accumulate_enqueue(call->plan, call->queue, &args, 0, NULL, NULL);
 }
 
@@ -299,13 +293,13 @@ static clattn_status merge(struct call *call, cl_mem state, size_t bytes)
 static clattn_status finish(struct call *call, cl_mem state, const struct clattn_score_args *score)
 {
     struct clattn_finish_args args = {.shape = call->shape, .state = state, .score = *score};
-    args.o = rows_of(call, "o", d_v_of(call->problem), clattn_dtype_size(call->problem->dtype), MEMORY_OUTPUT);
+    args.o = call_rows(call, "o", call_d_v(call), call->problem->o_type, MEMORY_OUTPUT);
     if (roll(call, 2))
-        args.lse = vector_of(call, "lse", MEMORY_OUTPUT);
+        args.lse = call_vector(call, "lse", MEMORY_OUTPUT);
     if (!roll(call, 3))
-        args.m = vector_of(call, "m", MEMORY_OUTPUT);
+        args.m = call_vector(call, "m", MEMORY_OUTPUT);
     if (!roll(call, 3))
-        args.l = vector_of(call, "l", MEMORY_OUTPUT);
+        args.l = call_vector(call, "l", MEMORY_OUTPUT);
     return clattn_state_finish_enqueue(call->plan, call->queue, &args, 0, NULL, NULL);
 }
 
@@ -313,7 +307,6 @@ static clattn_status run_state(struct call *call)
 {
     const struct clattn_score_args score = call_score(call);
     size_t bytes = 0;
-    choose_chunk(call);
     say_shape(call);
     clattn_status status = clattn_state_bytes(call->plan, &call->shape, &bytes);
     if (status)
@@ -334,6 +327,7 @@ clattn_status call_run(struct call *call)
     call->spoilt = 0;
     call->spoil_rate = roll(call, 3) ? 400 : 40;
     choose_sizes(call);
+    choose_chunk(call);
     if (call->problem->pass == CLATTN_FORWARD)
         return run_forward(call);
     return call->problem->pass == CLATTN_ACCUMULATE ? run_state(call) : run_backward(call);

@@ -18,6 +18,9 @@ struct call {
     struct clattn_shape shape;           /* what the call says: now and then another */
     int64_t batch, kv_heads, rows, keys; /* of the tensors: packed, they are one of all rows */
     int64_t first_key, key_count;
+    int64_t total_keys; /* before a chunk was chosen */
+    int64_t pool_pages;
+    struct clattn_kv_scales scales;
     int spoil_rate; /* one argument in so many is spoilt */
     int spoilt;     /* how many were */
 };
@@ -41,8 +44,21 @@ struct call_tensor {
     int unit; /* bytes of an element */
     enum memory_role role;
     bool vector; /* no columns, and column stride 0 */
+    bool dense;  /* columns follow each other */
+    int block;   /* elements of a block, of which sizes[3] and `unit` are; 0: 1 */
 };
 struct clattn_tensor call_tensor(struct call *call, const struct call_tensor *what);
+
+/* What the problem stores in a type of its own (device_operands.c). */
+struct clattn_tensor call_rows(struct call *call, const char *name, int64_t columns, int64_t type,
+                               enum memory_role role);
+struct clattn_tensor call_keys(struct call *call, const char *name, int64_t columns, int64_t type,
+                               enum memory_role role);
+struct clattn_tensor call_vector(struct call *call, const char *name, enum memory_role role);
+void call_pages(struct call *call, struct clattn_score_args *score);
+const struct clattn_kv_scales *call_scales(struct call *call); /* NULL: there are none */
+int64_t call_d_v(const struct call *call);
+
 struct clattn_tensor call_list(struct call *call, const char *name, int64_t count, enum memory_role role);
 
 #endif

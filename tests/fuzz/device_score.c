@@ -47,10 +47,12 @@ static void block_mask(struct call *call, struct clattn_score_args *score)
 static void packed(struct call *call, struct clattn_score_args *score)
 {
     score->cu_seqlens_q = call_list(call, "cu_seqlens_q", call->sizes.batch + 1, MEMORY_INDEX);
-    score->cu_seqlens_kv = call_list(call, "cu_seqlens_kv", call->sizes.batch + 1, MEMORY_INDEX);
     score->total_q = call->rows;
-    score->total_kv = call->keys;
     CALL_SPOIL(call, score->total_q);
+    if (call->problem->features & CLATTN_PAGES)
+        return;
+    score->cu_seqlens_kv = call_list(call, "cu_seqlens_kv", call->sizes.batch + 1, MEMORY_INDEX);
+    score->total_kv = call->total_keys;
     CALL_SPOIL(call, score->total_kv);
 }
 
@@ -65,6 +67,28 @@ static void dropout(struct call *call, struct clattn_score_args *score)
     }
 }
 
+/* Numbers of each batch element, without a layout. */
+static cl_mem each(struct call *call, const char *name, int64_t *offset)
+{
+    *offset = roll(call, 3) ? 0 : roll(call, 9);
+    cl_mem buffer = call_list(call, name, *offset + call->sizes.batch, MEMORY_INDEX).buffer;
+    CALL_SPOIL(call, *offset);
+    return buffer;
+}
+
+static void tree_mask(struct call *call, struct clattn_score_args *score)
+{
+    const struct clattn_shape *sizes = &call->sizes;
+    score->tree_keys = 1 + roll(call, 80);
+    const struct call_tensor what = {"tree_mask",
+                                     {sizes->batch, sizes->heads, sizes->n_q, (score->tree_keys + 31) / 32},
+                                     4,
+                                     MEMORY_INDEX,
+                                     .vector = false};
+    score->tree_mask = call_tensor(call, &what);
+    CALL_SPOIL(call, score->tree_keys);
+}
+
 static void softcap(struct call *call, struct clattn_score_args *score)
 {
     score->softcap = 5;
@@ -72,6 +96,12 @@ static void softcap(struct call *call, struct clattn_score_args *score)
         score->softcap = -1;
         call->spoilt++;
     }
+}
+
+static int bias_unit(const struct clattn_problem *problem)
+{
+    static const int units[] = {[CLATTN_AS_FP32] = 4, [CLATTN_AS_FP16] = 2, [CLATTN_AS_BF16] = 2};
+    return problem->bias_type ? units[problem->bias_type] : clattn_dtype_size(problem->dtype);
 }
 
 struct clattn_score_args call_score(struct call *call)
@@ -86,7 +116,7 @@ struct clattn_score_args call_score(struct call *call)
     if (features & CLATTN_ALIBI)
         score.alibi = call_list(call, "alibi", sizes->batch * sizes->heads, MEMORY_INPUT);
     if (features & CLATTN_BIAS)
-        score.bias = pairs(call, "bias", clattn_dtype_size(call->problem->dtype), MEMORY_INPUT);
+        score.bias = pairs(call, "bias", bias_unit(call->problem), MEMORY_INPUT);
     if (features & CLATTN_MASK)
         score.mask = pairs(call, "mask", 1, MEMORY_INDEX);
     if (features & CLATTN_BLOCK_MASK)
@@ -99,5 +129,16 @@ struct clattn_score_args call_score(struct call *call)
         score.sinks = call_list(call, "sinks", sizes->heads, MEMORY_INPUT);
     if (features & CLATTN_DROPOUT)
         dropout(call, &score);
+    if (features & CLATTN_LSE_GRADIENT)
+        score.d_lse = call_vector(call, "d_lse", MEMORY_INPUT);
+    if (features & CLATTN_ROW_SHIFTS)
+        score.row_shifts = each(call, "row_shifts", &score.row_shifts_offset);
+    if (features & CLATTN_QUERY_LENGTHS)
+        score.query_lengths = each(call, "query_lengths", &score.query_lengths_offset);
+    if (features & CLATTN_TREE_MASK)
+        tree_mask(call, &score);
+    if (features & CLATTN_PAGES)
+        call_pages(call, &score);
+    score.kv_scales = call_scales(call);
     return score;
 }
