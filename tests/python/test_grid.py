@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 import numpy
 import clattn
 import reference
+import stored
 
 SEED = int(sys.argv.pop()) if len(sys.argv) > 1 and sys.argv[-1].isdigit() else 1
 RANDOM = numpy.random.default_rng(SEED)
@@ -191,7 +192,7 @@ class Caches(unittest.TestCase):
     def test_all(self):
         grid = itertools.product(['plain', 'pages', 'index'], [None, 'plain', 'neighbours', 'halves'], [False, True])
         for number, (place, rotary, causal) in enumerate(grid):
-            self.one(place, rotary, causal, list(LIMITS)[number % 3], left=rotary is None and number % 2)
+            self.one(place, rotary, causal, list(LIMITS)[number % 3], left=number % 2)
 
     def one(self, place, rotary, causal, dtype, left):
         batch, new, room, d = 2, 3, 24, 16
@@ -222,8 +223,10 @@ class Caches(unittest.TestCase):
                 places = count + numpy.arange(new)
                 turned, rows = wide(k[b]), rows
                 if 'rotary_cos' in options:
-                    turned = self.rounded(self.turned(turned, places, options), dtype)
-                    rows = self.rounded(self.turned(rows, places if causal else places * 0 + count, options), dtype)
+                    begin = count - (0 if pad is None else pad[b])
+                    by = begin + numpy.arange(new)
+                    turned = self.rounded(self.turned(turned, by, options), dtype)
+                    rows = self.rounded(self.turned(rows, by if causal else by * 0 + begin, options), dtype)
                 keys[places], values[places] = turned, wide(v[b])
                 count = count + new
                 self.near(seen(caches[0], b)[:count], keys[:count], dtype, (place, rotary, 'the cache'))
@@ -231,6 +234,55 @@ class Caches(unittest.TestCase):
             want, _ = reference.attention(*(heads_first(x) for x in (rows, keys[first:count], values[first:count])),
                                           causal=causal)
             self.near(have[b], heads_first(want), dtype, (place, rotary, causal, dtype, left, b))
+
+    def test_formats(self):
+        for form, place in itertools.product(['int8', 'int4', 'q8_0', 'q4_0'], ['plain', 'pages', 'index']):
+            self.one_format(form, place)
+
+    def one_format(self, form, place):
+        """Keys are quantised as they are appended, with scales of their own where the format has some."""
+        batch, new, room, d = 2, 3, 24, 32
+        before = numpy.array([5, 17], numpy.int32)
+        q, k, v = (numbers('float32', batch, new, h, d) for h in (4, 2, 2))
+        old = numbers('float32', batch, room, 2, d)
+        bytes_of = {'int8': d, 'int4': d // 2, 'q8_0': 34, 'q4_0': 18}[form]
+        parts = [numpy.zeros((batch, room, 2, bytes_of), numpy.int8 if form == 'int8' else numpy.uint8)]
+        if form in stored.STORED:
+            parts[0][:] = stored.STORED[form](old)
+        else:
+            parts.append(numpy.full((batch, room, 2, 1), 0.5, numpy.float32))
+            whole = numpy.rint(old * 2).clip(-7, 7)
+            parts[0][:] = stored.int4(whole) if form == 'int4' else whole
+        options, placed, seen = self.placed(place, parts, room)
+        if form != 'int8':
+            options.update(k_format=form, v_format=form)
+        copies = [x.copy() for x in placed]
+        if len(placed) > 1:
+            options.update(k_scales=placed[1].swapaxes(1, 2), v_scales=copies[1].swapaxes(1, 2))
+        have = clattn.flash_attn_with_kvcache(q,
+                                              placed[0],
+                                              copies[0],
+                                              k=k,
+                                              v=v,
+                                              cache_seqlens=before,
+                                              causal=True,
+                                              **options)
+        for b in range(batch):
+            count, made = before[b] + new, []
+            for arrays, x in ((placed, k), (copies, v)):
+                values = self.values(form, *(seen(y, b) for y in arrays))[:count]
+                step = abs(x[b]).max(-1, keepdims=True) / {'int8': 127, 'q8_0': 127}.get(form, 7)
+                off = abs(values[before[b]:] - x[b])
+                self.assertTrue((off <= step * (1.02 if form == 'q4_0' else 0.51)).all(), (form, place))
+                made.append(values)
+            want, _ = reference.attention(*(heads_first(x) for x in (wide(q[b]), *made)), causal=True)
+            self.near(have[b], heads_first(want), 'float32', (form, place, b))
+
+    @staticmethod
+    def values(form, numbers_of, scales=None):
+        if form in stored.VALUES:
+            return stored.VALUES[form](numbers_of)
+        return (stored.numbers_of_int4(numbers_of) if form == 'int4' else numbers_of) * scales.astype(float)
 
     def placed(self, place, whole, room):
         """Options, the caches that are given, and a function that sees an element of one."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sdist and the manylinux wheel: made by one command, each installed in an empty environment, and used there. Where
-PyPI cannot be reached this is skipped.
+"""The sdist and the manylinux wheel: made by one command, each installed in an empty environment, and used there, where
+mypy finds its types complete. Where PyPI cannot be reached this is skipped.
 
 usage: test_package.py ROOT
 """
@@ -37,6 +37,15 @@ def uses(python, folder):
     return done.returncode == 0 and str(folder) in done.stdout
 
 
+def is_typed(python, root):
+    """Whether mypy finds no fault with the package that is installed there."""
+    if pip(python, 'mypy').returncode:
+        return False
+    configuration = ['--config-file', str(root / 'tools/python/pyproject.toml'), '--cache-dir', os.devnull]
+    command = [str(python), '-m', 'mypy', '-p', 'clattn', *configuration]
+    return subprocess.run(command, cwd=python.parent).returncode == 0
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as work:
@@ -59,6 +68,8 @@ def main():
             python = environment(folder / suffix[1:])
             if pip(python, str(path)).returncode or not uses(python, folder):
                 print(f'{path.name} does not install, or does not work')
+                return 1
+            if suffix == '.whl' and not is_typed(python, root):
                 return 1
     print(f'{" and ".join(names)} work')
     return 0

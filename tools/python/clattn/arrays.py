@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """New arrays of the kind that the caller's are of, and what travels with them: queues and events."""
 import sys
-from typing import Any, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 from . import errors, views
 
@@ -54,10 +54,10 @@ def events_of(arrays: Sequence[Any], wait_for: Sequence[Any]) -> Tuple[int, ...]
     return tuple(event.int_ptr for event in [*wait_for, *carried])
 
 
-def hand_event(outputs: Sequence[Any], event: int) -> Any:
+def hand_event(outputs: Sequence[Any], event: Optional[int]) -> Any:
     """Gives the outputs the event of the call, and answers with it."""
     import pyopencl
-    made = pyopencl.Event.from_int_ptr(event, retain=False)
+    made = pyopencl.Event.from_int_ptr(event or 0, retain=False)
     for x in outputs:
         x.add_event(made)
     return made

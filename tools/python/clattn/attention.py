@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """attention() and attention_backward(): all that the library has."""
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _abi, arrays, call as calls, errors, score, views
 from .device import Device, default_device
@@ -23,7 +23,7 @@ class Gradients(NamedTuple):
 
 class _Arguments:
     """The arrays of a call in the library's order of dimensions, and their sizes."""
-    def __init__(self, q: Any, k: Any, v: Any, options: Dict[str, Any], backward: bool):
+    def __init__(self, q: Any, k: Any, v: Any, options: Dict[str, Any], backward: bool) -> None:
         self.options, self.backward = options, backward
         self.layout = options.pop('layout')
         if self.layout not in _ORDERS:
@@ -31,7 +31,8 @@ class _Arguments:
         self.packed = len(self.layout) == 3
         self.paged = options.get('pages') is not None
         self.call = calls.Call('backward' if backward else 'forward')
-        self.q, self.k, self.v = self.ordered(q, 'q'), self.keys(k, 'k'), self.keys(v, 'v')
+        self.q, self.v = self.ordered(q, 'q'), self.keys(v, 'v')
+        self.k = views.columns(self.keys(k, 'k'), self.q.shape[-1])
         self._check_types()
         self.sizes = self._sizes()
         self.call.tensors.update(q=self.q, k=self.k, v=self.v)
@@ -41,16 +42,23 @@ class _Arguments:
     def ordered(self, x: Any, name: str, output: bool = False) -> View:
         """[batch, heads, n, d], or [heads, total, d] of packed sequences."""
         order = _ORDERS[self.layout]
-        kinds = views.KEYS if name in ('k', 'v') else views.FLOATS
-        return views.view(x, name, output).require(len(order), kinds, f'with layout {self.layout}').permute(*order)
+        found = self.seen(x, name, output)
+        return found.require(len(order), self.kinds(name), f'with layout {self.layout}').permute(*order)
+
+    def seen(self, x: Any, name: str, output: bool = False) -> View:
+        return views.stored(x, name, self.options.get(f'{name}_format'), output)
+
+    @staticmethod
+    def kinds(name: str) -> Tuple[str, ...]:
+        return views.KEYS if name in ('k', 'v') else views.FLOATS
 
     def keys(self, x: Any, name: str) -> View:
         if not (self.paged and self.packed):
             return self.ordered(x, name)
         order = _ORDERS['bnhd' if self.layout == 'nhd' else 'bhnd']
-        return views.view(x, name).require(4, views.KEYS, 'a pool of pages').permute(*order)
+        return self.seen(x, name).require(4, self.kinds(name), 'a pool of pages').permute(*order)
 
-    def _check_types(self):
+    def _check_types(self) -> None:
         q, k, v = self.q, self.k, self.v
         if k.shape[:-1] != v.shape[:-1]:
             raise errors.ArgumentError(
@@ -96,7 +104,7 @@ class _Arguments:
             return views.scalars(options['pages'], 'pages', 'int32').shape[-1] * page_keys
         raise errors.ArgumentError('max_n_kv is None: with page_offsets it must be given')
 
-    def _fill_problem(self):
+    def _fill_problem(self) -> None:
         problem, options = self.call.problem, self.options
         problem.d, problem.d_v = self.q.shape[-1], self.v.shape[-1]
         problem.dtype = views.DTYPES[self.q.dtype]
@@ -110,6 +118,8 @@ class _Arguments:
                 raise errors.ArgumentError(
                     'scale is 0: all scores would be; it is another number, or None for 1 / sqrt(d)')
         problem.unordered = int(options.get('unordered', False))
+        problem.packing = score.packing_of(options.get('packing'))
+        score.expected(problem, options['expected'])
         for name in ('b_r', 'b_c', 'work_group_size'):
             setattr(problem, name, int(options.get(name) or 0))
         self.call.text('skeleton', options.get('skeleton'))
@@ -123,7 +133,7 @@ class _Arguments:
             problem.splits = given if given is not None else planned
             self.call.kv_chunk = int(options['kv_chunk'] or 0)
 
-    def _fill_score(self):
+    def _fill_score(self) -> None:
         call, options, sizes = self.call, self.options, self.sizes
         sizes.fill(call)
         score.window(call, options['window'])
@@ -141,6 +151,8 @@ class _Arguments:
             score.packed(call, options['cu_seqlens_q'], options['cu_seqlens_kv'], sizes, self.q.shape[1], total_kv)
         score.sinks(call, options['sinks'], sizes)
         score.dropout(call, options['dropout_p'], options['dropout_seed'], options['dropout_offset'])
+        if options['dropout_fixed']:
+            call.problem.dropout_p = options['dropout_p']
         if self.paged:
             score.pages(call, options['pages'], options['page_offsets'], self.k.shape[0], self.k.shape[2], sizes)
         for name in 'kv':
@@ -158,7 +170,7 @@ class _Arguments:
         return self.q.shape[:-1]
 
 
-def _refuse_grad(named: Sequence[Tuple[str, Any]]):
+def _refuse_grad(named: Sequence[Tuple[str, Any]]) -> None:
     for name, x in named:
         if views.is_torch(x) and x.requires_grad:
             import torch
@@ -175,7 +187,7 @@ def _statistics(found: _Arguments, like: Any, queue: Any, names: Sequence[str]) 
     return made
 
 
-def _take_statistics(found: _Arguments, given: Dict[str, Any]):
+def _take_statistics(found: _Arguments, given: Dict[str, Any]) -> None:
     for name, x in given.items():
         if name not in ('lse', 'm', 'l') or name in found.call.tensors:
             raise errors.ArgumentError(f'statistics has {name!r}: its names are "lse", "m" and "l", each once')
@@ -189,7 +201,7 @@ def _take_statistics(found: _Arguments, given: Dict[str, Any]):
 
 
 def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue: Any, device: Optional[Device],
-         wait_for: Sequence[Any]):
+         wait_for: Sequence[Any]) -> None:
     if queue is None:
         if wait_for:
             raise errors.ArgumentError('wait_for is given, and no argument is an array of pyopencl: leave it out')
@@ -227,6 +239,7 @@ def attention(q: Any,
               dropout_p: float = 0.0,
               dropout_seed: int = 0,
               dropout_offset: int = 0,
+              dropout_fixed: bool = False,
               pages: Any = None,
               page_offsets: Any = None,
               k_scales: Any = None,
@@ -235,6 +248,8 @@ def attention(q: Any,
               v_zeros: Any = None,
               k_scale_group: int = 0,
               v_scale_group: int = 0,
+              k_format: Optional[str] = None,
+              v_format: Optional[str] = None,
               score_mod: Optional[str] = None,
               mask_mod: Optional[str] = None,
               data: Any = None,
@@ -246,6 +261,8 @@ def attention(q: Any,
               kv_chunk: Optional[int] = None,
               splits: Optional[int] = None,
               split_keys: int = 0,
+              packing: Optional[str] = None,
+              expected: Optional[Mapping[str, float]] = None,
               skeleton: Optional[str] = None,
               b_r: int = 0,
               b_c: int = 0,
@@ -274,20 +291,26 @@ def attention(q: Any,
     window_corner   'bottom-right' or 'top-left': what a window is aligned by; None: as all else
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
-    dropout_*       the share of weights that are dropped, and what decides which
+    dropout_*       the share of weights that are dropped, and what decides which; dropout_fixed compiles the share in
     pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the
                     order of `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how
                     many keys
-    k_scales, v_scales    of k and v that are int8 or float8 (e4m3fn, e5m2): [batch, kv_heads, n_kv, groups] or what
-                    broadcasts to it; an element is (x - zero) * scale, with k_zeros and v_zeros for int8 alone;
-                    k_scale_group and v_scale_group elements of a row have one scale, 0: all
+    k_format, v_format    of k and v whose rows are bytes (uint8) of blocks: 'int4', 'q8_0', 'q4_0' (the last two are
+                    ggml's); None: what the array is of. include/clattn/problem.h has what blocks are
+    k_scales, v_scales    of k and v that are int8, int4 or float8 (e4m3fn, e5m2): [batch, kv_heads, n_kv, groups] or
+                    what broadcasts to it (of pages [pages, kv_heads, keys of a page, groups]); an element is
+                    (x - zero) * scale, with k_zeros and v_zeros for int8 and int4 alone; k_scale_group and
+                    v_scale_group elements of a row have one scale, 0: all
     score_mod, mask_mod   functions of your own in OpenCL C, and their `data`, float32: include/clattn/problem.h
-    out             where O is to be written; else a new array, of out_dtype ('float32') or of q's type
+    out             where O is to be written, of any of the three types; else a new array, of out_dtype ('float32',
+                    'float16' or 'bfloat16') or of q's type
     return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
     statistics      arrays that LSE, m and l are to be written to, by the names 'lse', 'm' and 'l'
     kv_chunk        keys that are on the device at a time, for K and V larger than its memory
-    splits, split_keys, skeleton, b_r, b_c, work_group_size, knobs     what is planned otherwise:
-                                                                       include/clattn/problem.h
+    splits, split_keys, skeleton, b_r, b_c, work_group_size, knobs, packing ('never' or 'always')
+                    what is planned otherwise: include/clattn/problem.h
+    expected        what calls will have, as far as it is known, by the names 'n_q', 'n_kv', 'heads', 'kv_heads' (both
+                    of all batch elements) and 'density': plans differ by it, results do not
     device          None: default_device(), or the device of the queue
     queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait:
     the
@@ -302,9 +325,10 @@ def attention(q: Any,
     found = _Arguments(q, k, v, options, False)
     queue = arrays.queue_of([q, k, v, out], queue)
     if out is None:
-        kind = {None: found.q.dtype, 'float32': 'fp32'}.get(out_dtype)
+        kind = {None: found.q.dtype, 'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16'}.get(out_dtype)
         if kind is None:
-            raise errors.ArgumentError(f'out_dtype is {out_dtype!r}: it is None (the type of q) or "float32"')
+            raise errors.ArgumentError(
+                f'out_dtype is {out_dtype!r}: it is None (the type of q), "float32", "float16" or "bfloat16"')
         out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue, query_lengths is not None)
     o = found.ordered(out, 'out', True)
     if o.shape != (*found.q.shape[:-1], found.v.shape[-1]):
@@ -354,12 +378,15 @@ def attention_backward(d_o: Any,
                        dropout_p: float = 0.0,
                        dropout_seed: int = 0,
                        dropout_offset: int = 0,
+                       dropout_fixed: bool = False,
                        score_mod: Optional[str] = None,
                        score_mod_grad: Optional[str] = None,
                        mask_mod: Optional[str] = None,
                        data: Any = None,
                        unordered: bool = False,
                        kv_chunk: Optional[int] = None,
+                       out: Optional[Gradients] = None,
+                       expected: Optional[Mapping[str, float]] = None,
                        skeleton: Optional[str] = None,
                        b_r: int = 0,
                        b_c: int = 0,
@@ -373,7 +400,8 @@ def attention_backward(d_o: Any,
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
     d_lse is the gradient of the loss by LSE, where it depends on that, too; score_mod_grad is the derivative of a
     score_mod. `unordered` allows sums in any order, which is faster on some devices. The gradient of a bias that was
-    broadcast is summed over batch and heads, and has the rows and keys of the call."""
+    broadcast is summed over batch and heads, and has the rows and keys of the call. `out` has arrays that the gradients
+    by q, k and v are to be written to, where it has them."""
     options = dict(locals())
     inputs = [
         d_o, d_lse, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q,
@@ -389,12 +417,12 @@ def attention_backward(d_o: Any,
     queue = arrays.queue_of([q, k, v], queue)
     found.call.tensors.update(o=found.ordered(o, 'o'), d_o=found.ordered(d_o, 'd_o'))
     _check_rows(found, m, l, lse)
-    made = _new_gradients(found, q, k, v, need, queue)
+    made = _new_gradients(found, q, k, v, need, out or Gradients(), queue)
     _run(found, inputs, list(made.values()), queue, device, wait_for)
     return Gradients(**made)
 
 
-def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any):
+def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any) -> None:
     """O, dO and what is known of each row's softmax."""
     call, want = found.call, (*found.q.shape[:-1], found.v.shape[-1])
     for name in ('o', 'd_o'):
@@ -416,13 +444,24 @@ def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any):
         call.tensors[name] = view
 
 
-def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str], queue: Any) -> Dict[str, Any]:
+def _written(view: View, like: View) -> View:
+    """The view of a gradient, if it is of the type and the shape of what it is the gradient by."""
+    if (view.dtype, view.shape) != (like.dtype, like.shape):
+        raise errors.ArgumentError(f'{view.name} is {view.dtype} of shape {view.shape}: it must be {like.dtype} of '
+                                   f'{like.shape}')
+    return view
+
+
+def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str], out: Gradients,
+                   queue: Any) -> Dict[str, Any]:
     call, made = found.call, {}
     for name, like in (('q', q), ('k', k), ('v', v)):
         if name in need:
+            of: View = getattr(found, name)
             zero = found.options['query_lengths'] is not None
-            made[name] = arrays.new(like, tuple(like.shape), getattr(found, name).dtype, queue, zero)
-            call.tensors['d_' + name] = found.ordered(made[name], 'd_' + name, True)
+            given = getattr(out, name)
+            made[name] = arrays.new(like, tuple(like.shape), of.dtype, queue, zero) if given is None else given
+            call.tensors['d_' + name] = _written(found.ordered(made[name], 'd_' + name, True), of)
     for name, feature in (('bias', _abi.CLATTN_BIAS), ('sinks', _abi.CLATTN_SINKS)):
         if name in need and not call.problem.features & feature:
             raise errors.ArgumentError(f'need has "{name}", and there is none: leave it out')

@@ -15,7 +15,7 @@ _AXES = {
     'pages': ('batch', 'row'), 'd_bias': _FOUR, 'positions': ('batch', 'row'), 'rope_cos': ('row', 'column'),
     'rope_sin': ('row', 'column'), 'd_lse': _ROWS, 'tree_mask': _FOUR
 }
-_SCALES = ('k_scales', 'k_zeros', 'v_scales', 'v_zeros')
+SCALES = ('k_scales', 'k_zeros', 'v_scales', 'v_zeros')
 _DENSE = {'lse', 'm', 'l', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv', 'sinks', 'd_sinks', 'page_offsets'}
 # A buffer and an offset beside it in place of a tensor.
 _OFFSET = ('row_shifts', 'query_lengths')
@@ -24,7 +24,7 @@ _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
 # Of arrays on a device the small ones may be on the host.
 _MAY_BE_COPIED = {
     'alibi', 'block_offsets', 'block_columns', 'pages', 'page_offsets', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv',
-    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *_SCALES
+    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *SCALES
 }
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
@@ -58,13 +58,12 @@ _KINDS = {
 class Call:
     """What is asked for. `problem`, `numbers` and `score` take numbers, `tensors` the views, all by the names of the
     library's structs; `outputs` names the tensors that are written."""
-    def __init__(self, kind: str = 'forward'):
+    def __init__(self, kind: str = 'forward') -> None:
         self.problem = _abi.clattn_problem()
         if kind == 'backward':
             setattr(self.problem, 'pass', _abi.CLATTN_BACKWARD)
         self.kind, self.backward = _KINDS[kind], kind == 'backward'
-        self.append_params: Optional[
-            _abi.clattn_append_params] = _abi.clattn_append_params() if kind == 'append' else None
+        self.append_params: Any = _abi.clattn_append_params() if kind == 'append' else None
         self.texts: Dict[str, bytes] = {}
         self.shape = _abi.clattn_shape()
         self.numbers: Dict[str, Any] = {}
@@ -73,7 +72,7 @@ class Call:
         self.outputs: List[str] = []
         self.kv_chunk = 0
 
-    def text(self, name: str, value: Optional[str]):
+    def text(self, name: str, value: Optional[str]) -> None:
         """One of the problem's texts: functions of the caller's, a skeleton, knobs."""
         if value:
             self.texts[name] = value.encode()
@@ -120,12 +119,12 @@ class Call:
     @staticmethod
     def _target(args: Any, scales: Any, name: str) -> Any:
         """The struct that has a tensor: that of the call, or one inside it."""
-        if name in _SCALES:
+        if name in SCALES:
             args.score.kv_scales = c.addressof(scales)
             return scales
         return args if hasattr(type(args), name) else args.score
 
-    def _fill_score(self, score: Any):
+    def _fill_score(self, score: Any) -> None:
         for name, value in self.score.items():
             setattr(score, name, value)
 
@@ -137,9 +136,9 @@ class Call:
         places, copies = {}, []
         for name, view in self.tensors.items():
             if view.buffer is not None:
-                places[name] = view.buffer, view.address // view.item
-            elif name in _MAY_BE_COPIED:
-                copies.append(device.buffer(view.extent * view.item, _READ_ONLY | _COPY_HOST_PTR, view.address))
+                places[name] = view.buffer, view.place(0)
+            elif name in _MAY_BE_COPIED and name not in self.outputs:
+                copies.append(device.buffer(view.size, _READ_ONLY | _COPY_HOST_PTR, view.address))
                 places[name] = copies[-1].handle, 0
             else:
                 raise errors.ArgumentError(
@@ -148,7 +147,7 @@ class Call:
                 raise errors.ArgumentError(f'{view.name} begins inside its buffer: it must begin at its start')
         return self._enqueue(device, places, queue, waits)
 
-    def _run_in_place(self, device: Device):
+    def _run_in_place(self, device: Device) -> None:
         """Arrays of the host, used where they lie."""
         places, buffers, written = {}, [], []
         for begin, end, names in _groups(self.tensors, self.outputs):
@@ -159,7 +158,7 @@ class Call:
                 written.append((buffers[-1].handle, end - begin))
             for name in names:
                 view = self.tensors[name]
-                places[name] = buffers[-1].handle, (view.address - begin) // view.item if end > begin else 0
+                places[name] = buffers[-1].handle, view.place(begin) if end > begin else 0
         event = c.c_void_p(self._enqueue(device, places, device.queue, ()))
         try:
             for handle, size in written:  # only behind this the host is sure to see what was written
@@ -170,7 +169,7 @@ class Call:
         finally:
             opencl.clReleaseEvent(event)
 
-    def _run_copied(self, device: Device):
+    def _run_copied(self, device: Device) -> None:
         """Arrays of the host, through the library's host level."""
         args = self.kind.host_args(shape=self.shape, kv_chunk=self.kv_chunk, **self.numbers)
         self._fill_score(args.score)
@@ -189,7 +188,7 @@ class Call:
 def _groups(tensors: Dict[str, View], outputs: List[str]) -> List[Tuple[int, int, list]]:
     """Spans of memory that are one buffer each, since OpenCL wants no two over the same memory: [begin, end, names].
     Arrays that are slices of one, such as Q, K and V of one product, are a buffer together."""
-    spans = sorted((view.address, view.address + view.extent * view.item, name) for name, view in tensors.items()
+    spans = sorted((view.address, view.address + view.size, name) for name, view in tensors.items()
                    if not view.empty)
     groups: List[Tuple[int, int, list]] = [(0, 0, [name]) for name, view in tensors.items() if view.empty]
     for begin, end, name in spans:

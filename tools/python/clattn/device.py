@@ -27,7 +27,7 @@ class DeviceInfo(NamedTuple):
     is_cpu: bool
 
 
-def _handles(count_and_list, *before) -> List[int]:
+def _handles(count_and_list: Callable[..., Any], *before: Any) -> List[int]:
     count = c.c_uint32(0)
     try:
         count_and_list(*before, 0, None, c.byref(count))
@@ -40,7 +40,7 @@ def _handles(count_and_list, *before) -> List[int]:
     return list(handles)
 
 
-def _text(ask, handle: int, what: int) -> str:
+def _text(ask: Callable[..., Any], handle: int, what: int) -> str:
     size = c.c_size_t(0)
     ask(handle, what, 0, None, c.byref(size))
     text = c.create_string_buffer(size.value + 1)
@@ -48,7 +48,7 @@ def _text(ask, handle: int, what: int) -> str:
     return text.value.decode(errors='replace').strip()
 
 
-def _number(ask, handle: int, what: int) -> int:
+def _number(ask: Callable[..., Any], handle: int, what: int) -> int:
     number = c.c_uint64(0)
     ask(handle, what, 8, c.byref(number), None)
     return number.value
@@ -85,11 +85,11 @@ class Device:
         handles = (c.c_void_p * 1)(handle)
         self._open(opencl.clCreateContext(None, 1, handles, None, None), handle)
 
-    def _open(self, cl_context: int, cl_device: int):
+    def _open(self, cl_context: int, cl_device: int) -> None:
         """Takes over a reference to the cl_context."""
         self._lock = threading.Lock()
         self._plans: Dict[bytes, Any] = collections.OrderedDict()
-        self._cl_context, self._handle, self._host, self._queue = cl_context, c.c_void_p(), c.c_void_p(), None
+        self._cl_context, self._handle, self._host, self._queue = cl_context, c.c_void_p(), c.c_void_p(), 0
         params = _abi.clattn_context_params(context=cl_context, device=cl_device)
         clattn.clattn_context_create(c.byref(self._handle), c.byref(params))
         self._queue = opencl.clCreateCommandQueue(cl_context, cl_device, 0)
@@ -101,7 +101,7 @@ class Device:
     def __repr__(self) -> str:
         return f'<clattn.Device {self.name!r}>'
 
-    def __del__(self):
+    def __del__(self) -> None:
         if sys.is_finalizing():
             return
         for plan in getattr(self, '_plans', {}).values():
@@ -115,9 +115,9 @@ class Device:
         if getattr(self, '_cl_context', None):
             opencl.clReleaseContext(self._cl_context)
 
-    def plan(self, problem: _abi.clattn_problem, texts: Tuple[Optional[bytes], ...]) -> 'Plan':
+    def plan(self, problem: _abi.clattn_problem, texts: Tuple[Tuple[str, bytes], ...]) -> 'Plan':
         """The plan of a problem, compiled at most once. `texts` are those that the problem points to."""
-        key = bytes(problem) if not any(texts) else bytes(_without_texts(problem)) + repr(texts).encode()
+        key = bytes(problem) if not texts else bytes(_without_texts(problem)) + repr(texts).encode()
         return self._kept(key, lambda: Plan(self, problem))
 
     def appender(self, params: _abi.clattn_append_params, problem: _abi.clattn_problem) -> 'Appender':
@@ -179,7 +179,7 @@ class Plan:
         clattn.clattn_plan_get_info(self.handle, c.byref(info))
         return info
 
-    def close(self):
+    def close(self) -> None:
         if self.handle and not sys.is_finalizing():
             clattn.clattn_plan_destroy(c.byref(self.handle))
 
@@ -197,7 +197,7 @@ class Appender:
     def workspace_bytes(self, shape: _abi.clattn_shape) -> int:
         return 0
 
-    def close(self):
+    def close(self) -> None:
         if self.handle and not sys.is_finalizing():
             clattn.clattn_appender_destroy(c.byref(self.handle))
 
@@ -209,7 +209,7 @@ class Buffer:
     def __init__(self, handle: int):
         self.handle = handle
 
-    def __del__(self):
+    def __del__(self) -> None:
         if not sys.is_finalizing():
             opencl.clReleaseMemObject(self.handle)
 

@@ -18,7 +18,7 @@ def _compute(q: Any, k: Any, v: Any, options: dict, dropout_seed: Optional[int],
     return attention(q, k, v, dropout_seed=seed, out=out, device=device, queue=queue, wait_for=wait_for, **options)
 
 
-def _refuse_probs(return_attn_probs: bool):
+def _refuse_probs(return_attn_probs: bool) -> None:
     if return_attn_probs:
         raise errors.ArgumentError('return_attn_probs is True: the matrix of weights is never in memory; '
                                    'return_lse=True answers with LSE, from which they follow')
@@ -125,6 +125,14 @@ def flash_attn_with_kvcache(q: Any,
                             num_splits: int = 0,
                             return_softmax_lse: bool = False,
                             *,
+                            k_format: Optional[str] = None,
+                            v_format: Optional[str] = None,
+                            k_scales: Any = None,
+                            k_zeros: Any = None,
+                            v_scales: Any = None,
+                            v_zeros: Any = None,
+                            k_scale_group: int = 0,
+                            v_scale_group: int = 0,
                             out: Any = None,
                             device: Optional[Device] = None,
                             queue: Any = None,
@@ -139,10 +147,15 @@ def flash_attn_with_kvcache(q: Any,
     cache_batch_idx    [batch]: which element of the cache each one has
     cache_leftpad      [batch]: the first key that counts
     num_splits         0: as planned
+    k_format, k_scales, .. of a cache of int8, float8, int4, q8_0 or q4_0, as in attention(): [batch of the cache, or
+                       pages, kv_heads, keys, groups]. k and v are quantised on the way: scales (and zeros) that each
+                       key has of its own are written, others are used as they are: include/clattn/append.h
 
     Answers with O, and LSE [batch, heads, n_q] with return_softmax_lse. cache_seqlens, cache_batch_idx and
-    cache_leftpad are on the host. cache_leftpad together with rotary is refused. There are no gradients."""
-    cache = kvcache.Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, q.shape[0])
+    cache_leftpad are on the host. There are no gradients."""
+    formats = kvcache.Formats(k_format, v_format, k_scales, k_zeros, v_scales, v_zeros, k_scale_group, v_scale_group)
+    cache = kvcache.Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, q.shape[0],
+                          formats)
     if k is not None or v is not None or rotary_cos is not None or rotary_sin is not None:
         window = causal or tuple(window_size) != (-1, -1)
         turn = kvcache.rotary(rotary_cos, rotary_sin, rotary_interleaved, k)

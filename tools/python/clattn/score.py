@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What modifies scores: from the keywords of attention() to the features of a problem and the values of a call."""
 import math
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Mapping, Optional, Sequence, Tuple
 
 from . import _abi, errors, views
 from .call import Call
@@ -10,11 +10,11 @@ from .views import View
 
 class Sizes:
     """The sizes of a call."""
-    def __init__(self, batch: int, heads: int, kv_heads: int, n_q: int, n_kv: int, packed: bool):
+    def __init__(self, batch: int, heads: int, kv_heads: int, n_q: int, n_kv: int, packed: bool) -> None:
         self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = batch, heads, kv_heads, n_q, n_kv
         self.packed = packed
 
-    def fill(self, call: Call):
+    def fill(self, call: Call) -> None:
         for name in ('batch', 'heads', 'kv_heads', 'n_q', 'n_kv'):
             setattr(call.shape, name, getattr(self, name))
 
@@ -32,6 +32,25 @@ def causal_of(causal: Any) -> int:
     if not isinstance(causal, (bool, str, type(None))) or causal not in known:
         raise errors.ArgumentError(f'causal is {causal!r}: it is False, True, "bottom-right" or "top-left"')
     return known[causal]
+
+
+def packing_of(packing: Optional[str]) -> int:
+    """None, "never" or "always"."""
+    known = {
+        None: _abi.CLATTN_PACKING_PLANNED, 'never': _abi.CLATTN_PACKING_NEVER, 'always': _abi.CLATTN_PACKING_ALWAYS
+    }
+    if packing not in known:
+        raise errors.ArgumentError(f'packing is {packing!r}: it is None, "never" or "always"')
+    return known[packing]
+
+
+def expected(problem: _abi.clattn_problem, numbers: Optional[Mapping[str, float]]) -> None:
+    """What calls will have."""
+    names = ('n_q', 'n_kv', 'heads', 'kv_heads', 'density')
+    for name, number in (numbers or {}).items():
+        if name not in names:
+            raise errors.ArgumentError(f'expected has {name!r}: it is one of {", ".join(names)}')
+        setattr(problem, f'expected_{name}', float(number) if name == 'density' else int(number))
 
 
 def finite(value: Any, name: str) -> float:
@@ -56,7 +75,7 @@ def _index(call: Call, name: str, x: Any, size: Optional[int], least: int, most:
     return view
 
 
-def _cumulative(call: Call, name: str, x: Any, batch: int, total: int, longest: int):
+def _cumulative(call: Call, name: str, x: Any, batch: int, total: int, longest: int) -> None:
     view = _index(call, name, x, batch + 1, 0, total)
     numbers = views.host_array(view)
     if numbers is None:
@@ -69,7 +88,7 @@ def _cumulative(call: Call, name: str, x: Any, batch: int, total: int, longest: 
         raise errors.ArgumentError(f'{name} has a sequence of {int(steps.max())}: the longest is said to be {longest}')
 
 
-def window(call: Call, limits: Optional[Sequence[int]]):
+def window(call: Call, limits: Optional[Sequence[int]]) -> None:
     """(left, right), each -1 for no limit."""
     if limits is None or tuple(limits) == (-1, -1):
         return
@@ -80,7 +99,7 @@ def window(call: Call, limits: Optional[Sequence[int]]):
     call.score.update(window_left=int(limits[0]), window_right=int(limits[1]))
 
 
-def softcap(call: Call, cap: float):
+def softcap(call: Call, cap: float) -> None:
     cap = finite(cap, 'softcap')
     if cap < 0:
         raise errors.ArgumentError(f'softcap is {cap}: it must be greater than 0, or 0 for none')
@@ -89,13 +108,13 @@ def softcap(call: Call, cap: float):
         call.score['softcap'] = cap
 
 
-def alibi(call: Call, slopes: Any, sizes: Sizes):
+def alibi(call: Call, slopes: Any, sizes: Sizes) -> None:
     if slopes is not None:
         call.problem.features |= _abi.CLATTN_ALIBI
         call.tensors['alibi'] = views.scalars(slopes, 'alibi', 'fp32').expand((sizes.batch, sizes.heads))
 
 
-def bias(call: Call, values: Any, sizes: Sizes):
+def bias(call: Call, values: Any, sizes: Sizes) -> None:
     if values is None:
         return
     view = views.view(values, 'bias')
@@ -106,7 +125,7 @@ def bias(call: Call, values: Any, sizes: Sizes):
     call.tensors['bias'] = view.expand(sizes.pairs)
 
 
-def mask(call: Call, values: Any, sizes: Sizes):
+def mask(call: Call, values: Any, sizes: Sizes) -> None:
     """True (or another byte than 0) where a row sees a key."""
     if values is None:
         return
@@ -118,7 +137,7 @@ def mask(call: Call, values: Any, sizes: Sizes):
     call.tensors['mask'] = view.expand(sizes.pairs)
 
 
-def block_mask(call: Call, blocks: Any, size: Optional[Sequence[int]], sizes: Sizes):
+def block_mask(call: Call, blocks: Any, size: Optional[Sequence[int]], sizes: Sizes) -> None:
     """Dense [.., blocks of rows, blocks of keys], or (offsets [.., blocks of rows + 1], columns) as CSR."""
     if blocks is None:
         if size is not None:
@@ -140,13 +159,13 @@ def block_mask(call: Call, blocks: Any, size: Optional[Sequence[int]], sizes: Si
     call.score['block_count'] = view.shape[0]
 
 
-def key_lengths(call: Call, lengths: Any, sizes: Sizes):
+def key_lengths(call: Call, lengths: Any, sizes: Sizes) -> None:
     if lengths is not None:
         call.problem.features |= _abi.CLATTN_KEY_LENGTHS
         _index(call, 'key_lengths', lengths, sizes.batch, 0, sizes.n_kv)
 
 
-def packed(call: Call, cu_q: Any, cu_kv: Any, sizes: Sizes, total_q: int, total_kv: int):
+def packed(call: Call, cu_q: Any, cu_kv: Any, sizes: Sizes, total_q: int, total_kv: int) -> None:
     call.problem.features |= _abi.CLATTN_VARLEN
     _cumulative(call, 'cu_seqlens_q', cu_q, sizes.batch, total_q, sizes.n_q)
     call.score['total_q'] = total_q
@@ -155,7 +174,7 @@ def packed(call: Call, cu_q: Any, cu_kv: Any, sizes: Sizes, total_q: int, total_
         call.score['total_kv'] = total_kv
 
 
-def sinks(call: Call, logits: Any, sizes: Sizes):
+def sinks(call: Call, logits: Any, sizes: Sizes) -> None:
     if logits is not None:
         call.problem.features |= _abi.CLATTN_SINKS
         view = views.scalars(logits, 'sinks', 'fp32')
@@ -164,7 +183,7 @@ def sinks(call: Call, logits: Any, sizes: Sizes):
         call.tensors['sinks'] = view
 
 
-def dropout(call: Call, p: float, seed: int, offset: int):
+def dropout(call: Call, p: float, seed: int, offset: int) -> None:
     if not 0 <= p < 1:
         raise errors.ArgumentError(f'dropout_p is {p}: it must be from 0 to below 1')
     if p:
@@ -172,7 +191,7 @@ def dropout(call: Call, p: float, seed: int, offset: int):
         call.score.update(dropout_p=p, dropout_seed=int(seed) & (2**64 - 1), dropout_offset=int(offset) & (2**32 - 1))
 
 
-def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes: Sizes):
+def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes: Sizes) -> None:
     call.problem.features |= _abi.CLATTN_PAGES
     call.problem.page_keys = page_keys
     view = views.scalars(table, 'pages', 'int32')
@@ -186,7 +205,7 @@ def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes
         raise errors.ArgumentError(f'pages has shape {view.shape}: it must have ({sizes.batch}, pages of a sequence)')
 
 
-def rows(call: Call, shifts: Any, lengths: Any, sizes: Sizes):
+def rows(call: Call, shifts: Any, lengths: Any, sizes: Sizes) -> None:
     """How rows are aligned, and how many each batch element has."""
     if shifts is not None:
         call.problem.features |= _abi.CLATTN_ROW_SHIFTS
@@ -196,7 +215,7 @@ def rows(call: Call, shifts: Any, lengths: Any, sizes: Sizes):
         _index(call, 'query_lengths', lengths, sizes.batch, 0, sizes.n_q)
 
 
-def tree_mask(call: Call, values: Any, sizes: Sizes):
+def tree_mask(call: Call, values: Any, sizes: Sizes) -> None:
     """Which of the last keys a row sees, of bool; the library takes bits."""
     if values is None:
         return
@@ -214,7 +233,7 @@ def tree_mask(call: Call, values: Any, sizes: Sizes):
     call.tensors['tree_mask'] = view.expand((sizes.batch, sizes.heads, sizes.n_q, words.shape[-1]))
 
 
-def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]):
+def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]) -> None:
     if values is None:
         return
     view = views.view(values, 'd_lse').require(len(rows), ('fp32', ), 'the gradient by LSE')
@@ -224,24 +243,27 @@ def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]):
     call.tensors['d_lse'] = view
 
 
-def scales(call: Call, which: str, operand: View, values: Any, zeros: Any, group: int):
-    """Of K or V that are stored as INT8 or FP8: [.., groups] in the library's order, or what broadcasts to it."""
+def scales(call: Call, which: str, operand: View, values: Any, zeros: Any, group: int, written: bool = False) -> None:
+    """Of K or V that are stored as INT8, INT4 or FP8: [.., groups] in the library's order, or what broadcasts to
+    it. `written`: the call may make them, so that they are used where they lie."""
     if values is None:
-        if operand.dtype not in views.FLOATS:
+        if operand.dtype in views.SCALED:
             raise errors.ArgumentError(
                 f'{which}_scales is None: {which} is {operand.dtype}, whose elements need scales')
         return
     groups = -(-operand.shape[-1] // group) if group else 1
     setattr(call.problem, f'{which}_scale_group', group)
     shape = (*operand.shape[:-1], groups)
-    call.tensors[f'{which}_scales'] = views.scalars(values, f'{which}_scales', 'fp32').expand(shape)
+    read = views.writeable if written else views.scalars
+    call.tensors[f'{which}_scales'] = read(values, f'{which}_scales', 'fp32').expand(shape)
     if zeros is None:
         return
     call.problem.zero_points |= {'k': _abi.CLATTN_K_ZEROS, 'v': _abi.CLATTN_V_ZEROS}[which]
-    call.tensors[f'{which}_zeros'] = views.scalars(zeros, f'{which}_zeros', 'fp32').expand(shape)
+    call.tensors[f'{which}_zeros'] = read(zeros, f'{which}_zeros', 'fp32').expand(shape)
 
 
-def functions(call: Call, score_mod: Optional[str], score_mod_grad: Optional[str], mask_mod: Optional[str], data: Any):
+def functions(call: Call, score_mod: Optional[str], score_mod_grad: Optional[str], mask_mod: Optional[str],
+              data: Any) -> None:
     call.text('score_mod', score_mod)
     call.text('mask_mod', mask_mod)
     if call.backward:

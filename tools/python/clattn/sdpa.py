@@ -36,7 +36,7 @@ def _mask_of(x: Any, query: Any) -> Any:
     return x.reshape((-1, *x.shape[-3:]))
 
 
-def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, enable_gqa: bool):
+def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, enable_gqa: bool) -> None:
     for name, x in (('query', query), ('key', key), ('value', value)):
         if len(getattr(x, 'shape', ())) < 2 or len(x.shape) != len(query.shape):
             raise errors.ArgumentError(f'{name} has shape {tuple(getattr(x, "shape", ()))}: query, key and value have '

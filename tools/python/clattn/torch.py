@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Attention as an operator of PyTorch, on tensors of the CPU where they lie: gradients, fake tensors, torch.compile."""
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -9,6 +9,9 @@ from . import errors, views
 from .attention import Gradients, attention as compute, attention_backward as compute_backward
 
 _NONE, _LSE, _ALL = 0, 1, 2
+
+# Where `layout` stands among the arguments of forward; backward has d_o before q, and o, m and l before the bias.
+_LAYOUT = 11
 
 
 def _rows_before_heads(shape: Sequence[Any], like: Tensor) -> Tensor:
@@ -40,7 +43,7 @@ def _outputs(q: Tensor, v: Tensor, layout: str, statistics: int) -> Tuple[Tensor
 def _options(layout: str, causal: str, scale: Optional[float], window: Sequence[int], softcap: float, dropout_p: float,
              seed: Optional[Tensor], bias: Optional[Tensor], mask: Optional[Tensor], alibi: Optional[Tensor],
              sinks: Optional[Tensor], key_lengths: Optional[Tensor], cu_q: Optional[Tensor], cu_kv: Optional[Tensor],
-             max_n: Sequence[int]) -> dict:
+             max_n: Sequence[int]) -> Dict[str, Any]:
     given = {
         'layout': layout, 'causal': causal or False, 'scale': scale, 'window': tuple(window), 'softcap': softcap,
         'dropout_p': dropout_p, 'dropout_seed': 0 if seed is None else int(seed.item()), 'bias': bias, 'mask': mask,
@@ -66,9 +69,13 @@ def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optio
 
 
 @forward.register_fake
-def _(q, k, v, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window, softcap,
-      dropout_p, max_n, statistics):
-    return _outputs(q, v, layout, statistics)
+def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _outputs(q, v, others[_LAYOUT - 3], others[-1])
+
+
+def _gradient_of(x: Tensor, layout: str) -> Tensor:
+    """A new tensor for the gradient by x, in the order of memory in which models go on with it."""
+    return _rows_before_heads(x.shape, x) if layout == 'bhnd' else x.new_empty(x.shape)
 
 
 @torch.library.custom_op('clattn::backward', mutates_args=(), device_types='cpu')
@@ -81,32 +88,38 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
     options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
                        cu_q, cu_kv, max_n)
     names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
+    out = Gradients(**{name: _gradient_of(x, layout) for name, x in (('q', q), ('k', k), ('v', v)) if name in names})
     with torch.no_grad():
-        made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, **options)
-    found = made._asdict()
-    if found['bias'] is not None:
-        found['bias'] = found['bias'].sum_to_size(bias.shape).to(bias.dtype).clone()
-    if found['sinks'] is not None:
-        found['sinks'] = found['sinks'].to(sinks.dtype)
-    return tuple(q.new_empty((0, )) if x is None else x for x in found.values())
+        made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, out=out, **options)
+    d_bias, d_sinks = made.bias, made.sinks
+    if d_bias is not None and bias is not None:
+        d_bias = d_bias.sum_to_size(bias.shape).to(bias.dtype).clone()
+    if d_sinks is not None and sinks is not None:
+        d_sinks = d_sinks.to(sinks.dtype)
+    d_q, d_k, d_v, d_bias, d_sinks = (q.new_empty((0, )) if x is None else x
+                                      for x in (made.q, made.k, made.v, d_bias, d_sinks))
+    return d_q, d_k, d_v, d_bias, d_sinks
 
 
 @backward.register_fake
-def _(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window,
-      softcap, dropout_p, max_n, need, d_lse):
-    given = (q, k, v, bias, sinks)
-    return tuple(x.new_empty(x.shape) if wanted else q.new_empty((0, )) for x, wanted in zip(given, need))
+def _(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor, l: Tensor, bias: Optional[Tensor],
+      mask: Optional[Tensor], alibi: Optional[Tensor], sinks: Optional[Tensor], *others: Any) -> Tuple[Tensor, ...]:
+    layout, need = others[_LAYOUT - 7], others[-2]
+    made = [_gradient_of(x, layout) if wanted else q.new_empty((0, )) for x, wanted in zip((q, k, v), need)]
+    made += [q.new_empty((0, )) if x is None or not wanted else x.new_empty(x.shape)
+             for x, wanted in zip((bias, sinks), need[3:])]
+    return tuple(made)
 
 
-def _setup(ctx, inputs, output):
+def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, ...]) -> None:
     o, lse, m, l = output
-    ctx.save_for_backward(*inputs[:11], o, m, l)
-    ctx.numbers, ctx.statistics = inputs[11:18], inputs[18]
+    ctx.save_for_backward(*inputs[:_LAYOUT], o, m, l)
+    ctx.numbers, ctx.statistics = inputs[_LAYOUT:18], inputs[18]
     ctx.mark_non_differentiable(m, l)
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx, d_o, d_lse, d_m, d_l):
+def _gradients(ctx: Any, d_o: Optional[Tensor], d_lse: Optional[Tensor], *others: Any) -> Tuple[Any, ...]:
     if d_o is None and d_lse is None:
         return (None, ) * 19
     if ctx.statistics != _ALL:
@@ -129,7 +142,7 @@ def _tensor(x: Any, dtype: torch.dtype) -> Optional[Tensor]:
     return x if x is None or isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype)
 
 
-def _check(named: Sequence[Tuple[str, Any]]):
+def _check(named: Sequence[Tuple[str, Any]]) -> None:
     for name, x in named:
         if x is None:
             continue

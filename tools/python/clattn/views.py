@@ -8,12 +8,18 @@ from typing import Any, Optional, Sequence, Tuple
 
 from . import _abi, errors
 
-#: Bytes of an element.
-SIZES = {'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1, 'int8': 1, 'fp8_e4m3': 1, 'fp8_e5m2': 1}
+#: Bytes of an element, or of a block of elements.
+SIZES = {
+    'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1, 'int8': 1, 'fp8_e4m3': 1, 'fp8_e5m2': 1, 'int4': 1,
+    'q8_0': 34, 'q4_0': 18
+}
+#: Elements of a block, of types that have no elements by themselves.
+BLOCKS = {'int4': 2, 'q8_0': 32, 'q4_0': 32}
 DTYPES = {'fp32': _abi.CLATTN_FP32, 'fp16': _abi.CLATTN_FP16, 'bf16': _abi.CLATTN_BF16}
 OPERAND_TYPES = {
     'fp32': _abi.CLATTN_AS_FP32, 'fp16': _abi.CLATTN_AS_FP16, 'bf16': _abi.CLATTN_AS_BF16, 'int8': _abi.CLATTN_AS_INT8,
-    'fp8_e4m3': _abi.CLATTN_AS_FP8_E4M3, 'fp8_e5m2': _abi.CLATTN_AS_FP8_E5M2
+    'fp8_e4m3': _abi.CLATTN_AS_FP8_E4M3, 'fp8_e5m2': _abi.CLATTN_AS_FP8_E5M2, 'int4': _abi.CLATTN_AS_INT4,
+    'q8_0': _abi.CLATTN_AS_Q8_0, 'q4_0': _abi.CLATTN_AS_Q4_0
 }
 
 _NUMPY_NAMES = {
@@ -27,7 +33,9 @@ _TORCH_NAMES = {
 }
 FLOATS, BYTES = ('fp32', 'fp16', 'bf16'), ('byte', )
 #: What K and V may be.
-KEYS = (*FLOATS, 'int8', 'fp8_e4m3', 'fp8_e5m2')
+KEYS = (*FLOATS, 'int8', 'fp8_e4m3', 'fp8_e5m2', *BLOCKS)
+#: Of these, which need scales.
+SCALED = ('int8', 'int4', 'fp8_e4m3', 'fp8_e5m2')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +51,22 @@ class View:
 
     @property
     def item(self) -> int:
+        """Bytes of an element, or of a block of them: what the first one's place is a multiple of."""
         return SIZES[self.dtype]
+
+    @property
+    def block(self) -> int:
+        """Elements that so many bytes hold."""
+        return BLOCKS.get(self.dtype, 1)
+
+    @property
+    def size(self) -> int:
+        """Bytes from the first element to the last one's end."""
+        return -(-self.extent // self.block) * self.item
+
+    def place(self, begin: int) -> int:
+        """The number of the first element, counted from an address."""
+        return (self.address - begin) // self.item * self.block
 
     @property
     def empty(self) -> bool:
@@ -167,6 +190,31 @@ def view(x: Any, name: str, output: bool = False) -> View:
                             'PyTorch, or an array with __dlpack__')
 
 
+def stored(x: Any, name: str, form: Optional[str], output: bool = False) -> View:
+    """K or V; with a form of BLOCKS the last dimension of x is bytes of such blocks, and elements in the answer."""
+    found = view(x, name, output)
+    if form is None:
+        return found
+    if form not in BLOCKS:
+        raise errors.ArgumentError(f'{name}_format is {form!r}: it is None (what the array is of) or one of '
+                                   f'{", ".join(BLOCKS)}')
+    found.require(len(found.shape), BYTES, f'{name} with {name}_format {form!r}')
+    size, elements, strides = SIZES[form], BLOCKS[form], found.strides
+    if not strides or found.shape[-1] % size or strides[-1] > 1 or any(s % size for s in strides[:-1]):
+        raise errors.ArgumentError(f'{name} has shape {found.shape} with strides {strides}: with {name}_format '
+                                   f'{form!r} its rows are blocks of {size} bytes, one behind the other')
+    return dataclasses.replace(found,
+                               dtype=form,
+                               shape=(*found.shape[:-1], found.shape[-1] // size * elements),
+                               strides=(*(s // size * elements for s in strides[:-1]), 1))
+
+
+def columns(x: View, count: int) -> View:
+    """Without what the last block of a row has beyond `count` columns."""
+    spare = x.shape[-1] - count
+    return dataclasses.replace(x, shape=(*x.shape[:-1], count)) if 0 < spare < x.block else x
+
+
 def scalars(x: Any, name: str, kind: str) -> View:
     """A small array of numbers, such as lengths or slopes: contiguous, of the type that the library takes, converted
     where it is not. `kind` is 'int32', 'fp32' or 'byte'."""
@@ -188,6 +236,14 @@ def scalars(x: Any, name: str, kind: str) -> View:
     if kind == 'int32' and not numpy.array_equal(made, have):
         raise errors.ArgumentError(f'{name} has numbers beyond 32 bits')
     return _of_numpy(made, name, False)
+
+
+def writeable(x: Any, name: str, kind: str) -> View:
+    """The same for one that a call may write to: it is used where it lies."""
+    found = view(x, name, True)
+    if found.dtype != kind:
+        raise errors.DtypeError(f'{name} is {found.dtype}: it must be {kind}')
+    return found
 
 
 def host_array(found: View) -> Any:
