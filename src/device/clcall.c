@@ -479,6 +479,16 @@ clattn_status cla_cl_wait(cl_uint count, const cl_event *events, struct cla_erro
     return check(clWaitForEvents(count, events), "clWaitForEvents", error);
 }
 
+clattn_status cla_cl_event_is_done(cl_event event, bool *done, struct cla_error *error)
+{
+    cl_int state = CL_COMPLETE;
+    const clattn_status status = check(
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL), "clGetEventInfo", error);
+    if (!status)
+        *done = state <= CL_COMPLETE;
+    return status;
+}
+
 clattn_status cla_cl_event_times(cl_event event, uint64_t *start_ns, uint64_t *end_ns, struct cla_error *error)
 {
     cl_ulong start = 0, end = 0;

@@ -2,6 +2,7 @@
 #include "plan/reserved.h"
 #include "plan/feature.h"
 #include <clattn/clattn.h>
+#include <clattn/mpi.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,8 @@ PLAIN(tuning_record);
 PLAIN(append_params);
 PLAIN(host_params);
 PLAIN(host_cache_params);
+PLAIN(ring_params);
+PLAIN(ring_part);
 
 static const struct member context_params_members[] = {ONE(context_params, log, log)};
 HOLDER(context_params);
@@ -147,6 +150,16 @@ static const struct member host_backward_args_members[] = {
     ONE(host_backward_args, d_v_layout, layout),    ONE(host_backward_args, d_bias_layout, layout),
     ONE(host_backward_args, score, host_score_args)};
 HOLDER(host_backward_args);
+
+static const struct member ring_forward_args_members[] = {ONE(ring_forward_args, arrays, host_forward_args),
+                                                          ONE(ring_forward_args, rows, ring_part),
+                                                          ONE(ring_forward_args, keys, ring_part)};
+HOLDER(ring_forward_args);
+
+static const struct member ring_backward_args_members[] = {ONE(ring_backward_args, arrays, host_backward_args),
+                                                           ONE(ring_backward_args, rows, ring_part),
+                                                           ONE(ring_backward_args, keys, ring_part)};
+HOLDER(ring_backward_args);
 
 /* A word that is not 0: which one, of what, and by which names it was reached, the innermost first. */
 struct found {

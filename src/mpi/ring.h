@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_RING_H
+#define CLA_RING_H
+
+#include "attention/staging.h"
+#include "mpi/job.h"
+#include "mpi/round.h"
+#include <clattn/state.h>
+
+/* Two parts of the keys are here at a time. */
+enum { CLA_TURNS = 2, CLA_OF_KV = 2, CLA_RING_EVENTS = 192 };
+
+/* Commands that are under way. */
+struct cla_events {
+    cl_event items[CLA_RING_EVENTS];
+    cl_uint count;
+};
+
+/* A run of this rank's rows on the device: a call of its own each time that it meets keys. */
+struct cla_run {
+    int64_t first, count, at;  /* rows of the whole; where they begin in arrays of the part */
+    struct clattn_shape shape; /* of the run, with all keys */
+    int32_t *numbers;          /* shifts, lengths and where packed sequences begin, for this run */
+    struct cla_device_block blocks[CLA_OPERANDS];
+    struct cla_host_block staged[CLA_OPERANDS];
+    struct clattn_tensor tensors[CLA_OPERANDS];
+    struct cla_device_block state;
+    struct clattn_score_args score;
+    bool has_sinks; /* d_sinks have been computed */
+};
+
+/* What is here of one part of the keys while its turn lasts. */
+struct cla_turn {
+    struct cla_host_block keys;            /* K, then V: the message */
+    struct cla_device_block kv[CLA_OF_KV]; /* the same on the device */
+    struct cla_host_block sums;            /* dK, then dV in fp32, of all ranks that it has met: the message */
+    struct cla_device_block d_kv[CLA_RUNS][CLA_OF_KV]; /* dK and dV of each run's rows */
+    struct cla_host_block d_kv_staged[CLA_RUNS];
+    bool met[CLA_RUNS][CLA_RUNS]; /* which runs of rows met which runs of keys */
+    struct cla_message keys_sent, keys_come, sums_sent, sums_come;
+    struct cla_events events;
+    int64_t part; /* whose keys they are; -1: none */
+};
+
+struct clattn_ring {
+    struct cla_wire wire;
+    struct cla_round round;
+    clattn_context *context;
+    cl_context cl;
+    cl_command_queue queue, copy_queue;
+    struct clattn_problem problem;        /* the caller's, resolved; its texts are not kept */
+    clattn_plan *plan;                    /* of one that rings compute with */
+    struct clattn_ring_part *rows, *keys; /* of all ranks */
+    int64_t *hops;                        /* how far each part of the keys goes */
+    struct cla_run runs[CLA_RUNS];
+    struct cla_turn turns[CLA_TURNS];
+    struct cla_events events; /* of what precedes and follows the turns */
+    struct cla_device_block workspace;
+    struct cla_host_block home; /* sums of the own keys, as they come home */
+    struct cla_message home_come;
+    struct cla_host_block sinks; /* sums of all ranks */
+    struct cla_message *sinks_sent, *sinks_come;
+    double idle_since, waited;
+    bool succeeded;
+    struct clattn_ring_info info;
+};
+
+/* Room for one more event; it counts once it is not NULL. */
+cl_event *cla_events_next(struct cla_events *events);
+bool cla_events_are_done(const struct cla_events *events);
+
+/* Waits for them, while messages go on, and releases them. The first error is answered. */
+clattn_status cla_events_wait(struct cla_events *events, struct cla_wire *wire, struct cla_error *error);
+
+/* The run's arrays: room on the device and in host memory, inputs on their way, outputs 0. */
+clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int run, struct cla_error *error);
+
+/* Brings outputs to host memory; after the events, hands them over to the caller's arrays. */
+clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int run, struct cla_error *error);
+void cla_run_deliver(clattn_ring *ring, const struct cla_job *job, int run);
+void cla_run_free(struct cla_run *run);
+
+/* The keys: a part's message, the sizes of K (0) and V (1) in it, and where V begins. */
+struct cla_sizes cla_keys_sizes(const struct cla_job *job, int which, int64_t count);
+uint64_t cla_keys_bytes(const struct cla_job *job, int which, int64_t count);
+uint64_t cla_sums_bytes(const struct cla_job *job, int which, int64_t count);
+clattn_status cla_keys_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
+clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, cl_event copied[2],
+                              struct cla_error *error);
+struct clattn_tensor cla_keys_tensor(const struct cla_job *job, cl_mem buffer, int which, int64_t count, int64_t at);
+
+/* The gradients of a turn's keys: of the rows here, to the sums; from the sums, to the caller's arrays. */
+clattn_status cla_sums_fetch(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                             struct cla_error *error);
+void cla_sums_add(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn);
+void cla_sums_deliver(clattn_ring *ring, const struct cla_job *job);
+
+/* Runs of rows meet a turn's keys: enqueues what is to be computed. */
+clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                               struct cla_error *error);
+
+/* All turns: keys go round, and sums come home. A failure of this rank's own work is answered at the end. */
+clattn_status cla_ring_turn_round(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
+
+/* d_sinks of all ranks come here, and their sum, in the order of ranks, goes to the caller's array. */
+clattn_status cla_sinks_exchange(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
+void cla_sinks_deliver(clattn_ring *ring, const struct cla_job *job);
+
+/* One pass. */
+clattn_status cla_ring_call(clattn_ring *ring, const struct cla_job *job, clattn_status status,
+                            struct cla_error *error);
+
+#endif

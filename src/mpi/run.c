@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/operands.h"
+#include "device/clcall.h"
+#include "mpi/ring.h"
+#include "plan/checked.h"
+#include "plan/half.h"
+#include "plan/types.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What a run has of an array: sizes, and where it begins there. */
+struct slice {
+    struct cla_sizes sizes;
+    struct cla_layout layout;
+    size_t elements;
+};
+
+static clattn_status slice_of(const struct cla_run *run, const struct cla_job *job, int which,
+                              const struct cla_array *array, struct slice *slice, struct cla_error *error)
+{
+    const int64_t each = array->rows_each ? array->rows_each : 1, first = job->whole ? run->first : run->at;
+    int64_t end, elements = 1;
+    const clattn_status status = cla_layout_resolve(cla_operand_name(which), &array->layout, &array->sizes,
+                                                    array->output, &slice->layout, &end, error);
+    if (status)
+        return status;
+    slice->sizes = array->sizes;
+    if (array->rows_each) {
+        slice->sizes.rows = cla_ceil_div(run->count, each);
+        slice->layout.offset += first / each * slice->layout.row;
+    }
+    /* What is broadcast is copied once. */
+    const int64_t strides[] = {slice->layout.batch, slice->layout.head, slice->layout.row, slice->layout.column};
+    int64_t *const counts[] = {&slice->sizes.batch, &slice->sizes.heads, &slice->sizes.rows, &slice->sizes.columns};
+    for (int i = 0; i < 4; i++) {
+        if (!array->output && !strides[i] && *counts[i] > 1)
+            *counts[i] = 1;
+        if (!cla_multiply(elements, *counts[i], &elements) || elements > INT64_MAX / 8)
+            return cla_fail(error, CLATTN_TOO_LARGE, "%s has more elements than memory", cla_operand_name(which));
+    }
+    slice->elements = (size_t)elements;
+    return CLATTN_SUCCESS;
+}
+
+/* Dense, but for what is broadcast (or of a gradient summed over). */
+static struct cla_layout on_device(const struct slice *slice)
+{
+    struct cla_layout dense = cla_layout_dense(slice->sizes.heads, slice->sizes.rows, slice->sizes.columns);
+    dense.batch = slice->layout.batch ? dense.batch : 0;
+    dense.head = slice->layout.head ? dense.head : 0;
+    dense.row = slice->layout.row ? dense.row : 0;
+    dense.column = slice->layout.column ? dense.column : 0;
+    return dense;
+}
+
+static int device_element(const struct cla_array *array)
+{
+    return array->sum ? (int)sizeof(float) : array->element_bytes;
+}
+
+static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
+                         const struct cla_array *array, struct cla_error *error)
+{
+    struct slice slice;
+    struct cla_device_block *block = &run->blocks[which];
+    struct cla_host_block *staged = &run->staged[which];
+    run->tensors[which] = (struct clattn_tensor){0};
+    if (!array->data)
+        return CLATTN_SUCCESS;
+    clattn_status status = slice_of(run, job, which, array, &slice, error);
+    const size_t bytes = slice.elements * (size_t)device_element(array);
+    if (status || !bytes)
+        return status;
+    status = cla_device_block_grow(block, ring->cl, bytes, error);
+    if (!status)
+        status = cla_host_block_grow(staged, bytes, error);
+    if (status)
+        return status;
+    const struct cla_layout layout = on_device(&slice);
+    run->tensors[which] = (struct clattn_tensor){.buffer = block->buffer, .layout = cla_layout_given(&layout)};
+    if (array->output)
+        memset(staged->data, 0, bytes);
+    else
+        cla_gather(staged->data, array->data, &slice.layout, &slice.sizes, array->element_bytes);
+    return cla_cl_enqueue_write(ring->queue, block->buffer, 0, bytes, staged->data, 0, NULL,
+                                cla_events_next(&ring->events), error);
+}
+
+/* Numbers of this run alone. */
+static clattn_status number_run(struct cla_run *run, const struct cla_job *job, struct cla_error *error)
+{
+    const int64_t batch = job->shape.batch;
+    int32_t *const numbers = realloc(run->numbers, ((size_t)batch * 3 + 1) * sizeof *numbers);
+    if (!numbers)
+        return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the numbers of %lld sequences",
+                        (long long)batch);
+    run->numbers = numbers;
+    numbers[2 * batch] = 0;
+    for (int64_t b = 0; b < batch; b++) {
+        const struct cla_rows_met met = cla_rows_met(&job->meeting, b, run->first, run->count);
+        const int64_t shift = met.shift + met.first;
+        numbers[b] = (int32_t)(shift < INT32_MIN / 2 ? INT32_MIN / 2 : shift > INT32_MAX / 2 ? INT32_MAX / 2 : shift);
+        numbers[batch + b] = (int32_t)met.count;
+        if (job->problem->features & CLATTN_VARLEN) {
+            const int64_t end = job->score->cu_seqlens_q[b + 1] - run->first;
+            numbers[2 * batch + b + 1] = (int32_t)(end < 0 ? 0 : end > run->count ? run->count : end);
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status put_numbers(clattn_ring *ring, struct cla_run *run, const struct cla_job *job,
+                                 struct cla_error *error)
+{
+    const int64_t batch = job->shape.batch;
+    const unsigned features = job->problem->features;
+    struct cla_array numbers = {.sizes = {batch, 1, 1, 1}, .element_bytes = 4};
+    numbers.data = run->numbers;
+    clattn_status status = put(ring, run, job, CLA_ROW_SHIFTS, &numbers, error);
+    numbers.data = run->numbers + batch;
+    if (!status && (features & CLATTN_QUERY_LENGTHS))
+        status = put(ring, run, job, CLA_QUERY_LENGTHS, &numbers, error);
+    numbers.data = run->numbers + 2 * batch;
+    numbers.sizes.batch = batch + 1;
+    if (!status && (features & CLATTN_VARLEN))
+        status = put(ring, run, job, CLA_CU_Q, &numbers, error);
+    return status;
+}
+
+static bool is_put_elsewhere(int which)
+{
+    return which == CLA_K || which == CLA_V || which == CLA_D_K || which == CLA_D_V || which == CLA_ROW_SHIFTS ||
+           which == CLA_QUERY_LENGTHS || which == CLA_CU_Q;
+}
+
+static void give_score(struct cla_run *run, const struct cla_job *job)
+{
+    static const size_t bytes[] = {[CLA_NUMBER_FLOAT] = sizeof(float),
+                                   [CLA_NUMBER_INT64] = sizeof(int64_t),
+                                   [CLA_NUMBER_UINT64] = sizeof(uint64_t),
+                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t)};
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    const struct cla_feature_number *number;
+    run->score = (struct clattn_score_args){0};
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+        memcpy((char *)&run->score + number->given, (const char *)job->score + number->array, bytes[number->type]);
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        if (!row->apart)
+            cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score, NULL);
+    if (job->problem->features & CLATTN_VARLEN)
+        run->score.total_q = run->count;
+}
+
+clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)
+{
+    struct cla_run *run = &ring->runs[number];
+    const bool packed = job->problem->features & CLATTN_VARLEN;
+    run->first = job->rows.first[number];
+    run->count = job->rows.count[number];
+    run->at = cla_part_at(&job->rows, number);
+    run->shape = job->shape;
+    run->shape.n_q = packed && job->shape.n_q < run->count ? job->shape.n_q : run->count;
+    run->has_sinks = false;
+    if (!run->count)
+        return CLATTN_SUCCESS;
+    clattn_status status = number_run(run, job, error);
+    for (int i = 0; i < CLA_OPERANDS && !status; i++)
+        if (!is_put_elsewhere(i))
+            status = put(ring, run, job, i, &job->arrays[i], error);
+    if (!status)
+        status = put_numbers(ring, run, job, error);
+    give_score(run, job);
+    return status;
+}
+
+clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)
+{
+    struct cla_run *run = &ring->runs[number];
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < CLA_OPERANDS && run->count && !status; i++) {
+        const struct cla_array *array = &job->arrays[i];
+        struct slice slice;
+        if (!array->data || !array->output || is_put_elsewhere(i))
+            continue;
+        status = slice_of(run, job, i, array, &slice, error);
+        const size_t bytes = slice.elements * (size_t)device_element(array);
+        if (!status && bytes)
+            status = cla_cl_enqueue_read(ring->queue, run->blocks[i].buffer, 0, bytes, run->staged[i].data, 0, NULL,
+                                         cla_events_next(&ring->events), error);
+    }
+    return status;
+}
+
+/* In place: none lies before the number that it comes from. */
+static void narrow(void *data, size_t count, enum clattn_dtype type)
+{
+    char *const bytes = data;
+    for (size_t i = 0; i < count && type != CLATTN_FP32; i++) {
+        float value;
+        memcpy(&value, bytes + i * sizeof value, sizeof value);
+        const uint16_t bits = type == CLATTN_FP16 ? cla_half_from_float(value) : cla_bf16_from_float(value);
+        memcpy(bytes + i * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+/* A sum over batch or heads is one over both runs, where these share its elements: they do not, as each has rows of its
+ * own. d_sinks are summed over ranks (exchange.c). */
+void cla_run_deliver(clattn_ring *ring, const struct cla_job *job, int number)
+{
+    struct cla_run *run = &ring->runs[number];
+    for (int i = 0; i < CLA_OPERANDS && run->count; i++) {
+        const struct cla_array *array = &job->arrays[i];
+        struct slice slice;
+        if (!array->data || !array->output || is_put_elsewhere(i) || i == CLA_SINKS_GRAD ||
+            slice_of(run, job, i, array, &slice, NULL) || !slice.elements)
+            continue;
+        if (array->sum)
+            narrow(run->staged[i].data, slice.elements, cla_type_of(job->problem, i));
+        cla_scatter((void *)array->data, run->staged[i].data, &slice.layout, &slice.sizes, array->element_bytes);
+    }
+}
+
+void cla_run_free(struct cla_run *run)
+{
+    for (int i = 0; i < CLA_OPERANDS; i++) {
+        cla_device_block_free(&run->blocks[i]);
+        cla_host_block_free(&run->staged[i]);
+    }
+    cla_device_block_free(&run->state);
+    free(run->numbers);
+    run->numbers = NULL;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "mpi/ranks.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void ranks_open(struct ranks *ranks, int *argc, char ***argv)
+{
+    test_device_open(&ranks->device);
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks->count);
+    if (ranks->count > RANKS_MOST) {
+        fprintf(stderr, "%d ranks: there are %d at most\n", ranks->count, RANKS_MOST);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+void ranks_close(struct ranks *ranks)
+{
+    test_device_close(&ranks->device);
+    MPI_Finalize();
+}
+
+const void *ranks_comm(void)
+{
+    static MPI_Comm world;
+    world = MPI_COMM_WORLD;
+    return &world;
+}
+
+void ranks_unite(const struct ranks *ranks, void *data, size_t bytes)
+{
+    (void)ranks;
+    MPI_Allreduce(MPI_IN_PLACE, data, (int)bytes, MPI_UNSIGNED_CHAR, MPI_BOR, MPI_COMM_WORLD);
+}
+
+bool ranks_all(const struct ranks *ranks, bool mine)
+{
+    int all = mine;
+    (void)ranks;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+bool ranks_succeeded(clattn_status status, const char *call)
+{
+    if (status)
+        fprintf(stderr, "%s: %s: %s\n", call, clattn_status_name(status), clattn_ring_error_message());
+    return !status;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Rings of any number of ranks against the float64 reference: each feature, alone and with others, on parts of all
+ * kinds. Started by run.py, by mpirun: test_ring CASES, of which the first are the features one by one.
+ */
+#include "mpi/ranks.h"
+#include "support/backward.h"
+#include "support/cases.h"
+#include "support/compare.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORK = 1 << 17 };
+
+static struct ranks ranks;
+
+/* Features by turns: those that a ring has, and that go together. */
+static unsigned features_of(struct random *random, int n)
+{
+    static const unsigned alone[] = {0,
+                                     CLATTN_WINDOW,
+                                     CLATTN_ALIBI,
+                                     CLATTN_BIAS | CLATTN_SINKS,
+                                     CLATTN_VARLEN,
+                                     CLATTN_KEY_LENGTHS,
+                                     CLATTN_BLOCK_MASK,
+                                     CLATTN_MASK,
+                                     CLATTN_SOFTCAP,
+                                     CLATTN_VARLEN | CLATTN_WINDOW | CLATTN_ALIBI | CLATTN_SINKS};
+    enum { ALONE = sizeof alone / sizeof *alone };
+    const unsigned packed = CLATTN_WINDOW | CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_SINKS | CLATTN_KEY_LENGTHS;
+    const unsigned pairs = CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK;
+    if (n < ALONE)
+        return alone[n];
+    return random_below(random, 3) ? case_random_features(random, 4, packed | pairs)
+                                   : case_random_features(random, 3, packed) | CLATTN_VARLEN;
+}
+
+/* Parts: even, zigzag, or pieces of any lengths, many of which are empty where there are few rows. */
+static void share_out(struct random *random, int64_t count, int64_t grain, struct clattn_ring_part *part)
+{
+    const int kind = (int)random_below(random, 3), pieces = 2 * ranks.count;
+    int64_t ends[2 * RANKS_MOST + 1] = {0};
+    if (kind < 2) {
+        clattn_ring_share((enum clattn_ring_sharing)kind, count, grain, ranks.count, ranks.rank, part);
+        return;
+    }
+    for (int i = 1; i < pieces; i++) {
+        const int64_t end = random_below(random, count / grain + 1) * grain;
+        int at = i;
+        for (; at > 1 && ends[at - 1] > end; at--)
+            ends[at] = ends[at - 1];
+        ends[at] = end;
+    }
+    ends[pieces] = count;
+    const int turn = (int)random_below(random, pieces);
+    for (int i = 0; i < 2; i++) {
+        const int piece = (ranks.rank + i * ranks.count + turn) % pieces;
+        part->first[i] = ends[piece];
+        part->count[i] = ends[piece + 1] - ends[piece];
+    }
+}
+
+/* Stored tensors of a whole: inputs filled, outputs 0. */
+struct stored {
+    struct guard_view view;
+    char *data;
+    size_t bytes;
+};
+
+static struct stored store(const struct forward_case *forward, const struct forward_arrays *arrays,
+                           enum forward_tensor kind, const struct clattn_layout *layout, const float *values)
+{
+    struct stored stored = {.view = forward_view(forward, arrays, kind, layout)};
+    stored.bytes =
+        reference_extent(stored.view.sizes, &stored.view.layout) * (size_t)clattn_dtype_size(stored.view.dtype);
+    stored.data = calloc(stored.bytes + 1, 1);
+    if (values)
+        reference_scatter(stored.view.dtype, stored.view.sizes, &stored.view.layout, values, stored.data);
+    return stored;
+}
+
+/* What the ranks wrote, each its own, as one; and dense. */
+static void fetch(struct stored *stored, float *to)
+{
+    ranks_unite(&ranks, stored->data, stored->bytes);
+    reference_gather(stored->view.dtype, stored->view.sizes, &stored->view.layout, stored->data, to);
+}
+
+static bool run(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                const struct clattn_ring_part *keys, struct forward_arrays *arrays)
+{
+    const struct clattn_layout none = {0};
+    const struct clattn_ring_params params = {
+        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+    struct stored q = store(forward, arrays, FORWARD_Q, &forward->q, arrays->q);
+    struct stored k = store(forward, arrays, FORWARD_K, &forward->k, arrays->k);
+    struct stored v = store(forward, arrays, FORWARD_V, &forward->v, arrays->v);
+    struct stored o = store(forward, arrays, FORWARD_O, &forward->o, NULL);
+    struct stored vectors[3];
+    void *bias = NULL;
+    clattn_ring *ring = NULL;
+    for (int i = 0; i < 3; i++)
+        vectors[i] = store(forward, arrays, FORWARD_ROWS, &none, NULL);
+    const struct clattn_ring_forward_args args = {
+        .arrays = {.shape = forward->shape,
+                   .q = q.data,
+                   .k = k.data,
+                   .v = v.data,
+                   .o = o.data,
+                   .q_layout = forward->q,
+                   .k_layout = forward->k,
+                   .v_layout = forward->v,
+                   .o_layout = forward->o,
+                   .lse = (float *)vectors[0].data,
+                   .m = (float *)vectors[1].data,
+                   .l = (float *)vectors[2].data,
+                   .score = score_host_args(&forward->problem, &forward->score, &arrays->score, &bias)},
+        .rows = *rows,
+        .keys = *keys,
+        .whole = 1};
+    const bool ran = ranks_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
+                     ranks_succeeded(clattn_ring_forward(ring, &args), "clattn_ring_forward");
+    clattn_ring_destroy(&ring);
+    if (ran) {
+        fetch(&o, arrays->o);
+        fetch(&vectors[0], arrays->lse);
+        fetch(&vectors[1], arrays->m);
+        fetch(&vectors[2], arrays->l);
+    }
+    struct stored *const all[] = {&q, &k, &v, &o, &vectors[0], &vectors[1], &vectors[2]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->data);
+    free(bias);
+    return ran;
+}
+
+static bool run_backward(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                         const struct clattn_ring_part *keys, struct backward_arrays *arrays)
+{
+    struct forward_arrays *in = &arrays->forward;
+    const struct clattn_ring_params params = {
+        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+    struct clattn_problem problem = forward->problem;
+    struct stored q = store(forward, in, FORWARD_Q, &forward->q, in->q);
+    struct stored k = store(forward, in, FORWARD_K, &forward->k, in->k);
+    struct stored v = store(forward, in, FORWARD_V, &forward->v, in->v);
+    struct stored o = store(forward, in, FORWARD_O, &forward->o, in->o);
+    struct stored d_o = store(forward, in, FORWARD_D_O, &forward->o, arrays->d_o);
+    struct stored d_q = store(forward, in, FORWARD_Q, &forward->q, NULL);
+    struct stored d_k = store(forward, in, FORWARD_K, &forward->k, NULL);
+    struct stored d_v = store(forward, in, FORWARD_V, &forward->v, NULL);
+    struct stored d_bias = {
+        .view = {.dtype = problem.dtype, .layout = in->score.pair_at},
+    };
+    void *bias = NULL;
+    clattn_ring *ring = NULL;
+    memcpy(d_bias.view.sizes, in->score.pair_sizes, sizeof d_bias.view.sizes);
+    const bool biased = problem.features & CLATTN_BIAS;
+    d_bias.bytes = reference_extent(d_bias.view.sizes, &d_bias.view.layout) * (size_t)clattn_dtype_size(problem.dtype);
+    d_bias.data = biased ? calloc(d_bias.bytes + 1, 1) : NULL;
+    problem.pass = CLATTN_BACKWARD;
+    const struct clattn_ring_backward_args args = {
+        .arrays = {.shape = forward->shape,
+                   .q = q.data,
+                   .k = k.data,
+                   .v = v.data,
+                   .o = o.data,
+                   .d_o = d_o.data,
+                   .q_layout = forward->q,
+                   .k_layout = forward->k,
+                   .v_layout = forward->v,
+                   .o_layout = forward->o,
+                   .d_o_layout = forward->o,
+                   .m = in->m,
+                   .l = in->l,
+                   .d_q = d_q.data,
+                   .d_k = d_k.data,
+                   .d_v = d_v.data,
+                   .d_bias = d_bias.data,
+                   .d_sinks = problem.features & CLATTN_SINKS ? arrays->d_sinks : NULL,
+                   .d_q_layout = forward->q,
+                   .d_k_layout = forward->k,
+                   .d_v_layout = forward->v,
+                   .d_bias_layout = biased ? in->score.pair_at : (struct clattn_layout){0},
+                   .score = score_host_args(&problem, &forward->score, &in->score, &bias)},
+        .rows = *rows,
+        .keys = *keys,
+        .whole = 1};
+    const bool ran = ranks_succeeded(clattn_ring_create(&ring, &params, &problem), "clattn_ring_create") &&
+                     ranks_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward");
+    clattn_ring_destroy(&ring);
+    if (ran) {
+        fetch(&d_q, arrays->d_q);
+        fetch(&d_k, arrays->d_k);
+        fetch(&d_v, arrays->d_v);
+        if (biased)
+            fetch(&d_bias, arrays->d_bias);
+    }
+    struct stored *const all[] = {&q, &k, &v, &o, &d_o, &d_q, &d_k, &d_v, &d_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->data);
+    free(bias);
+    return ran;
+}
+
+/* d_bias of a bias that serves all of the batch is a sum within each rank; all ranks' rows differ, so uniting holds. */
+static bool try_backward(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                         const struct clattn_ring_part *keys)
+{
+    struct backward_arrays first, again;
+    bool right = backward_arrays_make(forward, &first) && backward_arrays_make(forward, &again) &&
+                 run_backward(forward, rows, keys, &first) && run_backward(forward, rows, keys, &again) &&
+                 backward_same(forward, BACKWARD_ALL, &first, &again);
+    if (right && !ranks.rank)
+        right = backward_judge(forward, BACKWARD_ALL, &first);
+    backward_arrays_free(&first);
+    backward_arrays_free(&again);
+    return right;
+}
+
+static bool try_forward(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                        const struct clattn_ring_part *keys)
+{
+    struct forward_arrays first, again;
+    bool right = forward_arrays_make(forward, &first) && forward_arrays_make(forward, &again) &&
+                 run(forward, rows, keys, &first) && run(forward, rows, keys, &again) &&
+                 compare_bits(forward, &first, &again);
+    if (right && !ranks.rank)
+        right = compare_outputs(forward, &first);
+    forward_arrays_free(&first);
+    forward_arrays_free(&again);
+    return right;
+}
+
+static bool try_case(struct random *random, int n)
+{
+    struct forward_case forward = case_random(random, features_of(random, n), MOST_WORK);
+    const bool packed = forward.problem.features & CLATTN_VARLEN;
+    const int64_t grain = forward.problem.features & CLATTN_BLOCK_MASK ? forward.problem.block_q : 1;
+    struct clattn_ring_part rows = {0}, keys = {0};
+    struct random cuts = {.state = random_next(random)};
+    struct forward_arrays sizes;
+    char text[256];
+    forward.path = PATH_HOST;
+    forward.packed = false;
+    forward.score.csr = false;
+    if (!forward_arrays_make(&forward, &sizes))
+        return false;
+    share_out(&cuts, packed ? sizes.score.total_q : forward.shape.n_q, grain, &rows);
+    share_out(&cuts, packed ? sizes.score.total_kv : forward.shape.n_kv, 1, &keys);
+    forward_arrays_free(&sizes);
+    const bool right = try_forward(&forward, &rows, &keys) & try_backward(&forward, &rows, &keys);
+    forward_describe(&forward, text, sizeof text);
+    if (!right)
+        fprintf(stderr, "rank %d of %d: case %d: rows %lld+%lld %lld+%lld keys %lld+%lld %lld+%lld: %s\n", ranks.rank,
+                ranks.count, n, (long long)rows.first[0], (long long)rows.count[0], (long long)rows.first[1],
+                (long long)rows.count[1], (long long)keys.first[0], (long long)keys.count[0], (long long)keys.first[1],
+                (long long)keys.count[1], text);
+    return ranks_all(&ranks, right);
+}
+
+int main(int argc, char **argv)
+{
+    int failures = 0;
+    ranks_open(&ranks, &argc, &argv);
+    struct random random = {.state = case_seed()};
+    for (int n = 0; n < (argc > 1 ? atoi(argv[1]) : 1); n++) {
+        struct random own = {.state = random_next(&random)}; /* the same case whatever the number of ranks */
+        failures += !try_case(&own, n);
+    }
+    ranks_close(&ranks);
+    return failures != 0;
+}
