@@ -19,7 +19,7 @@ import tempfile
 
 import declarations
 
-HEADER = '#include <clattn/clattn.h>\n#include <stddef.h>\n'
+HEADER = '#include <clattn/clattn.h>\n#if __has_include(<clattn/mpi.h>)\n#include <clattn/mpi.h>\n#endif\n#include <stddef.h>\n'
 
 
 class Abi:

@@ -65,11 +65,11 @@ def members_of(body):
     return members
 
 
-def read(include):
-    """The declarations of all headers below a directory."""
+def read(include, wanted=lambda header: True):
+    """The declarations of all headers below a directory, or of those that are wanted."""
     found = Declarations()
     folder = os.path.join(include, 'clattn')
-    for header in sorted(os.listdir(folder)):
+    for header in filter(wanted, sorted(os.listdir(folder))):
         with open(os.path.join(folder, header), encoding='utf-8') as file:
             text = without_comments(file.read())
         found.constants.update(re.findall(r'^#define (CLATTN_\w+)[ \t]+([\w(].*)$', text, flags=re.M))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares what the library exports with the list of public functions, and that list with the headers and the map.
+"""Compares what a library exports with the list of its public functions, and that list with its headers and its map.
+mpi.h is libclattn_mpi's header, all others are libclattn's.
 
-usage: symbols.py --list symbols.txt --map clattn.map --include DIRECTORY --shared LIBRARY [STATIC_LIBRARY...]
+usage: symbols.py --list symbols.txt --map clattn.map --include DIRECTORY [--mpi] --shared LIBRARY [STATIC_LIBRARY...]
 """
 import argparse
 import glob
@@ -28,9 +29,11 @@ def mapped(text):
             for name in re.findall(r'^\s+(\w+);', body, flags=re.M)}
 
 
-def declared(include):
+def declared(include, mpi):
     names = set()
     for path in glob.glob(os.path.join(include, 'clattn', '*.h')):
+        if (os.path.basename(path) == 'mpi.h') != mpi:
+            continue
         with open(path, encoding='utf-8') as file:
             text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.S)
         text = re.sub(r'^\s*#.*$', '', text, flags=re.M)
@@ -51,6 +54,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ('list', 'map', 'include', 'shared'):
         parser.add_argument(f'--{name}', required=True)
+    parser.add_argument('--mpi', action='store_true')
     parser.add_argument('static', nargs='*')
     arguments = parser.parse_args()
     with open(arguments.list, encoding='utf-8') as file:
@@ -60,7 +64,7 @@ def main():
     wanted = {name.split('@@')[0] for name in versioned}
     failures = [differ('the library', defined(arguments.shared, '--dynamic'), versioned),
                 differ('the symbol map', in_map, versioned),
-                differ('the headers', declared(arguments.include), wanted)]
+                differ('the headers', declared(arguments.include, arguments.mpi), wanted)]
     for library in arguments.static:
         stray = {name for name in defined(library) if not name.startswith(('clattn_', 'cla_'))}
         # Sanitizers put names of their own into every object.
