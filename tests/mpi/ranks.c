@@ -35,6 +35,13 @@ void ranks_unite(const struct ranks *ranks, void *data, size_t bytes)
     MPI_Allreduce(MPI_IN_PLACE, data, (int)bytes, MPI_UNSIGNED_CHAR, MPI_BOR, MPI_COMM_WORLD);
 }
 
+int ranks_from(const struct ranks *ranks, int from, int number)
+{
+    (void)ranks;
+    MPI_Bcast(&number, 1, MPI_INT, from, MPI_COMM_WORLD);
+    return number;
+}
+
 bool ranks_all(const struct ranks *ranks, bool mine)
 {
     int all = mine;

@@ -23,6 +23,9 @@ const void *ranks_comm(void);
 /* Bytes of all ranks as one: each wrote its own, and left 0 elsewhere. */
 void ranks_unite(const struct ranks *ranks, void *data, size_t bytes);
 
+/* Rank `from`'s number. */
+int ranks_from(const struct ranks *ranks, int from, int number);
+
 bool ranks_all(const struct ranks *ranks, bool mine);
 
 /* As test_succeeded, with the text that rings leave. */

@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     int failures = 0;
     ranks_open(&ranks, &argc, &argv);
     struct random random = {.state = case_seed()};
-    for (int n = 0; n < (argc > 1 ? atoi(argv[1]) : 1); n++) {
+    for (int n = 0; n < (test_is_full() ? 40 : argc > 1 ? atoi(argv[1]) : 1); n++) {
         struct random own = {.state = random_next(&random)}; /* the same case whatever the number of ranks */
         failures += !try_case(&own, n);
     }
