@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What goes wrong on one rank of a ring: all ranks end the call, with an error that names it, and no output is touched.
- * Started by run.py and faults.py. test_ring_faults                 what ranks give, and what fails on one of them
- *                                  test_ring_faults messages        each message that rank 1 sends, dropped, delayed, failed
- *                                  test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL
+ * Started by run.py and kill.py.
+ *
+ *     test_ring_faults                 what ranks give, and what fails on one of them
+ *     test_ring_faults messages        messages that rank 1 sends, dropped, delayed, failed
+ *     test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL
  */
 #include "mpi/faults.h"
 #include "mpi/ranks.h"
