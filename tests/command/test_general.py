@@ -15,11 +15,12 @@ from terminal import on_terminal
 class General(CommandTest):
     def test_help_and_version(self):
         text = self.run_it("--help").stdout
-        for name in ("devices", "plan", "run", "verify", "bench", "compile", "completion"):
+        for name in ("devices", "plan", "run", "verify", "bench", "tune", "compile", "report", "completion"):
             self.assertIn(name, text)
             own = self.run_it(name, "--help").stdout
             self.assertIn("Usage:", own)
             self.assertIn("Exit status", own)
+            self.assertLessEqual(max(map(len, own.split("\n"))), 120, name)
             self.assertEqual(own, self.run_it("help", name).stdout)
         self.assertEqual(text, self.run_it("help", "help").stdout)
         self.assertRegex(self.run_it("--version").stdout, r"^clattn \d+\.\d+\.\d+\n$")
@@ -108,6 +109,7 @@ class Compile(CommandTest):
         refused("--d 8 --dtype fp64\n", "line 1", "'fp64'")
         refused("\n--d '8\n", "line 2", "quotation", status=FILE)
         refused("# nothing\n", "no line", status=FILE)
+        refused("--d 577\n", "line 1", "1 to 576")
         refused("--problems other\n", "line 1", "not for a line")
         self.refused(FILE, "compile", "--problems", self.path("none"), says=["No such file"])
 

@@ -39,7 +39,7 @@ static const struct option_spec options[] = {
     WORD("k-format", "TYPE", k_type, types, "what K holds (default: dtype)"),
     WORD("v-format", "TYPE", v_type, types, "what V holds, likewise"),
     WORD("o-type", "TYPE", o_type, types, "what O will hold, likewise"),
-    INTEGERS("d", d, 1, CLATTN_MAX_D, "head dimensions of Q and K (default 64)"),
+    INTEGERS("d", d, 1, CLATTN_MAX_LATENT_D, "head dimensions of Q and K (default 64)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     WORDS("causal", "CORNER,...", causal, option_causal, "off (default), bottom-right, top-left"),
     WORDS_OF("feature", "NAME,...", features, option_feature_words, "with these score modifications, all together"),

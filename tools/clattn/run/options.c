@@ -81,8 +81,8 @@ const struct command_spec run_command = {
     .name = "run",
     .summary = "Compute attention, and its gradients, on .npy arrays",
     .synopsis = "clattn run --q Q.npy --k K.npy --v V.npy --out O.npy [--lse LSE.npy] [--m M.npy] [--l L.npy]\n"
-                "           [--dtype TYPE] [--k-format TYPE] [--v-format TYPE] [--o-type TYPE] [--layout ORDER] "
-                "[--causal[=CORNER]] [--scale X]\n"
+                "           [--dtype TYPE] [--k-format TYPE] [--v-format TYPE] [--o-type TYPE] [--layout ORDER]\n"
+                "           [--causal[=CORNER]] [--scale X]\n"
                 "           [--device P:D] [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE]\n"
                 "           [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
