@@ -8,7 +8,7 @@ CLATTN_BEGIN_DECLS
 
 /* What else happens to scores and weights. A problem says which of these there are, since they are compiled into its
  * kernels; their values come with each call, in struct clattn_score_args, which says what each one is. Any combination
- * is allowed, in every pass. */
+ * is allowed, in every pass, but CLATTN_BIAS_SLOPES without CLATTN_BIAS. */
 enum clattn_feature {
     CLATTN_WINDOW = 1,      /* row i sees keys near its own place only */
     CLATTN_SOFTCAP = 2,     /* softcap * tanh(s / softcap) */
@@ -24,7 +24,8 @@ enum clattn_feature {
     CLATTN_LSE_GRADIENT = 2048,  /* the loss depends on LSE, too; in backward passes alone */
     CLATTN_ROW_SHIFTS = 4096,    /* each batch element says how its rows are aligned with keys */
     CLATTN_QUERY_LENGTHS = 8192, /* batch element b has only query_lengths[b] rows */
-    CLATTN_TREE_MASK = 16384     /* bits say which of the last keys a row sees, as in speculative decoding */
+    CLATTN_TREE_MASK = 16384,    /* bits say which of the last keys a row sees, as in speculative decoding */
+    CLATTN_BIAS_SLOPES = 32768   /* with CLATTN_BIAS: + slope * bias[b][h][i][j], a slope for each head */
 };
 
 /* No limit, for struct clattn_score_args.window_left and window_right. */
@@ -147,9 +148,16 @@ struct clattn_score_args {
     struct clattn_tensor tree_mask;
     int64_t tree_keys;
 
+    /* CLATTN_BIAS_SLOPES: fp32 [heads], dense from element bias_slopes_offset on, always a cl_mem: s + bias_slopes[h] *
+     * bias, so that one bias serves heads that weigh it differently, such as ALiBi's distances or ggml's mask with
+     * max_bias. Greater than 0 where a bias is -inf, which then hides the pair all the same. The gradient of the bias
+     * counts them in; they have none themselves. */
+    cl_mem bias_slopes;
+    int64_t bias_slopes_offset;
+
     enum clattn_memory block_columns_memory, data_memory, row_shifts_memory, query_lengths_memory; /* what they are */
 
-    uint64_t reserved[6]; /* 0: clattn/version.h */
+    uint64_t reserved[4]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -198,7 +206,9 @@ struct clattn_host_score_args {
     struct clattn_layout tree_mask_layout;
     int64_t tree_keys;
 
-    uint64_t reserved[30]; /* 0: clattn/version.h */
+    const float *bias_slopes; /* CLATTN_BIAS_SLOPES: [heads] */
+
+    uint64_t reserved[29]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -214,6 +214,16 @@ const struct cla_feature cla_features[] = {
                   OPTION("tree-keys", "how many of the last keys --tree-mask is about", .argument = "N", .least = 1,
                          .most = INT32_MAX, .needs = "tree-mask FILE")}},
      .check = cla_check_tree_mask},
+    {.name = "bias_slopes",
+     .constant = "CLATTN_BIAS_SLOPES",
+     .bit = CLATTN_BIAS_SLOPES,
+     .hooks = CLA_MODIFIES,
+     .tensors = {{GIVEN(bias_slopes), .offset = offsetof(struct clattn_score_args, bias_slopes_offset),
+                  ARRAY(bias_slopes), .extent = CLA_OF_HEAD, .element = CLA_FLOAT,
+                  OPTION("bias-slopes", "what each head multiplies the bias by: [heads], fp32; needs --bias",
+                         .needs = "bias FILE"),
+                  .drawn_from = 0.125f, .drawn_to = 1.0f}},
+     .check_problem = cla_check_bias_slopes_problem},
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -72,7 +72,7 @@ struct cla_feature_tensor {
     bool apart;              /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
     size_t given;            /* where struct clattn_score_args has it */
     size_t offset;           /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
-    size_t memory;           /* of a bare cl_mem, where its enum clattn_memory is */
+    size_t memory;           /* of a bare cl_mem, where its enum clattn_memory is; 0: there is none */
     size_t array, layout;    /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
     size_t params; /* 1 + where struct cla_score_params has its place; 0: behind what that names */

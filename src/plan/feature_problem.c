@@ -82,6 +82,14 @@ clattn_status cla_check_pages_problem(const struct clattn_problem *problem, bool
     return CLATTN_SUCCESS;
 }
 
+clattn_status cla_check_bias_slopes_problem(const struct clattn_problem *problem, bool there, struct cla_error *error)
+{
+    if (there && !(problem->features & CLATTN_BIAS))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.features has CLATTN_BIAS_SLOPES without CLATTN_BIAS, which they are of");
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_pass(const struct cla_feature *row, const struct clattn_problem *problem,
                                 struct cla_error *error)
 {

@@ -181,7 +181,7 @@ struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, 
         return *(const struct clattn_tensor *)(of + tensor->given);
     given.buffer = *(const cl_mem *)(of + tensor->given);
     given.layout.offset = tensor->offset ? *(const int64_t *)(of + tensor->offset) : 0;
-    given.memory = *(const enum clattn_memory *)(of + tensor->memory);
+    given.memory = tensor->memory ? *(const enum clattn_memory *)(of + tensor->memory) : CLATTN_BUFFER;
     return given;
 }
 
@@ -194,7 +194,8 @@ void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_ten
         return;
     }
     *(cl_mem *)(of + tensor->given) = given.buffer;
-    *(enum clattn_memory *)(of + tensor->memory) = (enum clattn_memory)given.memory;
+    if (tensor->memory)
+        *(enum clattn_memory *)(of + tensor->memory) = (enum clattn_memory)given.memory;
     if (tensor->offset)
         *(int64_t *)(of + tensor->offset) = given.layout.offset;
 }

@@ -42,6 +42,7 @@ enum {
     CLA_ROW_SHIFTS,
     CLA_QUERY_LENGTHS,
     CLA_TREE_MASK,
+    CLA_BIAS_SLOPES,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

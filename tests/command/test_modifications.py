@@ -42,6 +42,9 @@ class Modifications(ModificationsTest):
                 at = [x if length > 1 else 0 for x, length in zip((b, h, i, j), full)]
                 return values[((at[0] * full[1] + at[1]) * full[2] + at[2]) * full[3] + at[3]]
             self.check(["--bias", self.write("bias", "<f4", shape, values)], bias=bias)
+        values, slopes = self.numbers(n_q * n_kv), [0.5 + x * x for x in self.numbers(heads)]
+        self.check(["--bias", self.write("bias", "<f4", (n_q, n_kv), values), "--bias-slopes",
+                    self.write("slopes", "<f4", (heads,), slopes)], bias=lambda b, h, i, j: slopes[h] * values[i * n_kv + j])
         rounded, bits = stored("<u2", self.numbers(n_q * n_kv))
         self.check(["--bias", self.write("bias", "<u2", (n_q, n_kv), bits)], kind="<u2", tolerance=3e-2,
                    bias=lambda b, h, i, j: rounded[i * n_kv + j])

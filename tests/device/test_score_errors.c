@@ -33,6 +33,7 @@ static struct clattn_forward_args full_args(void)
                                             .softcap = 20,
                                             .alibi = {odds, {0}},
                                             .bias = {odds, {0}},
+                                            .bias_slopes = odds,
                                             .mask = {odds, {0}},
                                             .block_mask = {odds, {0}},
                                             .key_lengths = {odds, {0}},
@@ -69,6 +70,8 @@ MISTAKE(shift_offset_alone, score->row_shifts_offset = 3)
 MISTAKE(tree_keys_alone, score->tree_keys = 4)
 MISTAKE(no_alibi, score->alibi.buffer = NULL)
 MISTAKE(no_bias, score->bias.buffer = NULL)
+MISTAKE(no_bias_slopes, score->bias_slopes = NULL)
+MISTAKE(far_bias_slopes, score->bias_slopes_offset = FLOATS - 1)
 MISTAKE(no_mask, score->mask.buffer = NULL)
 MISTAKE(no_block_mask, score->block_mask.buffer = NULL)
 MISTAKE(no_key_lengths, score->key_lengths.buffer = NULL)
@@ -119,6 +122,8 @@ static const struct mistake mistakes[] = {
     {vanishing_p, CLATTN_INVALID_ARGUMENT, "score.dropout_p is 0.0001, and shares are rounded to multiples of 1/4096"},
     {no_alibi, CLATTN_INVALID_ARGUMENT, "score.alibi.buffer is NULL: it must be a cl_mem of at least 16 bytes"},
     {no_bias, CLATTN_INVALID_ARGUMENT, "score.bias.buffer is NULL: it must be a cl_mem of at least 960 bytes"},
+    {no_bias_slopes, CLATTN_INVALID_ARGUMENT, "score.bias_slopes is NULL: it must be a cl_mem of at least 8 bytes"},
+    {far_bias_slopes, CLATTN_BUFFER_TOO_SMALL, "score.bias_slopes has 4096 bytes"},
     {no_mask, CLATTN_INVALID_ARGUMENT, "score.mask.buffer is NULL: it must be a cl_mem of at least 240 bytes"},
     {no_block_mask, CLATTN_INVALID_ARGUMENT, "score.block_mask.buffer is NULL"},
     {no_key_lengths, CLATTN_INVALID_ARGUMENT, "score.key_lengths.buffer is NULL"},
@@ -192,6 +197,7 @@ static void values_without_a_feature(void **state)
         {negative_mask_row, CLATTN_INVALID_ARGUMENT, "score.mask is given, and the problem has no CLATTN_MASK"},
         {spread_lengths, CLATTN_INVALID_ARGUMENT, "score.key_lengths is given"},
         {far_alibi, CLATTN_INVALID_ARGUMENT, "score.alibi is given, and the problem has no CLATTN_ALIBI"},
+        {far_bias_slopes, CLATTN_INVALID_ARGUMENT, "score.bias_slopes is given, and the problem has no CLATTN_BIAS_SL"},
         {o_is_bias, CLATTN_INVALID_ARGUMENT, "score.bias is given, and the problem has no CLATTN_BIAS"},
         {far_sinks, CLATTN_INVALID_ARGUMENT, "score.sinks is given, and the problem has no CLATTN_SINKS"},
         {o_is_data, CLATTN_INVALID_ARGUMENT, "score.data is given, and the problem has no score_mod or mask_mod"},
@@ -442,7 +448,7 @@ static int make_plans(void **state)
 {
     (void)state;
     static const float zeros[FLOATS];
-    const struct clattn_problem full = full_problem(ALL_FEATURES & ~CLATTN_VARLEN);
+    const struct clattn_problem full = full_problem((ALL_FEATURES & ~CLATTN_VARLEN) | CLATTN_BIAS_SLOPES);
     const struct clattn_problem packed = {.d = D, .features = CLATTN_VARLEN};
     set_up_context();
     odds = clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof zeros,

@@ -189,7 +189,8 @@ static bool compare(struct side *side, const struct one *given, unsigned seed)
 static const struct one ones[] = {
     {TYPE(GGML_TYPE_Q8_0), .n_q = 12, .n_kv = 40, MASKED(32), .cache = true, .sinks = true, .softcap = 2},
     {TYPE(GGML_TYPE_F16), .n_q = 3, .n_kv = 40, .mask_rows = 16, .mask_heads = 2, .mask_batch = 2, .batch = 2},
-    {TYPE(GGML_TYPE_F16), .n_q = 12, .n_kv = 40, .mask_rows = 16, .mask_heads = 4, .mask_batch = 2, .batch = 4},
+    {TYPE(GGML_TYPE_F16), .n_q = 12, .n_kv = 40, .mask_rows = 16, .mask_heads = 4, .mask_batch = 2, .batch = 4,
+     .max_bias = 8},
     {TYPE(GGML_TYPE_Q4_1), .n_q = 12, .n_kv = 40, MASKED(12), .host_only = true, .v_one_head = true},
     {TYPE(GGML_TYPE_F32), .n_q = 1, .n_kv = 8, .d = 640, .refused = true},
 
@@ -200,6 +201,10 @@ static const struct one ones[] = {
     {TYPE(GGML_TYPE_F16), .n_q = 75, .n_kv = 300, MASKED(128), .cache = true},
     {TYPE(GGML_TYPE_F16), .n_q = 12, .n_kv = 96, MASKED(32), .sinks = true},
     {TYPE(GGML_TYPE_F16), .n_q = 12, .n_kv = 96, MASKED(32), .softcap = 3},
+    {TYPE(GGML_TYPE_F16), .heads = 12, .n_q = 1, .n_kv = 96, MASKED(32), .max_bias = 8},
+    {TYPE(GGML_TYPE_F16), .heads = 12, .n_q = 30, .n_kv = 96, MASKED(32), .max_bias = 8},
+    {TYPE(GGML_TYPE_F32), .n_q = 5, .n_kv = 96, .mask_rows = 5, .mask_heads = 2, .mask_batch = 1, .max_bias = 4},
+    {TYPE(GGML_TYPE_Q8_0), .n_q = 5, .n_kv = 96, MASKED(5), .max_bias = 8, .softcap = 10, .sinks = true},
     {TYPE(GGML_TYPE_F16), .n_q = 5, .n_kv = 113, MASKED(32), .sinks = true, .softcap = 3, .batch = 3},
     {TYPE(GGML_TYPE_F16), .n_q = 5, .n_kv = 40, MASKED(5), .v_one_head = true},
     {TYPE(GGML_TYPE_BF16), .n_q = 7, .n_kv = 96, MASKED(32), .cache = true},

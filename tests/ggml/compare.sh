@@ -37,7 +37,7 @@ quietly meson install -C $folder/clattn
 PKG_CONFIG_PATH=$PWD/$folder/installed/lib/pkgconfig
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046 # words
-quietly ${CC:-cc} -std=c11 -O2 -Itools/ggml -Itests/ggml -I"$ggml/include" tools/ggml/clattn_ggml.c tools/ggml/expand.c \
+quietly ${CC:-cc} -std=c11 -O2 -Itools/ggml -Itests/ggml -I"$ggml/include" tools/ggml/clattn_ggml.c tools/ggml/host.c \
     tests/ggml/compare.c tests/ggml/nodes.c tests/ggml/judge.c tests/ggml/own.c -o $folder/compare \
     $(find $folder/ggml/src -name libggml-cpu.a) $(find $folder/ggml/src -name libggml-base.a) \
     $(pkg-config --cflags --libs clattn OpenCL) -Wl,-rpath,"$PWD/$folder/installed/lib" -lstdc++ -lpthread -ldl -lm

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, SINKS, RESULT, OPERANDS };
+enum { Q, K, V, MASK, SINKS, RESULT, OPERANDS, SLOPES = OPERANDS, BUFFERS };
 
 /* The tensors of a node, and where they lie. */
 struct call {
     const struct ggml_tensor *of[OPERANDS]; /* NULL: left out */
     struct clattn_tensor at[OPERANDS];
-    cl_mem made[OPERANDS]; /* buffers of this call's own */
+    cl_mem made[BUFFERS]; /* buffers of this call's own */
     struct ggml_tensor expanded[2];
     float scale, max_bias, softcap;
 };
@@ -48,8 +48,8 @@ static struct call read_node(const struct ggml_tensor *node)
     float numbers[3];
     memcpy(numbers, node->op_params, sizeof numbers);
     call.scale = numbers[0];
-    call.max_bias = numbers[1];
-    call.softcap = fabsf(numbers[2]); /* softcap * tanh(s / softcap) is even in it */
+    call.max_bias = node->src[MASK] ? numbers[1] : 0; /* it is about the mask */
+    call.softcap = fabsf(numbers[2]);                 /* softcap * tanh(s / softcap) is even in it */
     return call;
 }
 
@@ -89,7 +89,7 @@ const char *clattn_ggml_refusal(const struct ggml_tensor *node, bool on_device)
         if (layout.column < 0 || layout.row < 0 || layout.head < 0 || layout.batch < 0)
             return "a stride is no whole number of elements, or of blocks";
     }
-    return call.max_bias > 0 ? "max_bias is above 0" : NULL;
+    return NULL;
 }
 
 static struct clattn_problem problem_of(const struct call *call)
@@ -100,7 +100,7 @@ static struct clattn_problem problem_of(const struct call *call)
     problem.d_v = (int)call->of[V]->ne[0];
     problem.scale = call->scale != 0 ? call->scale : FLT_MIN; /* 0 would be the default; this makes scores 0 */
     problem.features = (call->of[MASK] ? CLATTN_BIAS : 0u) | (call->softcap > 0 ? CLATTN_SOFTCAP : 0u) |
-                       (call->of[SINKS] ? CLATTN_SINKS : 0u);
+                       (call->of[SINKS] ? CLATTN_SINKS : 0u) | (call->max_bias > 0 ? CLATTN_BIAS_SLOPES : 0u);
     problem.bias_type = type_of(call->of[MASK]);
     problem.q_type = type_of(call->of[Q]);
     problem.k_type = type_of(call->of[K]);
@@ -117,28 +117,25 @@ static clattn_status find_plan(struct clattn_ggml *ggml, const struct clattn_pro
         if (*plan && !memcmp(&ggml->problems[i], problem, sizeof *problem))
             return CLATTN_SUCCESS;
     }
-    const unsigned i = ggml->next_plan++ % CLATTN_GGML_PLANS;
-    clattn_plan_destroy(&ggml->plans[i]);
-    const clattn_status status = clattn_plan_create(&ggml->plans[i], ggml->context, problem);
-    ggml->problems[i] = *problem;
-    *plan = ggml->plans[i];
+    clattn_plan **const oldest = &ggml->plans[ggml->next_plan++ % CLATTN_GGML_PLANS];
+    clattn_plan_destroy(oldest);
+    const clattn_status status = clattn_plan_create(oldest, ggml->context, problem);
+    ggml->problems[oldest - ggml->plans] = *problem;
+    *plan = *oldest;
     return check(ggml, status, clattn_error_message());
 }
 
 /* Commands run in order, so that one workspace suffices; those that still use the old one keep it. */
 static clattn_status grow_workspace(struct clattn_ggml *ggml, size_t bytes)
 {
+    cl_int code = CL_SUCCESS;
     if (bytes <= ggml->workspace_bytes)
         return CLATTN_SUCCESS;
-    cl_int code;
-    cl_mem grown = clCreateBuffer(ggml->cl, CL_MEM_READ_WRITE, bytes, NULL, &code);
-    if (code)
-        return check(ggml, code, "there is no memory for a workspace");
     if (ggml->workspace)
         clReleaseMemObject(ggml->workspace);
-    ggml->workspace = grown;
-    ggml->workspace_bytes = bytes;
-    return CLATTN_SUCCESS;
+    ggml->workspace = clCreateBuffer(ggml->cl, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    ggml->workspace_bytes = code ? 0 : bytes;
+    return check(ggml, code, "there is no memory for a workspace");
 }
 
 /* An operand begins at this byte. The library counts elements: where blocks do not come out even, a sub-buffer begins
@@ -182,13 +179,16 @@ static struct clattn_tensor from(const struct call *call, int which, int64_t b, 
 static clattn_status enqueue_part(struct clattn_ggml *ggml, const struct call *call, const clattn_plan *plan,
                                   const struct clattn_shape *shape, int64_t b, int64_t h)
 {
-    struct clattn_forward_args args = {
-        .shape = *shape,
-        .q = from(call, Q, b, h),
-        .k = from(call, K, b, h),
-        .v = from(call, V, b, h),
-        .o = from(call, RESULT, b, h),
-        .score = {.softcap = call->softcap, .bias = from(call, MASK, b, h), .sinks = from(call, SINKS, b, h)}};
+    struct clattn_forward_args args = {.shape = *shape,
+                                       .q = from(call, Q, b, h),
+                                       .k = from(call, K, b, h),
+                                       .v = from(call, V, b, h),
+                                       .o = from(call, RESULT, b, h),
+                                       .score = {.softcap = call->softcap,
+                                                 .bias = from(call, MASK, b, h),
+                                                 .sinks = from(call, SINKS, b, h),
+                                                 .bias_slopes = call->made[SLOPES],
+                                                 .bias_slopes_offset = call->made[SLOPES] ? h : 0}};
     clattn_status status = clattn_plan_workspace_bytes(plan, shape, &args.workspace_bytes);
     if (!status && (status = grow_workspace(ggml, args.workspace_bytes)))
         return status;
@@ -222,21 +222,21 @@ static clattn_status enqueue_placed(struct clattn_ggml *ggml, const struct call 
 /* A buffer over the tensor's own memory. K and V of a type that clattn has not are f32 first. */
 static clattn_status wrap(struct clattn_ggml *ggml, struct call *call, int which)
 {
-    const struct ggml_tensor **tensor = &call->of[which];
-    if (!type_of(*tensor)) {
-        if (!clattn_ggml_expand(*tensor, &call->expanded[which - K]))
-            return check(ggml, CL_OUT_OF_HOST_MEMORY, "there is no memory for k or v as f32");
-        *tensor = &call->expanded[which - K];
+    struct ggml_tensor *expanded = &call->expanded[which == V];
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    if (!type_of(call->of[which])) {
+        if (!clattn_ggml_expand(call->of[which], expanded))
+            return check(ggml, code, "there is no memory for k or v as f32");
+        call->of[which] = expanded;
     }
-    const size_t bytes = ggml_nbytes(*tensor);
-    cl_int code;
+    const size_t bytes = ggml_nbytes(call->of[which]);
     call->made[which] = clCreateBuffer(ggml->cl, CL_MEM_READ_WRITE | (bytes ? CL_MEM_USE_HOST_PTR : 0),
-                                       bytes ? bytes : 1, bytes ? (*tensor)->data : NULL, &code);
+                                       bytes ? bytes : 1, bytes ? call->of[which]->data : NULL, &code);
     return code ? check(ggml, code, "no buffer can be over a tensor") : put(ggml, call, which, call->made[which], 0);
 }
 
 /* Without `place` the tensors are in the host's memory. */
-static clattn_status run(struct clattn_ggml *ggml, struct call *call, clattn_ggml_place place, void *user)
+static clattn_status place_all(struct clattn_ggml *ggml, struct call *call, clattn_ggml_place place, void *user)
 {
     ggml->message = clattn_ggml_refusal(call->of[RESULT], place);
     clattn_status status = ggml->message ? CLATTN_INVALID_ARGUMENT : CLATTN_SUCCESS;
@@ -250,41 +250,43 @@ static clattn_status run(struct clattn_ggml *ggml, struct call *call, clattn_ggm
         else
             status = place ? put(ggml, call, i, buffer, offset) : wrap(ggml, call, i);
     }
-    return status ? status : enqueue_placed(ggml, call);
+    if (status || call->max_bias <= 0)
+        return status;
+    call->made[SLOPES] = clattn_ggml_slopes(ggml->cl, call->max_bias, (size_t)call->of[Q]->ne[2], &status);
+    return check(ggml, status, "there is no memory for the mask's slopes");
 }
 
-/* The last one first: a driver of NVIDIA's wants sub-buffers that overlap released so (tests/drivers/sub_buffers.c). */
-static void release(struct call *call)
+/* Waits; only behind this does the host see what was written. */
+static clattn_status see(struct clattn_ggml *ggml, cl_mem result, size_t bytes)
 {
-    for (int i = OPERANDS - 1; i >= 0; i--)
-        if (call->made[i])
-            clReleaseMemObject(call->made[i]);
-    free(call->expanded[0].data);
-    free(call->expanded[1].data);
+    cl_int code;
+    void *seen = clEnqueueMapBuffer(ggml->queue, result, CL_TRUE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, &code);
+    if (!code)
+        code = clEnqueueUnmapMemObject(ggml->queue, result, seen, 0, NULL, NULL);
+    return check(ggml, code ? code : clFinish(ggml->queue), "the result does not come");
 }
 
 clattn_status clattn_ggml_enqueue(struct clattn_ggml *ggml, const struct ggml_tensor *node, clattn_ggml_place place,
                                   void *user)
 {
     struct call call = read_node(node);
-    const clattn_status status = run(ggml, &call, place, user);
-    release(&call);
+    clattn_status status = place_all(ggml, &call, place, user);
+    if (!status)
+        status = enqueue_placed(ggml, &call);
+    if (!status && !place)
+        status = see(ggml, call.made[RESULT], ggml_nbytes(node));
+    /* The last one first: a driver of NVIDIA's wants it so of sub-buffers that overlap (tests/drivers/sub_buffers.c). */
+    for (int i = BUFFERS - 1; i >= 0; i--)
+        if (call.made[i])
+            clReleaseMemObject(call.made[i]);
+    free(call.expanded[0].data);
+    free(call.expanded[1].data);
     return status;
 }
 
 clattn_status clattn_ggml_compute(struct clattn_ggml *ggml, const struct ggml_tensor *node)
 {
-    struct call call = read_node(node);
-    clattn_status status = ggml_nbytes(node) ? run(ggml, &call, NULL, NULL) : CLATTN_SUCCESS;
-    if (!status && call.made[RESULT]) { /* only behind this does the host see what was written */
-        void *seen = clEnqueueMapBuffer(ggml->queue, call.made[RESULT], CL_TRUE, CL_MAP_READ, 0, ggml_nbytes(node), 0,
-                                        NULL, NULL, &status);
-        if (!status)
-            status = clEnqueueUnmapMemObject(ggml->queue, call.made[RESULT], seen, 0, NULL, NULL);
-        status = check(ggml, status ? status : clFinish(ggml->queue), "the result does not come");
-    }
-    release(&call);
-    return status;
+    return ggml_nbytes(node) ? clattn_ggml_enqueue(ggml, node, NULL, NULL) : CLATTN_SUCCESS;
 }
 
 void clattn_ggml_clear(struct clattn_ggml *ggml)
@@ -293,6 +295,4 @@ void clattn_ggml_clear(struct clattn_ggml *ggml)
         clattn_plan_destroy(&ggml->plans[i]);
     if (ggml->workspace)
         clReleaseMemObject(ggml->workspace);
-    ggml->workspace = NULL;
-    ggml->workspace_bytes = 0;
 }

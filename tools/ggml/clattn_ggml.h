@@ -62,8 +62,11 @@ typedef bool (*clattn_ggml_place)(void *user, const struct ggml_tensor *tensor, 
 clattn_status clattn_ggml_enqueue(struct clattn_ggml *ggml, const struct ggml_tensor *node, clattn_ggml_place place,
                                   void *user);
 
-/* The tensor in the host's memory as f32, dense; its `data` is the caller's to free. false: no memory (expand.c). */
+/* What the adapter makes by the host (host.c), the caller's to give back. A tensor as f32, dense: its `data` is to be
+ * freed; false: no memory. And for max_bias above 0 what each head multiplies the mask by: ALiBi's slopes
+ * (arXiv:2108.12409) of the next smaller power of two heads, the further ones between these. */
 bool clattn_ggml_expand(const struct ggml_tensor *tensor, struct ggml_tensor *expanded);
+cl_mem clattn_ggml_slopes(cl_context cl, float max_bias, size_t heads, cl_int *code);
 
 #ifdef __cplusplus
 }

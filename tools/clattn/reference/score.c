@@ -85,6 +85,11 @@ static void cap(const struct reference_problem *problem, struct reference_modifi
     modified->magnitude += 1.5 * most; /* 1 - 2 / (e^2x + 1) is off by some roundings of 1, for any x */
 }
 
+static double bias_slope(const struct reference_problem *problem, const struct reference_head *head)
+{
+    return reference_has(problem, CLATTN_BIAS_SLOPES) ? reference_of_tensor(problem, head, "bias_slopes", 0, 0) : 1.0;
+}
+
 static double slope_of(const struct reference_problem *problem, const struct reference_head *head)
 {
     const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, 1, 1};
@@ -163,7 +168,8 @@ struct reference_modified reference_modify(const struct reference_problem *probl
                                            double score, int64_t i, int64_t j, bool rounded)
 {
     const struct reference_score *how = &problem->score;
-    struct reference_modified modified = {.score = score, .grad = 1.0, .bias_grad = 1.0};
+    const double slope = bias_slope(problem, head);
+    struct reference_modified modified = {.score = score, .grad = 1.0, .bias_grad = slope};
     if (reference_has(problem, CLATTN_SOFTCAP))
         cap(problem, &modified, rounded);
     if (reference_has(problem, CLATTN_ALIBI))
@@ -171,7 +177,8 @@ struct reference_modified reference_modify(const struct reference_problem *probl
             step(problem, modified.score - slope_of(problem, head) * fabs((double)(i + head->shift - j)), rounded));
     if (reference_has(problem, CLATTN_BIAS))
         add(&modified,
-            step(problem, modified.score + (double)how->bias[pair_place(problem, &how->bias_at, head, i, j)], rounded));
+            step(problem, modified.score + slope * (double)how->bias[pair_place(problem, &how->bias_at, head, i, j)],
+                 rounded));
     modify_further(problem, head, i, j, rounded, &modified);
     return modified;
 }

@@ -56,7 +56,8 @@ unsigned verify_later_features(void)
 
 unsigned verify_plain_features(unsigned traits)
 {
-    return traits & features_known();
+    const unsigned features = traits & features_known();
+    return features | (features & CLATTN_BIAS_SLOPES ? CLATTN_BIAS : 0u);
 }
 
 const struct option_word *verify_trait_words(void)
@@ -114,7 +115,7 @@ static bool of_format(const struct verify_case *item, int operand)
 
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
-    item->problem.score.features &= ~traits;
+    item->problem.score.features &= ~(traits | (traits & CLATTN_BIAS ? CLATTN_BIAS_SLOPES : 0u));
     item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
     for (int i = 0; i < VERIFY_FORMATS && (traits & VERIFY_WITH_FORMATS); i++) {
         if (item->formats[i].type)
@@ -191,13 +192,13 @@ static void draw_hints(struct random *random, struct verify_case *item)
 }
 
 /* Later features, each in one case of four: of numbers of their own, so that all else of a seed's case stays. */
-static unsigned draw_later(const struct random *random)
+static unsigned draw_later(const struct random *random, unsigned first)
 {
     struct random own = {.state = random->state ^ 0x1a7e};
     unsigned chosen = 0;
     for (unsigned left = verify_later_features(); left; left &= left - 1)
         chosen |= one_in(&own, 4) ? left & -left : 0;
-    return chosen;
+    return chosen & ~(first & CLATTN_BIAS ? 0u : (unsigned)CLATTN_BIAS_SLOPES); /* which are of a bias */
 }
 
 /* Likewise whether rows are packed. */
@@ -261,7 +262,7 @@ static void draw_program(struct random *random, const char *name, struct verify_
     item->csr = random_below(random, 2) && chosen & CLATTN_BLOCK_MASK;
     item->kind = draw_kind(random, skeleton);
     problem->score.features =
-        cla_features_of_pass(verify_plain_features(chosen) | draw_later(random), verify_is_backward(item));
+        cla_features_of_pass(verify_plain_features(chosen) | draw_later(random, chosen), verify_is_backward(item));
     const int64_t dtype = random_below(random, 6);
     problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
     draw_types(random, skeleton, problem);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "clattn_ggml.h"
+#include <math.h>
 #include <stdlib.h>
 
 bool clattn_ggml_expand(const struct ggml_tensor *tensor, struct ggml_tensor *expanded)
@@ -21,4 +22,20 @@ bool clattn_ggml_expand(const struct ggml_tensor *tensor, struct ggml_tensor *ex
         ggml_get_type_traits(tensor->type)->to_float(from, to, tensor->ne[0]);
     }
     return true;
+}
+
+cl_mem clattn_ggml_slopes(cl_context cl, float max_bias, size_t heads, cl_int *code)
+{
+    float *slopes = malloc(heads * sizeof *slopes + 1);
+    size_t even = 1;
+    *code = CL_OUT_OF_HOST_MEMORY;
+    if (!slopes)
+        return NULL;
+    while (2 * even <= heads)
+        even *= 2;
+    for (size_t h = 0; h < heads; h++)
+        slopes[h] = exp2f(-max_bias * (h < even ? (float)(h + 1) : (float)(h - even) + 0.5f) / (float)even);
+    cl_mem made = clCreateBuffer(cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, heads * sizeof *slopes, slopes, code);
+    free(slopes);
+    return made;
 }
