@@ -61,6 +61,10 @@ static void bad_problems_are_named(void **state)
          CLATTN_INVALID_ARGUMENT,
          "problem.expected_density is 0.5",
          "CLATTN_BLOCK_MASK"},
+        {{.d = 64, .features = CLATTN_BIAS_SLOPES},
+         CLATTN_INVALID_ARGUMENT,
+         "CLATTN_BIAS_SLOPES",
+         "without CLATTN_BIAS"},
         {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
         {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
     };

@@ -60,7 +60,7 @@ static int64_t elements(const struct ggml_tensor *tensor, size_t bytes)
     return bytes % unit ? -1 : (int64_t)(bytes / unit) * ggml_blck_size(tensor->type);
 }
 
-/* ggml's dimensions are columns, rows, heads and batch; of the result columns, heads, rows and batch; of sinks heads. */
+/* ggml's dimensions are columns, rows, heads, batch; of the result columns, heads, rows, batch; of sinks heads. */
 static struct clattn_layout layout_of(const struct ggml_tensor *tensor, int which)
 {
     const int row = which == RESULT ? 2 : 1, head = which == RESULT ? 1 : which == SINKS ? 0 : 2;
@@ -275,7 +275,7 @@ clattn_status clattn_ggml_enqueue(struct clattn_ggml *ggml, const struct ggml_te
         status = enqueue_placed(ggml, &call);
     if (!status && !place)
         status = see(ggml, call.made[RESULT], ggml_nbytes(node));
-    /* The last one first: a driver of NVIDIA's wants it so of sub-buffers that overlap (tests/drivers/sub_buffers.c). */
+    /* The last one first: a driver of NVIDIA's wants it so of sub-buffers (tests/drivers/sub_buffers.c). */
     for (int i = BUFFERS - 1; i >= 0; i--)
         if (call.made[i])
             clReleaseMemObject(call.made[i]);
