@@ -42,7 +42,7 @@ static const struct option_spec options[] = {
     INTEGERS("d", d, 1, CLATTN_MAX_LATENT_D, "head dimensions of Q and K (default 64)"),
     INTEGER("d-v", d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     WORDS("causal", "CORNER,...", causal, option_causal, "off (default), bottom-right, top-left"),
-    WORDS_OF("feature", "NAME,...", features, option_feature_words, "with these score modifications, all together"),
+    WORDS_OF("feature", "NAME,...", features, option_feature_words, "with these score modifications, all together:"),
     PAIR("block-size", "BQ,BKV", block_size, 16, 65536, 16, "64,64",
          "of a block mask: rows and keys of its blocks, multiples of 16 (default: 64,64)"),
     INTEGER("page-keys", page_keys, 1, INT32_MAX, "of pages: the keys of one (default: 16)"),

@@ -13,15 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option_word bench_features[] = {{"softcap", CLATTN_SOFTCAP},
-                                                    {"alibi", CLATTN_ALIBI},
-                                                    {"bias", CLATTN_BIAS},
-                                                    {"mask", CLATTN_MASK},
-                                                    {"key-lengths", CLATTN_KEY_LENGTHS},
-                                                    {"varlen", CLATTN_VARLEN},
-                                                    {"sinks", CLATTN_SINKS},
-                                                    {"dropout", CLATTN_DROPOUT},
-                                                    {NULL, 0}};
+/* All but those that have options of their own, and those of gradients alone. */
+static const struct option_word *feature_words(void)
+{
+    const unsigned own = CLATTN_WINDOW | CLATTN_BLOCK_MASK | CLATTN_PAGES;
+    return option_words_of_features(cla_features_of_pass(cla_features_known() & ~own, false));
+}
+
 static const struct option_word passes[] = {
     {"forward", PASS_FORWARD}, {"backward", PASS_BACKWARD}, {"both", PASS_BOTH}, {NULL, 0}};
 static const struct option_word grids[] = {
@@ -45,9 +43,7 @@ static const struct option_spec options[] = {
      .implied = "on",
      .help = "on, off or both (default: off; of a grid, both)"},
     WORD("pass", "NAME", pass, passes, "forward (default), backward or both"),
-    WORDS("feature", "NAME,...", features, bench_features,
-          "with these score modifications: softcap, alibi, bias, mask,\n"
-          "key-lengths, varlen, sinks, dropout"),
+    WORDS_OF("feature", "NAME,...", features, feature_words, "with these score modifications:"),
     PAIR("window", "L,R", window, -1, INT32_MAX, 0, "128,0",
          "with a sliding window: keys to the left and to the right; -1: all"),
     SHARE("block-density", "X", block_density, "with a block mask that keeps this share of the blocks, at random"),

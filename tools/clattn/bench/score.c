@@ -4,8 +4,9 @@
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { SEED = 7 };
+enum { SEED = 7, TREE = 64 };
 static const float dropout_p = 0.1f;
 
 void bench_score_problem(const struct bench_shape *shape, struct clattn_problem *problem)
@@ -126,46 +127,113 @@ static int make_sinks(const struct session *session, const struct bench_shape *s
                   (size_t)shape->sizes.heads * sizeof(float), &args->sinks.buffer, failure);
 }
 
-static int make_varlen(const struct session *session, const struct bench_shape *shape, struct clattn_score_args *args,
-                       struct failure *failure)
+/* Tensors that are not drawn as their rows say. */
+static const struct own {
+    const char *name;
+    int (*make)(const struct session *session, const struct bench_shape *shape, struct clattn_score_args *args,
+                struct failure *failure);
+} own[] = {{"alibi", make_alibi},
+           {"bias", make_bias},
+           {"mask", make_mask},
+           {"block_mask", make_block_mask},
+           {"sinks", make_sinks}};
+
+static const struct own *own_of(const struct cla_feature_tensor *row)
+{
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(own[i].name, row->name))
+            return &own[i];
+    return NULL;
+}
+
+/* Others have values of their own elsewhere: K's and V's pages and scales. */
+static bool is_made(const struct cla_feature_tensor *row)
+{
+    return own_of(row) || row->counts || row->drawn_from < row->drawn_to;
+}
+
+/* Full lengths, rows whose last one sees the last key, and a tree of which all is seen. */
+static int make_integers(const struct session *session, const struct bench_shape *shape,
+                         const struct cla_feature_tensor *row, int64_t tree_keys, struct clattn_tensor *tensor,
+                         struct failure *failure)
 {
     const struct clattn_shape *s = &shape->sizes;
-    args->total_q = s->batch * s->n_q;
-    args->total_kv = s->batch * s->n_kv;
-    const int status =
-        make_numbers(session, "cu_seqlens_q", s->batch + 1, 0, s->n_q, &args->cu_seqlens_q.buffer, failure);
-    return status
-               ? status
-               : make_numbers(session, "cu_seqlens_kv", s->batch + 1, 0, s->n_kv, &args->cu_seqlens_kv.buffer, failure);
+    const int64_t n = row->counts == CLA_COUNTS_ROWS ? s->n_q : row->counts ? s->n_kv : s->n_kv - s->n_q;
+    const int64_t words = (tree_keys + 31) / 32;
+    if (row->extent == CLA_OF_SEQUENCES)
+        return make_numbers(session, row->name, s->batch + 1, 0, n, &tensor->buffer, failure);
+    if (row->extent != CLA_OF_TREE)
+        return make_numbers(session, row->name, s->batch, n, 0, &tensor->buffer, failure);
+    tensor->layout = shared(words);
+    return make_numbers(session, row->name, s->n_q * words, -1, 0, &tensor->buffer, failure);
+}
+
+/* Numbers of pairs, of rows or of heads, dense, but that a bias is shared. */
+static int make_floats(const struct session *session, const struct bench_shape *shape,
+                       const struct cla_feature_tensor *row, struct clattn_tensor *tensor, struct failure *failure)
+{
+    const struct clattn_shape *s = &shape->sizes;
+    const bool pairs = row->extent == CLA_OF_PAIRS, once = pairs && !cla_feature_is_bare(row);
+    const int64_t each = pairs ? s->n_q * s->n_kv : row->extent == CLA_OF_ROWS ? s->n_q : row->each ? row->each : 1;
+    const size_t count = (size_t)((once ? 1 : s->heads) * (once || row->extent == CLA_OF_HEAD ? 1 : s->batch) * each);
+    struct random random = {.state = SEED};
+    float *values = malloc(count * sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = row->drawn_from + (row->drawn_to - row->drawn_from) * (float)random_below(&random, 4096) / 4096;
+    if (once)
+        tensor->layout = shared(s->n_kv);
+    return upload(session, row->name, values, count * sizeof *values, &tensor->buffer, failure);
+}
+
+static int make_tensor(const struct session *session, const struct bench_shape *shape,
+                       const struct cla_feature_tensor *row, struct clattn_score_args *args, struct failure *failure)
+{
+    struct clattn_tensor tensor = {.buffer = NULL};
+    if (own_of(row))
+        return own_of(row)->make(session, shape, args, failure);
+    const int status = row->element == CLA_INT ? make_integers(session, shape, row, args->tree_keys, &tensor, failure)
+                                               : make_floats(session, shape, row, &tensor, failure);
+    cla_feature_give(row, tensor, args, NULL);
+    return status;
+}
+
+/* Those whose rows say what verify draws are in the middle of that. */
+static void give_numbers(const struct bench_shape *shape, struct clattn_score_args *args)
+{
+    const struct cla_feature *of;
+    const struct cla_feature_number *row;
+    for (int i = 0; (row = cla_feature_number(i, &of)); i++)
+        if ((shape->features & of->bit) && row->drawn_from < row->drawn_to)
+            cla_feature_number_set(row, 0, (double)(row->drawn_from + row->drawn_to) / 2, (char *)args + row->given);
+    if (shape->features & CLATTN_WINDOW) {
+        args->window_left = shape->window_left;
+        args->window_right = shape->window_right;
+    }
+    if (shape->features & CLATTN_SOFTCAP)
+        args->softcap = 30.0f;
+    if (shape->features & CLATTN_VARLEN) {
+        args->total_q = shape->sizes.batch * shape->sizes.n_q;
+        args->total_kv = shape->sizes.batch * shape->sizes.n_kv;
+    }
+    if (shape->features & CLATTN_DROPOUT) {
+        args->dropout_p = dropout_p;
+        args->dropout_seed = SEED;
+    }
+    if (shape->features & CLATTN_TREE_MASK)
+        args->tree_keys = shape->sizes.n_kv < TREE ? shape->sizes.n_kv : TREE;
 }
 
 int bench_score_create(const struct session *session, const struct bench_shape *shape, struct clattn_score_args *args,
                        struct failure *failure)
 {
-    const unsigned features = shape->features;
     int status = STATUS_OK;
-    *args = (struct clattn_score_args){.softcap = features & CLATTN_SOFTCAP ? 30.0f : 0.0f,
-                                       .dropout_p = features & CLATTN_DROPOUT ? dropout_p : 0.0f,
-                                       .dropout_seed = features & CLATTN_DROPOUT ? SEED : 0};
-    if (features & CLATTN_WINDOW) {
-        args->window_left = shape->window_left;
-        args->window_right = shape->window_right;
-    }
-    if (!status && features & CLATTN_ALIBI)
-        status = make_alibi(session, shape, args, failure);
-    if (!status && features & CLATTN_BIAS)
-        status = make_bias(session, shape, args, failure);
-    if (!status && features & CLATTN_MASK)
-        status = make_mask(session, shape, args, failure);
-    if (!status && features & CLATTN_BLOCK_MASK)
-        status = make_block_mask(session, shape, args, failure);
-    if (!status && features & CLATTN_KEY_LENGTHS)
-        status = make_numbers(session, "key lengths", shape->sizes.batch, shape->sizes.n_kv, 0,
-                              &args->key_lengths.buffer, failure);
-    if (!status && features & CLATTN_VARLEN)
-        status = make_varlen(session, shape, args, failure);
-    if (!status && features & CLATTN_SINKS)
-        status = make_sinks(session, shape, args, failure);
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    *args = (struct clattn_score_args){.softcap = 0.0f};
+    give_numbers(shape, args);
+    for (int i = 0; (row = cla_feature_tensor(i, &of)) && !status; i++)
+        if ((shape->features & of->bit) && is_made(row))
+            status = make_tensor(session, shape, row, args, failure);
     if (status)
         bench_score_destroy(args);
     return status;
@@ -173,11 +241,12 @@ int bench_score_create(const struct session *session, const struct bench_shape *
 
 void bench_score_destroy(struct clattn_score_args *args)
 {
-    const cl_mem all[] = {args->alibi.buffer,         args->bias.buffer,        args->mask.buffer,
-                          args->block_mask.buffer,    args->key_lengths.buffer, args->cu_seqlens_q.buffer,
-                          args->cu_seqlens_kv.buffer, args->sinks.buffer};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i])
-            clReleaseMemObject(all[i]);
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        const cl_mem buffer = is_made(row) ? cla_feature_given(row, args).buffer : NULL;
+        if (buffer)
+            clReleaseMemObject(buffer);
+    }
     *args = (struct clattn_score_args){.softcap = 0.0f};
 }

@@ -70,19 +70,25 @@ void features_text(unsigned features, char *text, size_t size)
     }
 }
 
-const struct option_word *option_feature_words(void)
+const struct option_word *option_words_of_features(unsigned features)
 {
     enum { MOST = 32 };
     static struct option_word words[MOST + 1];
     static char names[MOST][32];
     int count = 0;
-    for (unsigned left = cla_features_known(); left; left &= left - 1, count++) {
+    for (unsigned left = features; left; left &= left - 1, count++) {
         feature_text(left & -left, names[count], sizeof names[count]);
         for (char *at = names[count]; *at; at++)
             *at = *at == ' ' ? '-' : *at;
         words[count] = (struct option_word){names[count], (int)(left & -left)};
     }
+    words[count] = (struct option_word){NULL, 0};
     return words;
+}
+
+const struct option_word *option_feature_words(void)
+{
+    return option_words_of_features(cla_features_known());
 }
 
 void bytes_text(uint64_t bytes, char *text, size_t size)

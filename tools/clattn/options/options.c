@@ -233,22 +233,32 @@ static void print_lines(const char *text, int indent, FILE *stream)
     putc('\n', stream);
 }
 
-/* Below the option's help. */
-static void print_skeletons(const struct option_spec *option, FILE *stream)
+/* A word of a list below an option's help, which goes on in further lines. */
+static size_t print_listed(const char *word, size_t column, FILE *stream)
 {
     enum { INDENT = 29, WIDTH = 62 };
+    const size_t length = strlen(word) + 2;
+    if (column == 0 || column + length > WIDTH) {
+        fprintf(stream, column ? ",\n%*s" : "%*s", INDENT, "");
+        column = 0;
+    }
+    fprintf(stream, "%s%s", column ? ", " : "", word);
+    return column + length;
+}
+
+/* Below the option's help: skeletons, or words of another table where the help ends in a colon. */
+static void print_choices(const struct option_spec *option, FILE *stream)
+{
     struct clattn_skeleton_info info;
     size_t column = 0;
-    for (int i = 0; option_skeleton(option, i, &info); i++) {
-        const size_t length = strlen(info.name) + 2;
-        if (column == 0 || column + length > WIDTH) {
-            fprintf(stream, column ? ",\n%*s" : "%*s", INDENT, "");
-            column = 0;
-        }
-        fprintf(stream, "%s%s", column ? ", " : "", info.name);
-        column += length;
-    }
-    putc('\n', stream);
+    if (option->kind == OPTION_SKELETON)
+        for (int i = 0; option_skeleton(option, i, &info); i++)
+            column = print_listed(info.name, column, stream);
+    else if (option->words_of && option->help[strlen(option->help) - 1] == ':')
+        for (const struct option_word *word = option->words; word->word; word++)
+            column = print_listed(word->word, column, stream);
+    if (column)
+        putc('\n', stream);
 }
 
 static void print_option(const struct option_spec *option, FILE *stream)
@@ -265,8 +275,7 @@ static void print_option(const struct option_spec *option, FILE *stream)
     else
         fprintf(stream, "  %-26s ", left);
     print_lines(option->help, 29, stream);
-    if (option->kind == OPTION_SKELETON)
-        print_skeletons(option, stream);
+    print_choices(option, stream);
 }
 
 void options_help(const struct command_spec *command, FILE *stream)

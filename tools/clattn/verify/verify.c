@@ -42,7 +42,7 @@ static const struct option_spec options[] = {
             "random cases for so many seconds, each in a process that may hang or crash"),
     TEXT("soak-file", "FILE", soak.file, "that keeps the soak's cases, a line each: another run goes on behind them"),
     WORDS_OF("require", "NAME,...", soak.require, verify_trait_words,
-             "of a soak those cases alone that have all of these"),
+             "of a soak those cases alone that have all of these:"),
     WORDS_OF("without", "NAME,...", soak.without, verify_trait_words,
              "and none of these; with --case-seed: leave them out of the case"),
     INTEGER("cases", soak.cases, 1, INT32_MAX, "end a soak after so many cases, if its time is not over before"),
