@@ -234,6 +234,9 @@ static clattn_status begin(struct cla_job *job, const struct clattn_problem *pro
                            const struct clattn_host_score_args *score, struct cla_error *error)
 {
     const bool packed = problem->features & CLATTN_VARLEN;
+    static const struct clattn_host_kv_scales no_scales;
+    if (score->kv_scales && memcmp(score->kv_scales, &no_scales, sizeof no_scales) != 0)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.kv_scales is given: K and V of a ring have no scales");
     job->problem = problem;
     job->score = score;
     const clattn_status status = cla_shape_resolve(shape, &job->shape, error);

@@ -86,6 +86,6 @@ describe libxxhash "$(pkg-config --modversion libxxhash)" -DXXH_INLINE_ALL ''
 describe cmocka 1.1.5 '' "-L$deps/lib -lcmocka"
 export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig"
 [ -f "$root/build/build.ninja" ] ||
-    meson setup "$root/build" --cross-file "tools/cross/$name.ini" -Dcommand=false -Dtests=true -Dclblast=disabled -Dwerror=true
+    meson setup "$root/build" --cross-file "tools/cross/$name.ini" -Dcommand=false -Dtests=true -Dclblast=disabled -Dmpi=disabled -Dwerror=true
 export LD_LIBRARY_PATH="$deps/lib" QEMU_SET_ENV="LD_LIBRARY_PATH=$deps/lib" WINEDEBUG=-all WINEPREFIX="$root/wine"
 meson test -C "$root/build" --suite unit --timeout-multiplier 10 --print-errorlogs
