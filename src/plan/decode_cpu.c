@@ -22,11 +22,30 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
 }
 
-/* Blocks of ggml that lie one behind the other come fast enough by themselves: what is fetched ahead costs more than it
- * saves. */
+/* Rows that follow each other come fast enough by themselves: what is fetched ahead costs more than it saves. */
 static bool fetches_ahead(const struct clattn_problem *problem)
 {
-    return problem->page_keys || cla_type((int)cla_type_of(problem, CLA_K))->block < 32;
+    return problem->page_keys;
+}
+
+enum { LEAST_KEYS = 16 }; /* any width of vectors divides it, and a mask's blocks are multiples of it */
+
+/* The keys of a tile: so many that those of K take tile_bytes of the first cache. */
+static int tile_keys(const struct clattn_problem *problem)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, CLA_K));
+    const int fitting = sizes->tile_bytes * type->block / (problem->d * type->bytes) / LEAST_KEYS * LEAST_KEYS;
+    const int keys = fitting < LEAST_KEYS ? LEAST_KEYS : fitting < sizes->most_keys ? fitting : sizes->most_keys;
+    return cla_cpu_streamed(keys, problem->block_kv);
+}
+
+/* The rows of a block: no more than are expected, as those that are not there take room in the first cache. */
+static int block_rows(const struct clattn_problem *problem)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const int64_t rows = problem->expected_n_q * cla_expected_pack(problem);
+    return !rows || !problem->expected_kv_heads ? sizes->few_rows : rows < sizes->block ? (int)rows : sizes->block;
 }
 
 /* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */
@@ -97,7 +116,6 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
     config->decode.vector_width = cla_cpu_vector_width(capabilities);
     take_register_tile(problem, config);
     if (!fit_forced(problem, config))
@@ -106,8 +124,8 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
                         "decode_cpu: b_c is a multiple of 4, work_group_size 1",
                         problem->b_r, problem->b_c, problem->work_group_size);
     config->work_group_size = 1;
-    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(sizes->stream, problem->block_kv);
-    config->b_r = problem->b_r ? problem->b_r : cla_round_up(sizes->block, config->decode.rows);
+    config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
+    config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);
     return adopt(capabilities, problem, config, info, error);
 }
 

@@ -101,10 +101,11 @@ struct cla_cpu_sizes {
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
 
-/* decode_cpu: rows of a block and keys of a tile; rows up to which it is the faster kernel; sums that registers hold,
- * with vectors of 16 floats and with narrower ones; keys that are fetched ahead of their use. */
+/* decode_cpu: most rows of a block; bytes of K that are a tile, and its most keys; rows up to which it is the faster
+ * kernel; sums that registers hold, with vectors of 16 floats and with narrower ones; keys that are fetched ahead of
+ * their use where they lie in pages. */
 struct cla_decode_sizes {
-    int block, stream, few_rows, wide_sums, sums, ahead;
+    int block, tile_bytes, most_keys, few_rows, wide_sums, sums, ahead;
     const char *source;
 };
 extern const struct cla_decode_sizes cla_decode_cpu_sizes;
