@@ -14,11 +14,14 @@ CLATTN_BEGIN_DECLS
  *     CLATTN_PAGES                     K and V are pools of pages, and score.pages says which ones a sequence has
  *     CLATTN_VARLEN                    the new rows are packed, [heads, total_q, d]; with CLATTN_PAGES alone
  *     CLATTN_KEY_LENGTHS               score.key_lengths says how many keys each sequence has, the new ones counted in
+ *     CLATTN_QUERY_LENGTHS             score.query_lengths says how many new rows each sequence has; those beyond are
+ *                                      not looked at
+ *     CLATTN_ROW_SHIFTS                score.row_shifts says how many keys each sequence had before
  *
  * Row i of a sequence becomes the key at
  *     positions[b][i]                  where positions are given
- *     i + shift                        else, as masks are aligned (struct clattn_score_args): the last new row becomes
- *                                      the last key of its sequence
+ *     i + shift                        else, as masks are aligned (struct clattn_score_args): by row_shifts[b], or so
+ *                                      that the last new row becomes the last key of its sequence
  *
  * A row whose position is not one of the n_kv keys of the shape, is beyond the tables of the rotation, or lies in a
  * page that is not there, is not written anywhere, whatever the arrays hold: -1 leaves a row out. Rows of one sequence
@@ -83,8 +86,8 @@ struct clattn_append_args {
     struct clattn_tensor rope_cos, rope_sin;
     int64_t rope_rows;
 
-    /* As in the forward call that follows; of it are looked at: key_lengths, cu_seqlens_q, total_q, pages,
-     * page_offsets, pool_pages, page_count, kv_scales. */
+    /* As in the forward call that follows; of it are looked at: key_lengths, query_lengths, row_shifts,
+     * cu_seqlens_q, total_q, pages, page_offsets, pool_pages, page_count, kv_scales. */
     struct clattn_score_args score;
     cl_event *first_event; /* as in struct clattn_forward_args */
 

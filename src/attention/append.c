@@ -83,6 +83,16 @@ static struct clattn_score_args places_of(unsigned features, const struct clattn
     struct clattn_score_args places = {0};
     if (features & CLATTN_KEY_LENGTHS)
         places.key_lengths = given->key_lengths;
+    if (features & CLATTN_QUERY_LENGTHS) {
+        places.query_lengths = given->query_lengths;
+        places.query_lengths_offset = given->query_lengths_offset;
+        places.query_lengths_memory = given->query_lengths_memory;
+    }
+    if (features & CLATTN_ROW_SHIFTS) {
+        places.row_shifts = given->row_shifts;
+        places.row_shifts_offset = given->row_shifts_offset;
+        places.row_shifts_memory = given->row_shifts_memory;
+    }
     if (features & CLATTN_VARLEN) {
         places.cu_seqlens_q = given->cu_seqlens_q;
         places.total_q = given->total_q;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* The problem's features that say where keys lie, and which rows a sequence has; their scales are others. */
-enum { PLACES = CLATTN_PAGES | CLATTN_VARLEN | CLATTN_KEY_LENGTHS };
+enum { PLACES = CLATTN_PAGES | CLATTN_VARLEN | CLATTN_KEY_LENGTHS | CLATTN_QUERY_LENGTHS | CLATTN_ROW_SHIFTS };
 
 /* Most work-items that share a row: heads have few columns. */
 enum { ROW_ITEMS = 32 };
@@ -39,10 +39,6 @@ static clattn_status check_append_problem(const struct clattn_problem *problem, 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->problem->features has CLATTN_VARLEN without CLATTN_PAGES: keys that are packed end to "
                         "end leave no room to append to: take pages");
-    if (problem->features & CLATTN_QUERY_LENGTHS)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "params->problem->features has CLATTN_QUERY_LENGTHS: rows are appended as many as the shape "
-                        "says: take CLATTN_VARLEN, or positions of -1 for those that are left out");
     return CLATTN_SUCCESS;
 }
 

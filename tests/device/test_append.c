@@ -26,7 +26,7 @@ static struct random chance;
 
 struct way {
     int64_t new_type, k_type, v_type, q_type, page_keys, rotary_d, interleaved;
-    bool csr, packed, lengths, positions, in_place, by_rows; /* by_rows: [batch, n, heads, d] */
+    bool csr, packed, lengths, positions, in_place, few, shifted, by_rows; /* by_rows: [batch, n, heads, d] */
 };
 
 /* A buffer, what it held and what it should hold. */
@@ -47,7 +47,7 @@ struct round {
     struct memory k, v, q;
     const char *k_new, *v_new, *q_from;
     const float *cosines, *sines;
-    const int32_t *positions, *sequences, *lengths, *pages, *offsets;
+    const int32_t *positions, *sequences, *lengths, *pages, *offsets, *rows, *shifts;
 };
 
 static int64_t bytes_of(int64_t type)
@@ -160,10 +160,14 @@ static void expect(struct round *round)
             base = clamped(round->sequences[b], 0, total);
             rows = clamped(clamped(round->sequences[b + 1], base, total) - base, 0, n_q);
         }
+        if (round->rows)
+            rows = clamped(round->rows[b], 0, rows);
         const int64_t keys = round->lengths ? clamped(round->lengths[b], 0, n_kv) : n_kv;
         for (int64_t i = 0; i < rows; i++) {
             const int64_t place = round->sequences ? base + i : b * n_q + i;
-            const int64_t position = round->positions ? round->positions[place] : keys - rows + i;
+            const int64_t position = round->positions ? round->positions[place]
+                                     : round->shifts  ? round->shifts[b] + i
+                                                      : keys - rows + i;
             if (position >= 0 && position < n_kv)
                 expect_row(round, b, base, i, (int32_t)position);
         }
@@ -239,6 +243,10 @@ static void give_places(struct round *round)
     const int64_t batch = round->shape.batch;
     if (way->lengths)
         score->key_lengths.buffer = indices(batch, N_KV, false, &round->lengths);
+    if (way->few)
+        score->query_lengths = indices(batch, N_Q, false, &round->rows);
+    if (way->shifted)
+        score->row_shifts = indices(batch, N_KV, false, &round->shifts);
     if (way->packed) {
         score->total_q = random_below(&chance, batch * round->shape.n_q + 1);
         score->cu_seqlens_q.buffer = indices(batch + 1, score->total_q, true, &round->sequences);
@@ -399,20 +407,30 @@ static const struct way ways[] = {
      .lengths = true,
      .rotary_d = 12,
      .interleaved = 1,
+     .few = true,
      .in_place = true},
+    {.new_type = FP32,
+     .k_type = FP16,
+     .v_type = FP16,
+     .q_type = FP16,
+     .rotary_d = 8,
+     .lengths = true,
+     .few = true,
+     .shifted = true},
 };
 
 static struct clattn_problem problem_of(const struct way *way)
 {
-    return (struct clattn_problem){.d = D,
-                                   .d_v = D_V,
-                                   .q_type = way->q_type,
-                                   .k_type = way->k_type,
-                                   .v_type = way->v_type,
-                                   .page_keys = way->page_keys,
-                                   .features = (way->page_keys ? CLATTN_PAGES : 0u) |
-                                               (way->packed ? CLATTN_VARLEN : 0u) |
-                                               (way->lengths ? CLATTN_KEY_LENGTHS : 0u)};
+    return (struct clattn_problem){
+        .d = D,
+        .d_v = D_V,
+        .q_type = way->q_type,
+        .k_type = way->k_type,
+        .v_type = way->v_type,
+        .page_keys = way->page_keys,
+        .features = (way->page_keys ? CLATTN_PAGES : 0u) | (way->packed ? CLATTN_VARLEN : 0u) |
+                    (way->lengths ? CLATTN_KEY_LENGTHS : 0u) | (way->few ? CLATTN_QUERY_LENGTHS : 0u) |
+                    (way->shifted ? CLATTN_ROW_SHIFTS : 0u)};
 }
 
 static void same_bits(void **state)

@@ -25,7 +25,7 @@ ALLOWED = [
     (r'common/cpu_(panels|vectors)', r'SHUFFLE\(.*\)|W / 16|MICRO > 16\b', 'numbers of a vector, and columns at a time, of a CPU'),
     (r'common/cpu_tiles', r'KEPT_KEYS / 16|16 \* piece|% 2 \* 16', 'keys that one word of dropout has (common/philox.clh)'),
     (r'softmax_rows', r'\[16\]|i < 16|[+]=? 16', 'numbers of a vector'),
-    (r'lanes|peak_fma|rows|common/(cpu_)?vectors', r'VECTOR_WIDTH == 16|must be .*16"', 'numbers of a vector'),
+    (r'lanes|peak_fma|rows|common/((cpu_)?vectors|formats)', r'VECTOR_WIDTH == 16|must be .*16"', 'numbers of a vector'),
     (r'peak_', r'ACCUMULATORS > (16|32)', 'accumulators'),
     (r'probe\.cl', r'data [+] 16|i < 16', 'numbers that are tried'),
     (r'common/simt_tiles', r'SIMT_STREAM < 32 [?] 32 / SIMT_STREAM', 'elements between two additions to a sum'),
