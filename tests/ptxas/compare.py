@@ -140,7 +140,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         for name, row in zip(names, pool.map(lambda name: judge(compiler, before.get(name), now.get(name)), names)):
             sums[row[0]] += 1
-            print(f"| {name} | {" | ".join(map(str, row))} |", flush=True)
+            print("|", " | ".join(map(str, (name, *row))), "|", flush=True)
     print("\n" + ", ".join(f"{count} {word}" for word, count in sums.most_common()))
     return 1 if any(sums[word] for word in ("differs", "other order", "other places", "fails")) else 0
 

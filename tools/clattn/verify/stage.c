@@ -230,7 +230,8 @@ static void describe_backward(struct stage *stage, const struct verify_data *dat
     }
 }
 
-static void describe_score(struct stage *stage, const struct verify_data *data)
+/* Arrays of the score features that the judge knows by name (reference/reference.h); buffers of whole numbers are bytes. */
+static void describe_named(struct stage *stage, const struct verify_data *data)
 {
     const struct reference_score *score = &stage->problem->score;
     const struct verify_counts *n = &data->counts;
@@ -242,19 +243,35 @@ static void describe_score(struct stage *stage, const struct verify_data *data)
         array(stage, "block_mask", CLATTN_FP32, 1, n->block_mask, data->csr.offsets ? NULL : score->block_mask);
     t[STAGE_BLOCK_OFFSETS] = array(stage, "block_offsets", CLATTN_FP32, 4, data->csr.offset_count, data->csr.offsets);
     t[STAGE_BLOCK_COLUMNS] = array(stage, "block_columns", CLATTN_FP32, 4, data->csr.column_count, data->csr.columns);
-    t[STAGE_BLOCK_COLUMNS].layout.offset = 0;
     t[STAGE_KEY_LENGTHS] = array(stage, "key_lengths", CLATTN_FP32, 4, n->lengths, score->key_lengths);
     t[STAGE_CU_SEQLENS_Q] = array(stage, "cu_seqlens_q", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_q);
     t[STAGE_CU_SEQLENS_KV] = array(stage, "cu_seqlens_kv", CLATTN_FP32, 4, n->lengths + 1, score->cu_seqlens_kv);
     t[STAGE_SINKS] = array(stage, "sinks", CLATTN_FP32, 0, n->sinks, score->sinks);
     t[STAGE_DATA] = array(stage, "data", CLATTN_FP32, 4, n->data, score->data);
-    t[STAGE_DATA].layout.offset = 0; /* the user's functions get the buffer from its start on */
+    stage->score_at[STAGE_ALIBI - STAGE_SCORE] = score->alibi_at;
+    stage->score_at[STAGE_BIAS - STAGE_SCORE] = score->bias_at;
+    stage->score_at[STAGE_MASK - STAGE_SCORE] = score->mask_at;
+    stage->score_at[STAGE_BLOCK_MASK - STAGE_SCORE] = score->block_mask_at;
+    stage->score_at[STAGE_BLOCK_OFFSETS - STAGE_SCORE] = data->csr.at;
+}
+
+/* And those of later features. What is loose begins at its buffer's start. */
+static void describe_score(struct stage *stage, const struct verify_data *data)
+{
+    const struct reference_score *score = &stage->problem->score;
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
-    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
-        if (cla_features_of_pass(of->bit, stage->backward))
-            t[STAGE_MORE + i] =
-                array(stage, row->name, CLATTN_FP32, row->element == CLA_INT ? 4 : 0, n->more[i], score->more[i]);
+    describe_named(stage, data);
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        struct guarded *const guarded = &stage->tensors[STAGE_SCORE + i];
+        if (score->more[i] && cla_features_of_pass(of->bit, stage->backward)) {
+            *guarded = array(stage, row->name, CLATTN_FP32, row->element == CLA_INT ? 4 : 0, data->counts.more[i],
+                             score->more[i]);
+            stage->score_at[i] = score->more_at[i];
+        }
+        if (row->extent == CLA_LOOSE)
+            guarded->layout.offset = 0;
+    }
 }
 
 /* Gradients that chunks of keys add to: fp32, and 0 before. */
@@ -369,65 +386,44 @@ struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor w
     return tensor;
 }
 
-/* One with strides of its own. */
-static struct clattn_tensor strided(const struct stage *stage, enum stage_tensor which, struct clattn_layout layout)
+/* Tensors of the features, and of pages, which are the case's. */
+static void give_tensors(const struct stage *stage, struct clattn_score_args *args)
 {
-    layout.offset += stage->offset;
-    return (struct clattn_tensor){.buffer = stage->tensors[which].buffer, .layout = layout};
+    const unsigned absent = cla_features_known() & ~stage->problem->score.features & ~(unsigned)CLATTN_PAGES;
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+        struct clattn_tensor tensor = {.buffer = stage->tensors[STAGE_SCORE + i].buffer, .layout = stage->score_at[i]};
+        tensor.layout.offset += stage->offset;
+        if (tensor.buffer && !row->apart && !(of->bit & absent))
+            cla_feature_give(row, tensor, args, NULL);
+    }
 }
 
-static struct clattn_tensor plain(const struct stage *stage, enum stage_tensor which)
-{
-    return strided(stage, which, (struct clattn_layout){.offset = 0});
-}
-
-static void give_later_features(const struct stage *stage, struct clattn_score_args *args)
+/* Numbers of later features. */
+static void give_numbers(const struct stage *stage, struct clattn_score_args *args)
 {
     const struct reference_score *score = &stage->problem->score;
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
     const struct cla_feature_number *number;
-    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
-        const struct clattn_tensor tensor = strided(stage, (enum stage_tensor)(STAGE_MORE + i), score->more_at[i]);
-        if (score->more[i] && cla_features_of_pass(of->bit, stage->backward))
-            cla_feature_give(row, tensor, args, NULL);
-    }
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
-        const float value = (float)score->more_numbers[i];
+    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
         if (number->range && (score->features & of->bit))
-            memcpy((char *)args + number->given, &value, sizeof value);
-    }
+            cla_feature_number_set(number, 0, score->more_numbers[i], (char *)args + number->given);
 }
 
 struct clattn_score_args stage_score(const struct stage *stage)
 {
     const struct reference_score *score = &stage->problem->score;
-    struct clattn_score_args args = {.data = NULL};
+    struct clattn_score_args args = {.kv_scales = &stage->scales, .block_count = (int64_t)stage->csr->column_count};
+    give_tensors(stage, &args);
+    give_numbers(stage, &args);
     if (score->features & CLATTN_WINDOW) {
         args.window_left = score->window_left;
         args.window_right = score->window_right;
     }
     if (score->features & CLATTN_SOFTCAP)
         args.softcap = (float)score->softcap;
-    if (score->features & CLATTN_ALIBI)
-        args.alibi = strided(stage, STAGE_ALIBI, score->alibi_at);
-    if (score->features & CLATTN_BIAS)
-        args.bias = strided(stage, STAGE_BIAS, score->bias_at);
-    if (score->features & CLATTN_MASK)
-        args.mask = strided(stage, STAGE_MASK, score->mask_at);
-    if (stage->csr->offsets) {
-        args.block_offsets = strided(stage, STAGE_BLOCK_OFFSETS, stage->csr->at);
-        args.block_columns = stage->tensors[STAGE_BLOCK_COLUMNS].buffer;
-        args.block_count = (int64_t)stage->csr->column_count;
-    } else if (score->features & CLATTN_BLOCK_MASK)
-        args.block_mask = strided(stage, STAGE_BLOCK_MASK, score->block_mask_at);
-    if (score->features & CLATTN_KEY_LENGTHS)
-        args.key_lengths = plain(stage, STAGE_KEY_LENGTHS);
-    if (score->features & CLATTN_SINKS)
-        args.sinks = strided(stage, STAGE_SINKS, (struct clattn_layout){.head = 1});
     if (score->features & CLATTN_VARLEN) {
-        args.cu_seqlens_q = plain(stage, STAGE_CU_SEQLENS_Q);
-        args.cu_seqlens_kv = plain(stage, STAGE_CU_SEQLENS_KV);
         args.total_q = score->total_q;
         args.total_kv = score->total_kv;
     }
@@ -437,16 +433,9 @@ struct clattn_score_args stage_score(const struct stage *stage)
         args.dropout_offset = score->dropout_offset;
     }
     args.tree_keys = score->features & CLATTN_TREE_MASK ? score->tree_keys : 0;
-    args.data = stage->tensors[STAGE_DATA].buffer;
-    args.kv_scales = &stage->scales;
-    give_later_features(stage, &args);
     if (stage->pages.keys) {
-        args.pages = plain(stage, STAGE_PAGES);
         args.pool_pages = stage->pages.pool;
-        if (stage->pages.offsets) {
-            args.page_offsets = plain(stage, STAGE_PAGE_OFFSETS);
-            args.page_count = stage->pages.each * stage->problem->shape.batch;
-        }
+        args.page_count = stage->pages.offsets ? stage->pages.each * stage->problem->shape.batch : 0;
     }
     return args;
 }

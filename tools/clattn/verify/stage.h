@@ -22,7 +22,8 @@ enum stage_tensor {
     STAGE_D_V,
     STAGE_D_BIAS,
     STAGE_D_SINKS,
-    STAGE_ALIBI, /* from here on those of the score modifications */
+    STAGE_SCORE, /* from here on those of the score features, in the order of their table (plan/feature.h); by name: */
+    STAGE_ALIBI = STAGE_SCORE,
     STAGE_BIAS,
     STAGE_MASK,
     STAGE_BLOCK_MASK,
@@ -39,8 +40,7 @@ enum stage_tensor {
     STAGE_K_ZEROS,
     STAGE_V_SCALES,
     STAGE_V_ZEROS,
-    STAGE_MORE, /* those of later features, in the order of their table */
-    STAGE_TENSORS = STAGE_MORE + CLA_SCORE_TENSORS
+    STAGE_TENSORS = STAGE_SCORE + CLA_SCORE_TENSORS
 };
 
 struct stage {
@@ -51,7 +51,8 @@ struct stage {
     int64_t offset; /* of the first element in each buffer */
     float *zeros;   /* what sums over chunks of keys begin with */
     struct guarded tensors[STAGE_TENSORS];
-    struct verify_pages pages; /* where the case has them */
+    struct clattn_layout score_at[CLA_SCORE_TENSORS]; /* of those of the score features, less the offset */
+    struct verify_pages pages;                        /* where the case has them */
     const struct verify_stored *stored;
     struct clattn_kv_scales scales;
 };
