@@ -6,6 +6,7 @@ usage: generate.py DECLARATIONS_FOLDER INCLUDE_DIRECTORY OUTPUT
 
 DECLARATIONS_FOLDER has declarations.py, which reads headers (tests/abi).
 """
+import pathlib
 import re
 import sys
 
@@ -88,12 +89,16 @@ def function_lines(functions):
                                    for name, types in functions.items() if types.startswith('clattn_status ')) + '}'
 
 
+def is_the_librarys(header):
+    """mpi.h is of a library of its own, which the package does not bring."""
+    return header != 'mpi.h'
+
+
 def headers_text(declarations, include):
-    import pathlib
     return '\n'.join(
         declarations.without_comments(path.read_text(encoding='utf-8')).replace(', CLATTN_', ',\n CLATTN_').replace(
             '{CLATTN_', '{\n CLATTN_').replace('{ CLATTN_', '{\n CLATTN_')
-        for path in sorted((pathlib.Path(include) / 'clattn').glob('*.h')))
+        for path in sorted((pathlib.Path(include) / 'clattn').glob('*.h')) if is_the_librarys(path.name))
 
 
 def main():
@@ -101,7 +106,7 @@ def main():
     sys.dont_write_bytecode = True
     sys.path.insert(0, folder)
     import declarations
-    found = declarations.read(include)
+    found = declarations.read(include, is_the_librarys)
     lines = [
         HEAD, *(f'{name} = {value_of(text)}' for name, text in found.constants.items()),
         *enum_lines(headers_text(declarations, include))
