@@ -230,7 +230,7 @@ static void describe_backward(struct stage *stage, const struct verify_data *dat
     }
 }
 
-/* Arrays of the score features that the judge knows by name (reference/reference.h); buffers of whole numbers are bytes. */
+/* Arrays of the score features that the judge knows by name (reference/reference.h). */
 static void describe_named(struct stage *stage, const struct verify_data *data)
 {
     const struct reference_score *score = &stage->problem->score;
