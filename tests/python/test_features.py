@@ -26,7 +26,7 @@ OF_PROBLEM = {
 OF_SCORE = {
     'window_left': 'window', 'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask',
     'block_count': '', 'total_q': '', 'total_kv': '', 'pool_pages': '', 'page_count': '', 'kv_scales': 'k_scales',
-    'row_shifts_offset': '', 'query_lengths_offset': '', 'tree_keys': ''
+    'row_shifts_offset': '', 'query_lengths_offset': '', 'tree_keys': '', 'bias_slopes_offset': ''
 }
 
 
@@ -127,6 +127,9 @@ class Features(unittest.TestCase):
         self.holds({'bias': bias, 'softcap': 9.0}, bias=bias, softcap=9.0)
         self.holds({'alibi': slopes}, 2e-5, alibi=slopes)
         self.holds({'bias': bias.astype(numpy.float16)}, bias=bias.astype(numpy.float16))
+        self.holds({'bias': bias * slopes[:, None, None]}, bias=bias, bias_slopes=slopes)
+        with self.assertRaisesRegex(ValueError, 'bias_slopes is given without a bias'):
+            clattn.attention(self.q, self.k, self.v, bias_slopes=slopes)
 
     def test_own_functions(self):
         data = numbers(N_KV)

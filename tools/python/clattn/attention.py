@@ -143,6 +143,7 @@ class _Arguments:
         score.softcap(call, options['softcap'])
         score.alibi(call, options['alibi'], sizes)
         score.bias(call, options['bias'], sizes)
+        score.bias_slopes(call, options['bias_slopes'], sizes)
         score.mask(call, options['mask'], sizes)
         score.block_mask(call, options['block_mask'], options['block_size'], sizes)
         score.key_lengths(call, options['key_lengths'], sizes)
@@ -223,6 +224,7 @@ def attention(q: Any,
               softcap: float = 0.0,
               alibi: Any = None,
               bias: Any = None,
+              bias_slopes: Any = None,
               mask: Any = None,
               block_mask: Any = None,
               block_size: Optional[Tuple[int, int]] = None,
@@ -282,6 +284,7 @@ def attention(q: Any,
     softcap         softcap * tanh(score / softcap); 0: none
     alibi           slopes [heads] or [batch, heads]
     bias, mask      [batch, heads, n_q, n_kv], or what broadcasts to it; a mask is not 0 where a row sees a key
+    bias_slopes     [heads]: what each head multiplies the bias by
     block_mask      [batch, heads, blocks of rows, blocks of keys], or (offsets, columns) as CSR; block_size (rows,
                     keys)
     key_lengths     [batch]: keys that each batch element has; query_lengths: rows; those beyond are 0, and stay as they
@@ -362,6 +365,7 @@ def attention_backward(d_o: Any,
                        softcap: float = 0.0,
                        alibi: Any = None,
                        bias: Any = None,
+                       bias_slopes: Any = None,
                        mask: Any = None,
                        block_mask: Any = None,
                        block_size: Optional[Tuple[int, int]] = None,

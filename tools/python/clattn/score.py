@@ -125,6 +125,22 @@ def bias(call: Call, values: Any, sizes: Sizes) -> None:
     call.tensors['bias'] = view.expand(sizes.pairs)
 
 
+def bias_slopes(call: Call, slopes: Any, sizes: Sizes) -> None:
+    if slopes is None:
+        return
+    if 'bias' not in call.tensors:
+        raise errors.ArgumentError('bias_slopes is given without a bias, which it multiplies: leave it out')
+    call.problem.features |= _abi.CLATTN_BIAS_SLOPES
+    _by_head(call, 'bias_slopes', slopes, sizes)
+
+
+def _by_head(call: Call, name: str, values: Any, sizes: Sizes) -> None:
+    view = views.scalars(values, name, 'fp32')
+    if view.shape != (sizes.heads, ):
+        raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have ({sizes.heads},), a number a head')
+    call.tensors[name] = view
+
+
 def mask(call: Call, values: Any, sizes: Sizes) -> None:
     """True (or another byte than 0) where a row sees a key."""
     if values is None:
@@ -177,10 +193,7 @@ def packed(call: Call, cu_q: Any, cu_kv: Any, sizes: Sizes, total_q: int, total_
 def sinks(call: Call, logits: Any, sizes: Sizes) -> None:
     if logits is not None:
         call.problem.features |= _abi.CLATTN_SINKS
-        view = views.scalars(logits, 'sinks', 'fp32')
-        if view.shape != (sizes.heads, ):
-            raise errors.ArgumentError(f'sinks has shape {view.shape}: it must have ({sizes.heads},), a logit a head')
-        call.tensors['sinks'] = view
+        _by_head(call, 'sinks', logits, sizes)
 
 
 def dropout(call: Call, p: float, seed: int, offset: int) -> None:
