@@ -35,6 +35,38 @@ class Run(CommandTest):
         self.assertEqual(sorted(os.listdir(self.folder.name)),
                          sorted(name + ".npy" for name in ("q", "k", "v", "o", "lse", "m", "l")))
 
+    def test_cache(self):
+        batch, heads, kv_heads, d, d_v = 2, 4, 2, 8, 6
+        cache, kept = self.path("keys.cache"), ([], [])  # of each head of each batch element the rows so far
+        for kept_of in kept:
+            kept_of.extend([] for _ in range(batch * kv_heads))
+        for seed, n in enumerate((5, 1, 3)):
+            q, *new = self.inputs("<f4", ((batch, heads, n, d), (batch, kv_heads, n, d), (batch, kv_heads, n, d_v)),
+                                  seed=seed)
+            for rows, values, width in zip(kept, new, (d, d_v)):
+                for head, row in enumerate(rows):
+                    row.extend(values[head * n * width:(head + 1) * n * width])
+            summary = json.loads(self.run_it("run", *self.names(), "--lse", self.path("lse.npy"), "--causal", "--cache", cache,
+                                             "--json").stdout)
+            keys = len(kept[0][0]) // d
+            self.assertEqual(summary["cache_keys"], keys)
+            k, v = ([x for row in rows for x in row] for rows in kept)
+            expected = attention(q, k, v, (batch, heads, kv_heads, n, keys), d, d_v, "bottom-right")
+            self.assert_close(read_npy(self.path("o.npy"))[2], expected[0], 2e-6)
+            self.assert_close(read_npy(self.path("lse.npy"))[2], expected[1], 1e-5)
+        with open(cache, "rb") as file:
+            before = file.read()
+        step = ("run", *self.names(), "--cache", cache)
+        self.refused(FILE, *step, "--lse", self.path("missing/lse.npy"), says=("missing/lse.npy",))
+        self.refused(USAGE, *step, "--kv-chunk", "4", says=("--cache and --kv-chunk",))
+        self.refused(USAGE, *step, "--key-lengths", self.path("q.npy"), says=("--cache and --key-lengths",))
+        self.inputs("<f4", ((batch, heads, 1, d + 1), (batch, kv_heads, 1, d + 1), (batch, kv_heads, 1, d_v)))
+        self.refused(DEVICE, *step)  # a cache of another d
+        self.inputs("<f4", ((batch, heads, 1, d), (batch, kv_heads, 2, d), (batch, kv_heads, 2, d_v)))
+        self.refused(FILE, *step, says=("they are as many",))
+        with open(cache, "rb") as file:
+            self.assertEqual(file.read(), before)
+
     def test_pages(self):
         batch, heads, kv_heads, n_q, page, d, pool = 2, 4, 2, 3, 4, 8, 7
         table = [[3, 1, 6], [0, 5, 2]]

@@ -99,6 +99,18 @@ static struct clattn_host_score_args score_args(const struct run *run, bool back
     return args;
 }
 
+struct clattn_problem run_problem(const struct run *run)
+{
+    return describe(run, CLATTN_FORWARD);
+}
+
+void run_score_args(const struct run *run, struct clattn_host_score_args *args)
+{
+    struct clattn_host_kv_scales none;
+    *args = score_args(run, false, &none);
+    args->kv_scales = NULL;
+}
+
 /* A bar that begins with the first piece of the keys, which tells how many there will be: the library may have chosen
  * its size. Where they do not come in pieces, there is none. */
 struct key_progress {

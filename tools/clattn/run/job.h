@@ -24,7 +24,13 @@ struct run {
     struct run_shared *shared;
     struct clattn_plan_info plan, backward_plan;
     struct clattn_host_info info, backward_info;
+    struct output_file cache; /* of --cache, and how many keys a sequence has there now */
+    int64_t cache_keys;
 };
+
+/* The problem of its forward pass, and the values of its features. */
+struct clattn_problem run_problem(const struct run *run);
+void run_score_args(const struct run *run, struct clattn_host_score_args *args);
 
 /* Fills the results, plans and infos. */
 int run_compute(struct run *run, struct failure *failure);

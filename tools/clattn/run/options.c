@@ -43,6 +43,10 @@ static const struct option_spec options[] = {
          "int i, int j, __global const float *data)"),
     TEXT("score-mod-grad", "FILE", score.score_mod_grad, "its derivative, score_mod_grad; needed for gradients"),
     TEXT("mask-mod", "FILE", score.mask_mod, "bool mask_mod(int b, int h, int i, int j, __global const float *data)"),
+    TEXT(
+        "cache", "FILE", cache,
+        "K and V are new keys, as many as Q has rows: they go behind those of FILE, which\nkeeps them; one that is not "
+        "there yet has none"),
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
             "bring K and V to the device N keys at a time, and take dK and dV from\n"
             "it: they may be larger than its memory (there: as many as fit)"),
@@ -88,7 +92,8 @@ const struct command_spec run_command = {
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
                 "           [--cu-seqlens-q FILE --cu-seqlens-kv FILE] [--score-mod FILE] [--mask-mod FILE]\n"
-                "           [--kv-chunk N] [--splits N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy]\n"
+                "           [--cache FILE] [--kv-chunk N] [--splits N] [--grad-out dO.npy --dq dQ.npy --dk dK.npy --dv "
+                "dV.npy]\n"
                 "clattn run [OPTIONS] --batch FILE",
     .details = "The outputs appear together when all have been computed and written, or not at all. A summary of one\n"
                "line goes to stderr.",
@@ -163,6 +168,42 @@ static int check_gradients(const struct values *values, struct failure *failure)
     return STATUS_OK;
 }
 
+/* Files whose shape is that of all keys, or which say where keys lie: a cache does. */
+static int check_cache_files(const struct values *values, struct failure *failure)
+{
+    static const enum score_file apt[] = {SCORE_ALIBI, SCORE_SINKS, SCORE_DATA};
+    const struct cla_feature *of;
+    const struct cla_feature_tensor *row;
+    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+        if (values->score.features.files[i] && i != (int)apt[0] && i != (int)apt[1] && i != (int)apt[2])
+            return fail(failure, STATUS_USAGE, "--cache and --%s: with a cache it is not taken", row->option.name);
+    return STATUS_OK;
+}
+
+/* With --cache. */
+static int check_cache(const struct values *values, struct failure *failure)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {{"m", values->outputs[RUN_M]},
+                  {"l", values->outputs[RUN_L]},
+                  {"grad-out", run_wants_gradients(values)},
+                  {"k-format", values->k_format >= 0},
+                  {"v-format", values->v_format >= 0},
+                  {"kv-chunk", values->kv_chunk},
+                  {"dropout", values->score.features.numbers[SCORE_DROPOUT].given}};
+    if (!values->cache)
+        return STATUS_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return fail(failure, STATUS_USAGE, "--cache and --%s: with a cache it is not taken", others[i].option);
+    if (values->causal == CLATTN_CAUSAL_TOP_LEFT)
+        return fail(failure, STATUS_USAGE,
+                    "--cache and --causal=top-left: the last row meets the last key: bottom-right or off");
+    return check_cache_files(values, failure);
+}
+
 static int check_dropout(double dropout, struct failure *failure)
 {
     if (dropout > 0.0 && dropout * 8192 < 1)
@@ -188,5 +229,7 @@ int run_options_parse(int argc, char **argv, const char *batch, struct values *v
         status = options_check_needs(&run_command, values, failure);
     if (!status)
         status = check_pairs(values, failure);
+    if (!status)
+        status = check_cache(values, failure);
     return status ? status : check_gradients(values, failure);
 }

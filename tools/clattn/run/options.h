@@ -67,6 +67,7 @@ struct values {
     int64_t split_keys; /* 0: not given */
     struct option_device device;
     const char *skeleton, *backward_skeleton;
+    const char *cache; /* a file of keys, to which K and V are appended */
     const char *batch; /* a file of such options, a line a run */
     bool quiet, json, unordered;
 };

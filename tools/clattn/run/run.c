@@ -2,7 +2,7 @@
 #include "commands.h"
 #include "files/file_uses.h"
 #include "files/option_lines.h"
-#include "run/job.h"
+#include "run/cache.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static int check_files(const struct values *values, struct failure *failure)
         {"q", values->inputs[0], false},        {"k", values->inputs[1], false},
         {"v", values->inputs[2], false},        {"grad-out", values->inputs[3], false},
         {"score-mod", score->score_mod, false}, {"score-mod-grad", score->score_mod_grad, false},
-        {"mask-mod", score->mask_mod, false}};
+        {"mask-mod", score->mask_mod, false},   {"cache", values->cache, true}};
     enum { INPUTS = sizeof inputs / sizeof *inputs };
     struct file_use uses[INPUTS + SCORE_FILES + RUN_OUTPUTS];
     const struct cla_feature *of;
@@ -96,7 +96,7 @@ static int create_outputs(struct run *run, struct failure *failure)
         if (!run->results[i])
             return fail(failure, STATUS_DEVICE, "no memory for %zu bytes of output", bytes);
     }
-    return STATUS_OK;
+    return run->values->cache ? run_cache_create(run, failure) : STATUS_OK;
 }
 
 static int write_outputs(struct run *run, struct failure *failure)
@@ -108,6 +108,8 @@ static int write_outputs(struct run *run, struct failure *failure)
     for (int i = 0; !status && i < RUN_OUTPUTS; i++)
         if (run->values->outputs[i])
             status = output_commit(&run->outputs[i], failure);
+    if (!status && run->values->cache)
+        status = output_commit(&run->cache, failure);
     return status;
 }
 
@@ -139,7 +141,7 @@ static int run_all(struct run *run, struct failure *failure)
         status = check_backward_skeleton(run->shared->session.capabilities, "backward-skeleton",
                                          run->values->backward_skeleton, failure);
     if (!status) {
-        status = run_compute(run, failure);
+        status = run->values->cache ? run_cache_compute(run, failure) : run_compute(run, failure);
         /* which, where one was not, is the reason of whatever has failed */
         const int changed = check_inputs(run, failure);
         status = changed ? changed : status;
@@ -147,9 +149,9 @@ static int run_all(struct run *run, struct failure *failure)
     if (!status)
         status = write_outputs(run, failure);
     if (!status && !run->values->quiet)
-        run_print_summary(run);
+        (run->values->cache ? run_cache_print_summary : run_print_summary)(run);
     if (!status && run->values->json)
-        status = run_print_json(run, failure);
+        status = (run->values->cache ? run_cache_print_json : run_print_json)(run, failure);
     return status;
 }
 
@@ -161,6 +163,7 @@ static int run_one(const struct values *values, struct run_shared *shared, struc
         output_discard(&run.outputs[i]);
         free(run.results[i]);
     }
+    output_discard(&run.cache);
     for (int i = 0; i < ARRAYS_MOST; i++)
         npy_close(&run.inputs[i]);
     score_files_close(&run.score);
