@@ -176,7 +176,7 @@ static bool compare(struct side *side, const struct one *given, unsigned seed)
         good = !compute_on_device(side, node, held.result) == on_device;
     good = good && (!on_device || is_near(&held, ", on the device", held.result));
     const char *message = side->ggml.message;
-    printf("%s%s%s\n", good ? "" : " WRONG", message ? ": " : "", message ? message : "");
+    printf("%s%s%s\n", good ? "" : " WRONG", !message ? "" : good ? ", refused: " : ": ", message ? message : "");
     let_go(&held);
     ggml_free(arena);
     return good;
