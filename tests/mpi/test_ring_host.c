@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Rings beside the host level of one device, on arrays of the whole and on arrays of the part: lengths of keys and rows,
- * shifts, a tree mask, a bias, sinks and the gradient by LSE, all at once. Started by run.py.
+ * Rings beside the host level of one device, on arrays of the whole and on arrays of the part: lengths of keys and
+ * rows, shifts, a tree mask, a bias, sinks and the gradient by LSE, all at once. Started by run.py.
  */
 #include "mpi/ranks.h"
 #include "random.h"
