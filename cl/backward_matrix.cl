@@ -63,7 +63,7 @@ typedef clattn_storage clattn_sum;
 #define MATRIX_INPUTS                                                                                                  \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,              \
         __global const clattn_storage *d_o, __global const float *workspace
-#define MATRIX_KERNEL __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+#define MATRIX_KERNEL __kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 #define MATRIX_MEMORY __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)))
 /* An item's place in its sub-group, whose scratch memory lies before the kernel's flag. */
 #define MATRIX_LANE_OF(lid, memory)                                                                                    \

@@ -360,7 +360,7 @@ CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volati
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+__kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
                __global MATRIX_OUTPUT *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)

@@ -19,7 +19,7 @@
 #error "CLATTN_WORK_GROUP_SIZE must be a multiple of UNIT_LANES"
 #endif
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_matrix(
+__kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_matrix(
     __global float *out, const int iterations, const float factor, const float term)
 {
     /* The operands come from the host, so that no compiler can fold the products; they are small, and sums stay

@@ -84,10 +84,10 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 }
 
 /* The sizes that were the fastest (plan/sizes.h). */
-static void take_timed(const struct clattn_problem *problem, struct cla_config *config)
+static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
 {
     const struct cla_size_wish any = {0};
-    struct cla_config timed = cla_size_find(matrix_name, CLA_ANY_FAMILY, cla_widest(problem), &any)->config;
+    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
     cla_matrix_keep_unit(&timed, config);
     timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->lanes;
     *config = timed;
@@ -197,7 +197,7 @@ static bool fit(const struct clattn_capabilities *capabilities, const struct cla
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
-    take_timed(problem, config);
+    take_timed(cla_matrix_family(capabilities, config), problem, config);
     if (!take_forced(problem, config))
         return false;
     suit_blocks(problem, config);
@@ -420,6 +420,7 @@ const struct cla_skeleton cla_backward_matrix = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .build_options = cla_matrix_build_options,
     .streams = streams,
     .recipe = cla_recipe_backward,
     .define = define,

@@ -213,7 +213,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    take_timed(!config->unit->devices ? CLA_ANY_FAMILY : cla_machine_of(capabilities).family, problem, config);
+    take_timed(cla_matrix_family(capabilities, config), problem, config);
     suit_few_rows(problem, config);
     suit_block_mask(capabilities, problem, config);
     if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
@@ -411,6 +411,7 @@ const struct cla_skeleton cla_forward_matrix = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .build_options = cla_matrix_build_options,
     .recipe = cla_recipe_forward,
     .define = define,
 };

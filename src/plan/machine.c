@@ -3,7 +3,7 @@
 #include "plan/planner.h"
 #include <string.h>
 
-enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, TURING = 705 };
+enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, NARROW_LANES = 8, TURING = 705 };
 
 static enum cla_family family_of(const struct clattn_capabilities *capabilities)
 {
@@ -13,7 +13,9 @@ static enum cla_family family_of(const struct clattn_capabilities *capabilities)
         return capabilities->nv_compute_capability == TURING ? CLA_NVIDIA_TURING : CLA_NVIDIA;
     if (capabilities->amd_simd_per_compute_unit || capabilities->vendor_id == AMD_ID)
         return CLA_AMD;
-    return capabilities->vendor_id == INTEL_ID ? CLA_INTEL : CLA_ANY_FAMILY;
+    if (capabilities->vendor_id != INTEL_ID)
+        return CLA_ANY_FAMILY;
+    return capabilities->sub_group_size == NARROW_LANES ? CLA_INTEL_NARROW : CLA_INTEL;
 }
 
 /* More than any device has, so that what a dump says may be anything. */
@@ -122,6 +124,7 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         take_amd(capabilities, &machine);
         break;
     case CLA_INTEL:
+    case CLA_INTEL_NARROW:
         take_intel(capabilities, &machine);
         break;
     case CLA_ANY_FAMILY:
@@ -129,4 +132,9 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         break;
     }
     return machine;
+}
+
+const char *cla_machine_build_options(const struct cla_machine *machine)
+{
+    return machine->large_registers ? " -cl-intel-256-GRF-per-thread" : "";
 }

@@ -12,7 +12,8 @@ enum cla_family {
     CLA_NVIDIA,
     CLA_NVIDIA_TURING, /* whose work-groups have 63 KB of local memory */
     CLA_AMD,
-    CLA_INTEL
+    CLA_INTEL,
+    CLA_INTEL_NARROW /* whose smallest sub-groups are of 8 */
 };
 
 /* What a device has, in the same words for every vendor: made from its capabilities, each vendor's from what it
@@ -38,5 +39,8 @@ struct cla_machine {
 bool cla_has_extension(const struct clattn_capabilities *capabilities, const char *name);
 
 struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities);
+
+/* What programs are built with for the machine's registers: "" or options, each behind a space. */
+const char *cla_machine_build_options(const struct cla_machine *machine);
 
 #endif

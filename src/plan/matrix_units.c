@@ -61,17 +61,21 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
 }
 
 /* A row of programs. */
-#define PROGRAMS(header)                                                                                               \
+#define PROGRAMS(...)                                                                                                  \
     {                                                                                                                  \
-        {"unit/" header, "forward_matrix.cl", NULL}, {"unit/" header, "backward_matrix.cl", NULL},                     \
+        {__VA_ARGS__, "forward_matrix.cl", NULL}, {__VA_ARGS__, "backward_matrix.cl", NULL},                           \
         {                                                                                                              \
-            "unit/" header, "peak_matrix.cl", NULL                                                                     \
+            __VA_ARGS__, "peak_matrix.cl", NULL                                                                        \
         }                                                                                                              \
     }
-const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3] = PROGRAMS("nvidia_mma.clh");
-const char *const cla_emulated_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated.clh");
-static const char *const amd_files[CLA_UNIT_KERNELS][3] = PROGRAMS("amd_matrix.clh");
-static const char *const column_files[CLA_UNIT_KERNELS][3] = PROGRAMS("emulated_column.clh");
+const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_mma.clh");
+const char *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated.clh");
+static const char *const amd_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/amd_matrix.clh");
+static const char *const column_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated_column.clh");
+static const char *const dpas_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] =
+    PROGRAMS("unit/intel_builtins.clh", "unit/intel_dpas.clh");
+static const char *const emulated_dpas_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] =
+    PROGRAMS("unit/emulated_dpas.clh", "unit/intel_dpas.clh");
 
 static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
 {
@@ -116,7 +120,28 @@ static bool has_mfma(const struct clattn_capabilities *capabilities)
     return amd_level(capabilities) == 9;
 }
 
-static bool amd_takes(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+/* Intel's: the sub-groups that DPAS goes by, 8 (DG2) or 16 (PVC, Xe2), which are the smallest of each. The compiler
+ * makes no DPAS of other sizes, and no error, so that the kernels have to ask for this one. 0: it has none. */
+static int intel_lanes(const struct clattn_capabilities *capabilities)
+{
+    const int lanes = (int)capabilities->sub_group_size;
+    const bool there = cla_has_extension(capabilities, "cl_intel_subgroup_matrix_multiply_accumulate") &&
+                       cla_has_extension(capabilities, "cl_intel_required_subgroup_size") &&
+                       cla_has_extension(capabilities, "cl_intel_subgroup_local_block_io");
+    return there && (lanes == 8 || lanes == 16) ? lanes : 0;
+}
+
+static bool has_dpas_8(const struct clattn_capabilities *capabilities)
+{
+    return intel_lanes(capabilities) == 8;
+}
+
+static bool has_dpas_16(const struct clattn_capabilities *capabilities)
+{
+    return intel_lanes(capabilities) == 16;
+}
+
+static bool takes_both(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
     (void)capabilities;
     (void)dtype;
@@ -155,7 +180,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx1100, gfx1101, gfx1102, gfx1200 and gfx1201, with sub-groups of 32",
      .is_there = has_wmma,
-     .takes = amd_takes,
+     .takes = takes_both,
      .takes_text = "fp16 and bf16"},
     {.name = "amd_mfma",
      .by_request = true,
@@ -167,8 +192,51 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx90a and gfx942",
      .is_there = has_mfma,
-     .takes = amd_takes,
+     .takes = takes_both,
      .takes_text = "fp16 and bf16"},
+    {.name = "intel_dpas",
+     .by_request = true,
+     .files = dpas_files,
+     .lanes = 8,
+     .slots = 2,
+     .operand_words = 16,
+     .most_d = 64,
+     .level_name = "CLATTN_LANES",
+     .level = intel_lanes,
+     .devices = "Intel's with cl_intel_subgroup_matrix_multiply_accumulate, cl_intel_required_subgroup_size and "
+                "cl_intel_subgroup_local_block_io, whose smallest sub-group is 8",
+     .is_there = has_dpas_8,
+     .takes = takes_both,
+     .takes_text = "fp16 and bf16"},
+    {.name = "intel_dpas",
+     .by_request = true,
+     .files = dpas_files,
+     .lanes = 16,
+     .slots = 1,
+     .operand_words = 8,
+     .most_d = 128,
+     .level_name = "CLATTN_LANES",
+     .level = intel_lanes,
+     .devices = "and those where it is 16",
+     .is_there = has_dpas_16,
+     .takes = takes_both,
+     .takes_text = "fp16 and bf16"},
+    {.name = "emulated_dpas",
+     .files = emulated_dpas_files,
+     .lanes = 8,
+     .slots = 2,
+     .operand_words = 16,
+     .scratch_bytes = 1536,
+     .one_sub_group = true,
+     .level_name = "CLATTN_LANES"},
+    {.name = "emulated_dpas",
+     .files = emulated_dpas_files,
+     .lanes = 16,
+     .slots = 1,
+     .operand_words = 8,
+     .scratch_bytes = 1536,
+     .one_sub_group = true,
+     .level_name = "CLATTN_LANES"},
     {.name = "emulated_column",
      .files = column_files,
      .lanes = 32,
@@ -223,7 +291,7 @@ void cla_matrix_unit_define(const struct cla_matrix_unit *unit, int level, struc
 
 static clattn_status no_unit(const struct clattn_capabilities *capabilities, const char *name, struct cla_error *error)
 {
-    char devices[512] = "";
+    char devices[1024] = "";
     size_t used = 0;
     for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name && used < sizeof devices; unit++)
         if (unit->devices)
@@ -248,6 +316,12 @@ clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, c
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.dtype is %s: %s takes, on the device %s, %s: take another type or skeleton",
                         clattn_dtype_name(problem->dtype), name, capabilities->device_name, unit->takes_text);
+    if (unit->most_d && cla_widest(problem) > unit->most_d)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.%s is %d: %s takes, on the device %s, head dimensions up to %d, since registers hold "
+                        "no wider rows: take another skeleton",
+                        problem->d > unit->most_d ? "d" : "d_v", cla_widest(problem), name, capabilities->device_name,
+                        unit->most_d);
     return CLATTN_SUCCESS;
 }
 
@@ -302,7 +376,13 @@ bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabiliti
 
 const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities)
 {
-    return capabilities->type == CLATTN_DEVICE_CPU ? CLA_UNOPTIMISED : "";
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    return machine.family == CLA_CPU ? CLA_UNOPTIMISED : cla_machine_build_options(&machine);
+}
+
+enum cla_family cla_matrix_family(const struct clattn_capabilities *capabilities, const struct cla_config *config)
+{
+    return config->unit->devices ? cla_machine_of(capabilities).family : CLA_ANY_FAMILY;
 }
 
 int cla_matrix_capability(const struct clattn_capabilities *capabilities)

@@ -3,6 +3,7 @@
 #define CLA_MATRIX_UNITS_H
 
 #include "plan/error.h"
+#include "plan/machine.h"
 #include "plan/skeleton.h"
 #include "plan/text.h"
 #include <clattn/device.h>
@@ -26,12 +27,14 @@ enum {
 
 /* The kernels that are written over any unit: a program is its header and one of them. */
 enum cla_unit_kernel { CLA_UNIT_FORWARD, CLA_UNIT_BACKWARD, CLA_UNIT_PEAK, CLA_UNIT_KERNELS };
+enum { CLA_UNIT_FILES = 4 }; /* of such a program at most, with the NULL that ends them */
 
 /* A matrix unit: a header of cl/unit (contract.clh says what it has to define), and what planners know of it. */
 struct cla_matrix_unit {
     const char *name;
-    const char *const (*files)[3];   /* the programs, by enum cla_unit_kernel */
+    const char *const (*files)[CLA_UNIT_FILES]; /* the programs, by enum cla_unit_kernel */
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
+    int most_d;                      /* head dimensions up to which its registers suffice; 0: as other units' */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
     bool own_philox;                 /* UNIT_OWN_PHILOX */
     bool streams;                    /* UNIT_STREAMS */
@@ -51,7 +54,8 @@ enum { CLA_NVIDIA_MMA, CLA_EMULATED };
 extern const struct cla_matrix_unit cla_matrix_units[];
 
 /* The files of NVIDIA's and of the first emulation, which tables of skeletons name. */
-extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][3], *const cla_emulated_files[CLA_UNIT_KERNELS][3];
+extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES],
+    *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES];
 
 /* The device's unit, the emulation with so many lanes; NULL: there is none. */
 const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
@@ -123,10 +127,14 @@ enum {
     CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */
 };
 
-/* The emulations': they are for tests alone; and CPU drivers take long over these kernels, or crash, and they run there
- * to be checked. */
+/* Whose sizes a configuration takes (plan/sizes.h): an emulation those of any. */
+enum cla_family cla_matrix_family(const struct clattn_capabilities *capabilities, const struct cla_config *config);
+
+/* The emulations': they are for tests alone. */
 bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,
                                     const struct clattn_problem *problem);
+
+/* What all of these are built with: CPU drivers take long over them, or crash, and they run there to be checked. */
 const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities);
 
 #endif

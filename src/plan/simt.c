@@ -236,7 +236,8 @@ const char *cla_simt_build_options(const struct clattn_capabilities *capabilitie
 {
     if (capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL)
         return CLA_UNOPTIMISED;
-    return cla_machine_of(capabilities).large_registers ? " -cl-intel-256-GRF-per-thread" : "";
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    return cla_machine_build_options(&machine);
 }
 
 const struct cla_knob cla_simt_knobs[] = {

@@ -12,6 +12,7 @@
 #define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
 #define AMD_SIZES       "none: two work-groups' local memory, and registers that do not spill (clang 19)"
+#define INTEL_SIZES     "none: registers that do not spill (ocloc 22.43), and two work-groups' local memory"
 #define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
 
 /* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads
@@ -46,11 +47,11 @@
     }
 
 /* backward_matrix, by the larger of d and d_v. The work-group is counted in NVIDIA's lanes. */
-#define GRADIENTS(d, items, rows, keys, ...)                                                                           \
+#define GRADIENTS(family_of, d, items, rows, keys, from, ...)                                                          \
     {                                                                                                                  \
-        .kernel = "backward_matrix", .most_d = d,                                                                      \
+        .kernel = "backward_matrix", .family = family_of, .most_d = d,                                                 \
         .config = {.b_r = rows, .b_c = keys, .work_group_size = items, .backward_matrix = SIDES(__VA_ARGS__)},         \
-        .source = GRADIENTS_NOTES                                                                                      \
+        .source = from                                                                                                 \
     }
 
 /* backward_fused, by the larger of d and d_v and the keys of a work-group; sub-groups draw for each other where there
@@ -84,6 +85,9 @@ const struct cla_size cla_sizes[] = {
     MATRIX(CLA_AMD, 64, 64, 32, 32, 1, 1, AMD_SIZES),
     MATRIX(CLA_AMD, 128, 64, 32, 32, 1, 0, AMD_SIZES),
     MATRIX(CLA_AMD, MOST, 64, 16, 16, 1, 0, AMD_SIZES),
+    MATRIX(CLA_INTEL_NARROW, 64, 128, 32, 16, 1, 0, INTEL_SIZES),
+    MATRIX(CLA_INTEL, 64, 128, 32, 32, 1, 0, INTEL_SIZES),
+    MATRIX(CLA_INTEL, 128, 128, 16, 16, 1, 0, INTEL_SIZES),
     MATRIX(CLA_ANY_FAMILY, 32, 128, 128, 64, 2, 1, MATRIX_NOTES),
     MATRIX(CLA_ANY_FAMILY, 64, 128, 64, 64, 2, 1, MATRIX_NOTES),
     MATRIX(CLA_NVIDIA_TURING, 128, 64, 32, 32, 1, 0, "none: by its local memory"),
@@ -101,9 +105,12 @@ const struct cla_size cla_sizes[] = {
     HOPPER(192, CLA_HOPPER_ANY, 128, 96, 2, 1),
     HOPPER(MOST, CLA_HOPPER_ANY, 128, 80, 2, 1),
 
-    GRADIENTS(64, 128, 128, 128, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}),
-    GRADIENTS(128, 128, 64, 64, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}),
-    GRADIENTS(MOST, 256, 128, 64, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}),
+    GRADIENTS(CLA_INTEL_NARROW, 64, 256, 128, 64, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 2}),
+    GRADIENTS(CLA_INTEL, 64, 256, 128, 128, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 1}),
+    GRADIENTS(CLA_INTEL, 128, 256, 128, 64, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 2}),
+    GRADIENTS(CLA_ANY_FAMILY, 64, 128, 128, 128, GRADIENTS_NOTES, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}),
+    GRADIENTS(CLA_ANY_FAMILY, 128, 128, 64, 64, GRADIENTS_NOTES, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}),
+    GRADIENTS(CLA_ANY_FAMILY, MOST, 256, 128, 64, GRADIENTS_NOTES, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}),
 
     FUSED(64, 128, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
     FUSED(64, 64, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),

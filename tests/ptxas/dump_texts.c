@@ -6,6 +6,8 @@
  *
  *     dump_texts DIRECTORY DUMP... */
 #include "clinfo/clinfo.h"
+#include "plan/machine.h"
+#include "plan/matrix_units.h"
 #include "plan/problem.h"
 #include "plan/recipe.h"
 #include "ptxas/write.h"
@@ -31,21 +33,37 @@ static int write_problem(const char *directory, const char *device, const struct
     return failed;
 }
 
-static int write_device(const char *directory, const char *device, const struct clattn_capabilities *capabilities)
+/* The skeletons of one kind, forward and backward. */
+static int write_skeletons(const char *directory, const char *device, const struct clattn_capabilities *capabilities,
+                           const char *const skeletons[2], int most_d, enum clattn_dtype dtype)
 {
     int failed = 0;
-    for (int d = 64; d <= 128; d *= 2)
+    for (int d = 64; d <= most_d; d *= 2)
         for (size_t i = 0; i < sizeof features / sizeof *features; i++)
             for (int backward = 0; backward < 2; backward++) {
                 const struct clattn_problem problem = {.d = d,
-                                                       .dtype = CLATTN_FP16,
+                                                       .dtype = dtype,
                                                        .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
                                                        .pass = backward ? CLATTN_BACKWARD : CLATTN_FORWARD,
-                                                       .skeleton = backward ? "backward_simt" : "forward_simt",
+                                                       .skeleton = skeletons[backward],
                                                        .features = features[i],
                                                        .dropout_p = features[i] & CLATTN_DROPOUT ? 0.1f : 0.0f};
                 failed += write_problem(directory, device, capabilities, &problem);
             }
+    return failed;
+}
+
+/* On matrix units those of Intel's: AMD's are executed (tests/simulator). */
+static int write_device(const char *directory, const char *device, const struct clattn_capabilities *capabilities)
+{
+    static const char *const simt[] = {"forward_simt", "backward_simt"}, *const matrix[] = {"forward_matrix",
+                                                                                            "backward_matrix"};
+    int failed = write_skeletons(directory, device, capabilities, simt, 128, CLATTN_FP16);
+    const enum cla_family family = cla_machine_of(capabilities).family;
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    if (unit && (family == CLA_INTEL || family == CLA_INTEL_NARROW))
+        failed += write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_FP16) +
+                  write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_BF16);
     return failed;
 }
 

@@ -24,8 +24,24 @@ INTEL = {"tgl": ("tgllp", ""), "dg2": ("dg2", " -cl-intel-256-GRF-per-thread"), 
 # Scalar registers that may go to lanes of vector registers, by the beginning of the name: no memory is touched. CDNA's masks of
 # 64 lanes take two of its 102 each, and dropout with a bias has most of them.
 SCALARS = (("amd-gfx9", 150), ("amd-gfx1", 80))
-# Registers that may go to memory.
-KNOWN = {"intel-tgl-backward_simt-clattn_d_bias": 1}
+# Accesses to scratch memory, where registers that do not suffice go, that may be in the code of a kernel of Intel's.
+KNOWN = {
+    "intel-pvc-backward_simt-clattn_dk_dv-d64-32x32-causal-f520": 32,
+    "intel-pvc-forward_matrix-clattn_forward-d64-128x32-causal-f520": 50,
+    "intel-pvc-forward_matrix-clattn_forward-d128-128x16-causal-f520": 220,
+    "intel-pvc-backward_matrix-clattn_dq-d128-128x64-causal-f520": 350,
+    "intel-dg2-forward_matrix-clattn_forward-d64": 220,
+    "intel-dg2-backward_matrix-clattn_dq-d64-128x64-causal-f0": 160,
+    "intel-dg2-backward_matrix-clattn_dk_dv-d64-128x64-causal-f0": 290,
+    "intel-dg2-backward_matrix-clattn_dq-d64": 2800,
+    "intel-dg2-backward_matrix-clattn_dk_dv-d64": 1200,
+    "intel-dg2-backward_matrix-clattn_d_bias-d64": 1000,
+}
+
+# Of Intel's code: block reads are one message for a row of all lanes.
+COUNTED = {"dpas": r"\bdpas", "messages": r"\bsendc?\b", "scratch": r"// .*scratch", "block reads": r"// .*(?:d32x\d+t|oword block read)",
+           "barriers": r"// .*signal barrier"}
+BUILTINS = pathlib.Path(__file__).with_name("intel_builtins.clh")
 LEAST_WAVES = 2
 
 
@@ -52,17 +68,53 @@ def amd(text, chip, work):
             f"local {number['LDS Size']}, waves a SIMD {waves:g}"), faults
 
 
+def least_products(text):
+    """The DPAS of one slice in a kernel on matrix units; 0 for the others."""
+    number = {name: int(value) for name, value in re.findall(r"^#define CLATTN_(\w+) (\d+)$", text, re.M)}
+    if "LANES" not in number:
+        return 0
+    d, d_v, each = number["D"] // 16, number["D_V"] // 16, 32 // number["LANES"]
+    if "KEYS" in number:
+        return (d + d_v) * number["KEYS"] // 16 * each
+    kernel = number["KERNEL"]
+    gradients = (d, (d + d_v) // number["DK_DV_SPLIT"], 0)[kernel]
+    return (d + d_v + gradients) * number["DK_DV_SLICE" if kernel == 1 else "DQ_SLICE"] // 16 * each
+
+
+def instructions(binary, device, work):
+    """What a program is made of, by the disassembler. (It looks for a name of libiga64 that Debian has in no package.)"""
+    library = next(pathlib.Path("/usr/lib").glob("*/libiga64.so.1"), None)
+    with tempfile.TemporaryDirectory() as folder:
+        if library:
+            (pathlib.Path(folder) / "libiga64.so").symlink_to(library)
+        subprocess.run([OCLOC, "disasm", "-file", binary, "-device", device, "-dump", folder], capture_output=True, cwd=work,
+                       env={**os.environ, "LD_LIBRARY_PATH": folder})
+        return "".join(path.read_text() for path in pathlib.Path(folder).glob("*.asm"))
+
+
 def intel(text, device, work):
+    """Spills are counted by what is executed: ocloc does not always say that registers spill."""
     name, options = INTEL[device]
-    out = subprocess.run([OCLOC, "compile", "-file", text, "-device", name, "-options", "-cl-std=CL1.2" + options, "-output", text.stem,
-                          "-out_dir", work], capture_output=True, text=True, cwd=work)
-    said = out.stdout + out.stderr
-    if "Build succeeded" not in said:
-        return None, [said[-600:]]
-    spilled = [int(count) for count in re.findall(r"spilled around (\d+)", said)]
+    source = pathlib.Path(work) / f"{text.stem}.declared.cl"
+    source.write_text(BUILTINS.read_text() + text.read_text())
+    folder = pathlib.Path(work) / text.stem
+    out = subprocess.run([OCLOC, "compile", "-file", source, "-device", name, "-options", "-cl-std=CL1.2" + options, "-output", text.stem,
+                          "-out_dir", folder], capture_output=True, text=True, cwd=work)
+    binary = next(folder.glob("*.bin"), None)
+    if "Build succeeded" not in out.stdout + out.stderr or not binary:
+        return None, [(out.stdout + out.stderr)[-600:]]
+    code = instructions(binary, name, work)
+    count = {what: len(re.findall(pattern, code)) for what, pattern in COUNTED.items()}
+    least = least_products(text.read_text())
     known = next((most for prefix, most in KNOWN.items() if text.stem.startswith(prefix)), 0)
-    # (it says nothing where nothing spills)
-    return (re.search(r"SIMD\d+ .*|$", said)[0] or "spilled 0"), [f"{sum(spilled)} registers spill, {known} are known"] if sum(spilled) > known else []
+    faults = []
+    if not count["messages"]:
+        faults.append("the disassembler has said nothing")
+    if count["scratch"] > known:
+        faults.append(f"{count['scratch']} accesses to scratch memory, {known} are known")
+    if count["dpas"] < least:
+        faults.append(f"{count['dpas']} DPAS, a slice alone takes {least}")
+    return ", ".join(f"{what} {number}" for what, number in count.items()), faults
 
 
 def judged(row, folder):
@@ -83,7 +135,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run([sys.argv[1], folder, *dumps], check=True, capture_output=True, text=True)
         rows = [line.split()[0] for line in made.stdout.splitlines()]
-        rows = [row for row in rows if "--all" in sys.argv or row.endswith(("-f0", "-f520"))]
+        rows = [row for row in rows if "--all" in sys.argv or row.removesuffix("-bf16").endswith(("-f0", "-f520"))]
         only = [a for a in sys.argv[3:] if not a.startswith("--")]
         rows = [row for row in rows if not only or any(re.search(a, row) for a in only)]
         rows = [row for row in rows if (row.startswith("amd-") and has_amd) or (OCLOC and row.startswith("intel-") and row.split("-")[1] in INTEL)]

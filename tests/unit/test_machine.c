@@ -66,7 +66,7 @@ static void each_vendor_has_its_own_facts(void **state)
           .compute_units = 512,
           .max_work_group_size = 1024,
           .extensions = "cl_intel_required_subgroup_size cl_intel_subgroup_matrix_multiply_accumulate"},
-         {CLA_INTEL, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 1, 8, true}},
+         {CLA_INTEL_NARROW, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 1, 8, true}},
         {{.type = CLATTN_DEVICE_GPU, .vendor_id = 0x8086, .sub_group_size = 16, .compute_units = 4},
          {CLA_INTEL, 16, 8, 1, 1024, 131072, 112, 0, 0, 1, 1, 0, false}},
         /* Intel's CPU is a CPU */
