@@ -48,7 +48,18 @@ struct clattn_host_forward_args {
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
 
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    /* Where not NULL, asked whether to go on: 0 says yes, anything else ends the call with CLATTN_CANCELLED. It is
+     * asked before the first command is enqueued, when the plan has been made; behind each piece of the keys; and when
+     * all is computed, before anything is handed over. So keys that come all at once are one launch, which is not
+     * interrupted; a kv_chunk makes pieces. The library then waits for what it has enqueued, the piece under way and
+     * the one behind it. The output arrays are untouched, nothing is kept but buffers and plans, and the clattn_host
+     * may be used again at once.
+     *
+     * This one and `progress` are called by the thread that made the call, with progress_user. They must not use this
+     * clattn_host. */
+    int (*cancel)(void *user, int64_t keys_done, int64_t keys);
+
+    uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
 /* The arrays of one backward pass, as struct clattn_backward_args has them; d_q, d_k, d_v, d_bias and d_sinks may each
@@ -68,8 +79,8 @@ struct clattn_host_backward_args {
     int64_t kv_chunk;
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
-
-    uint64_t reserved[64]; /* 0: clattn/version.h */
+    int (*cancel)(void *user, int64_t keys_done, int64_t keys);
+    uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
 /* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made
@@ -91,11 +102,12 @@ struct clattn_host_info {
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *
  * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where another array than K and
- * V exceeds what the device can allocate. */
+ * V exceeds what the device can allocate; CLATTN_CANCELLED. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,
                                              const struct clattn_host_forward_args *args);
 
-/* The gradients, in the same way. Errors: those of clattn_plan_create and clattn_backward_enqueue; CLATTN_TOO_LARGE. */
+/* The gradients, in the same way. Errors: those of clattn_plan_create and clattn_backward_enqueue; CLATTN_TOO_LARGE;
+ * CLATTN_CANCELLED. */
 CLATTN_API clattn_status clattn_host_backward(clattn_host *host, const struct clattn_problem *problem,
                                               const struct clattn_host_backward_args *args);
 

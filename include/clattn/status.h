@@ -29,7 +29,8 @@ enum {
     CLATTN_FILE_DAMAGED = -20012,        /* a file that is not what it should be: the message names the line */
     CLATTN_KERNEL_STUCK = -20013, /* a kernel waited for what never came, and gave up: see clattn_backward_check */
     CLATTN_UNAVAILABLE = -20014,  /* standard attention where there is no CLBlast: see <clattn/standard.h> */
-    CLATTN_COMMUNICATION_FAILED = -20015 /* a message between ranks failed or did not come: see <clattn/mpi.h> */
+    CLATTN_COMMUNICATION_FAILED = -20015, /* a message between ranks failed or did not come: see <clattn/mpi.h> */
+    CLATTN_CANCELLED = -20016             /* the caller's own `cancel` ended the call: see <clattn/host.h> */
 };
 
 /* The name of a status, such as "CLATTN_INVALID_SHAPE" or "CL_OUT_OF_RESOURCES"; "unknown status" for any other number.

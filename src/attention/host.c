@@ -219,7 +219,11 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
                         "args is NULL: it must point to a struct clattn_host_forward_args");
     struct clattn_problem resolved;
     struct clattn_kv_scales scales;
-    struct cla_host_job job = {.host = host, .scales = &scales, .splits = 1, .args = args};
+    struct cla_host_job job = {.host = host,
+                               .scales = &scales,
+                               .splits = 1,
+                               .args = args,
+                               .watch = {args->progress, args->cancel, args->progress_user}};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_FORWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
@@ -325,7 +329,11 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
                         "args is NULL: it must point to a struct clattn_host_backward_args");
     struct clattn_problem resolved;
     struct clattn_kv_scales scales;
-    struct cla_host_job job = {.host = host, .scales = &scales, .splits = 1, .args = args};
+    struct cla_host_job job = {.host = host,
+                               .scales = &scales,
+                               .splits = 1,
+                               .args = args,
+                               .watch = {args->progress, args->cancel, args->progress_user}};
     clattn_status status = cla_problem_resolve(problem, &resolved, error);
     if (!status && resolved.pass != CLATTN_BACKWARD)
         status = cla_fail(error, CLATTN_INVALID_ARGUMENT,

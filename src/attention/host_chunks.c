@@ -66,8 +66,6 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
                                      .work = accumulate,
                                      .keys = job->call.empty ? 0 : cla_host_keys(job),
                                      .chunk = job->kv_chunk,
-                                     .progress = args->progress,
-                                     .progress_user = args->progress_user,
                                      .details = &score};
     clattn_status status = cla_state_begin(job->plan, job->host->queue, &job->call.shape,
                                            (struct cla_bytes){.buffer = job->host->blocks[CLA_STATE].buffer},
@@ -151,8 +149,6 @@ clattn_status cla_host_backward_chunks_compute(struct cla_host_job *job, cl_uint
                                      .even_without_keys = true,
                                      .keys = cla_host_keys(job),
                                      .chunk = job->kv_chunk,
-                                     .progress = args->progress,
-                                     .progress_user = args->progress_user,
                                      .details = &score};
     clattn_status status = clear_sums(job, wait_count, waits, error);
     stream.ready = job->begun[0];

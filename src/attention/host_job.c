@@ -320,9 +320,27 @@ static void take_down(const struct cla_host_job *job)
     host->succeeded = true;
 }
 
+int64_t cla_host_keys(const struct cla_host_job *job)
+{
+    return job->call.features & CLATTN_PAGES ? job->call.shape.n_kv : job->call.operands[CLA_K].sizes.rows;
+}
+
+clattn_status cla_host_ask(const struct cla_host_job *job, int64_t keys_done, struct cla_error *error)
+{
+    const int64_t keys = cla_host_keys(job);
+    const int answer = job->watch.cancel ? job->watch.cancel(job->watch.user, keys_done, keys) : 0;
+    if (!answer)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_CANCELLED,
+                    "args.cancel answered %d after %lld of %lld keys: the call has ended, and no output was written",
+                    answer, (long long)keys_done, (long long)keys);
+}
+
 clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error)
 {
-    clattn_status status = make_room(job, error);
+    clattn_status status = cla_host_ask(job, 0, error);
+    if (!status)
+        status = make_room(job, error);
     if (status)
         return status;
     status = copy_in(job, error);
@@ -332,6 +350,8 @@ clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, s
         status = copy_out(job, error);
     if (!status && job->judge)
         status = job->judge(job, error);
+    if (!status)
+        status = cla_host_ask(job, cla_host_keys(job), error);
     if (status) {
         /* Commands that were enqueued still use the caller's arrays. */
         struct cla_error ignored;

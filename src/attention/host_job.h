@@ -44,6 +44,13 @@ struct cla_piece {
 struct cla_host_job;
 typedef clattn_status (*cla_host_judge)(const struct cla_host_job *job, struct cla_error *error);
 
+/* What the caller wants to hear while the call goes on, and to say. */
+struct cla_host_watch {
+    void (*progress)(void *user, int64_t keys_done, int64_t keys);
+    int (*cancel)(void *user, int64_t keys_done, int64_t keys);
+    void *user;
+};
+
 /* One call under way. */
 struct cla_host_job {
     struct clattn_host *host;
@@ -61,6 +68,7 @@ struct cla_host_job {
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */
     cla_host_judge judge;                       /* asked before outputs are handed over; NULL: of nobody */
+    struct cla_host_watch watch;
 };
 
 /* Enqueues the work, which waits for the inputs' copies, and sets job->computed. */
@@ -80,6 +88,12 @@ struct clattn_tensor cla_host_tensor_of(const struct cla_host_job *job, int whic
 
 /* Checks what a call on arrays must be checked for beyond its arguments, and measures the copies. */
 clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error);
+
+/* The keys that the arrays hold: with variable lengths the packed ones. */
+int64_t cla_host_keys(const struct cla_host_job *job);
+
+/* Asks the caller whether to go on: CLATTN_CANCELLED where not. */
+clattn_status cla_host_ask(const struct cla_host_job *job, int64_t keys_done, struct cla_error *error);
 
 /* Makes room, copies in, computes, copies out. On an error the outputs are untouched. */
 clattn_status cla_host_run(struct cla_host_job *job, cla_host_compute compute, struct cla_error *error);

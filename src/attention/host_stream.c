@@ -11,11 +11,6 @@ static const struct cla_operand *operand_of(const struct cla_host_job *job, int 
     return &job->call.operands[operands_of[which]];
 }
 
-int64_t cla_host_keys(const struct cla_host_job *job)
-{
-    return operand_of(job, 0)->sizes.rows;
-}
-
 static struct cla_sizes chunk_sizes(const struct cla_host_job *job, int which, int64_t keys)
 {
     struct cla_sizes sizes = operand_of(job, which)->sizes;
@@ -217,9 +212,10 @@ static clattn_status free_slot(struct cla_host_stream *stream, struct cla_host_t
     if (stream->ready == turn->done)
         stream->ready = NULL;
     release_turn(turn);
-    if (stream->progress && stream->keys)
-        stream->progress(stream->progress_user, turn->chunk.first + turn->chunk.count, stream->keys);
-    return CLATTN_SUCCESS;
+    const int64_t keys_done = turn->chunk.first + turn->chunk.count;
+    if (job->watch.progress && stream->keys)
+        job->watch.progress(job->watch.user, keys_done, stream->keys);
+    return cla_host_ask(job, keys_done, error);
 }
 
 /* Copies a chunk to its slot and enqueues its work; behind the copies, the gradients of the chunk before leave. */

@@ -32,15 +32,10 @@ struct cla_host_stream {
     cla_host_chunk_work work;
     bool even_without_keys; /* there is work to do once even then */
     int64_t keys, chunk;
-    void (*progress)(void *user, int64_t keys_done, int64_t keys);
-    void *progress_user;
     const void *details; /* for `work` */
     cl_event ready;      /* what the next chunk's work waits for beside its keys; not owned */
     struct cla_host_turn turns[CLA_SLOTS];
 };
-
-/* The keys that the arrays hold: with variable lengths the packed ones. */
-int64_t cla_host_keys(const struct cla_host_job *job);
 
 /* 0 where K and V, and their gradients, can be on the device as a whole; else how many keys a piece may have. */
 int64_t cla_host_chunk_needed(const struct cla_host_job *job);

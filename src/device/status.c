@@ -24,6 +24,7 @@ static const struct name names[] = {
     {CLATTN_KERNEL_STUCK, "CLATTN_KERNEL_STUCK"},
     {CLATTN_UNAVAILABLE, "CLATTN_UNAVAILABLE"},
     {CLATTN_COMMUNICATION_FAILED, "CLATTN_COMMUNICATION_FAILED"},
+    {CLATTN_CANCELLED, "CLATTN_CANCELLED"},
 
     /* OpenCL and its extensions: by number, since old headers lack the newer names. */
     {-1, "CL_DEVICE_NOT_FOUND"},

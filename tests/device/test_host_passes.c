@@ -247,6 +247,88 @@ static void some_gradients(void **state)
     assert_memory_equal(d_k[0], d_k[1], sizeof d_k[0]);
 }
 
+/* Says no when it is asked for the `nth` time. */
+struct asked {
+    int nth, times;
+    int64_t done[8];
+};
+
+static int ask(void *user, int64_t done, int64_t keys)
+{
+    struct asked *asked = user;
+    assert_int_equal(keys, N_KV);
+    assert_true(asked->times < 8);
+    asked->done[asked->times++] = done;
+    return asked->times == asked->nth ? 7 : 0;
+}
+
+static void assert_poison(const void *values, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(((const unsigned char *)values)[i], 0xa5);
+}
+
+static const int64_t asked_whole[] = {0, N_KV}, asked_pieces[] = {0, 40, 80, N_KV, N_KV};
+
+/* Each time that the library asks, no ends the call; the outputs are untouched, and the next call is right. */
+static void calls_end_when_asked_to(void **state)
+{
+    (void)state;
+    const struct clattn_problem problem = problem_of(CLATTN_FORWARD);
+    for (int pieces = 0; pieces < 2; pieces++) {
+        const int64_t *const expected = pieces ? asked_pieces : asked_whole;
+        const int times = pieces ? 5 : 2;
+        struct clattn_host_forward_args args = forward_args(0);
+        args.kv_chunk = pieces ? 40 : 0;
+        assert_success(clattn_host_forward(host, &problem, &args));
+        for (int nth = 1; nth <= times + 1; nth++) {
+            struct asked asked = {.nth = nth};
+            args.o = memset(o[1], 0xa5, sizeof o[1]);
+            args.lse = memset(lse[1], 0xa5, sizeof lse[1]);
+            args.cancel = ask;
+            args.progress_user = &asked;
+            const clattn_status status = clattn_host_forward(host, &problem, &args);
+            assert_int_equal(status, nth <= times ? CLATTN_CANCELLED : CLATTN_SUCCESS);
+            assert_int_equal(asked.times, nth <= times ? nth : times);
+            assert_memory_equal(asked.done, expected, (size_t)asked.times * sizeof *expected);
+            if (status) {
+                assert_non_null(strstr(clattn_error_message(), "args.cancel answered 7 after"));
+                assert_poison(o[1], sizeof o[1]);
+                assert_poison(lse[1], sizeof lse[1]);
+            }
+        }
+        assert_memory_equal(o[1], o[0], sizeof o[0]);
+        assert_memory_equal(lse[1], lse[0], sizeof lse[0]);
+    }
+}
+
+static void gradients_end_when_asked_to(void **state)
+{
+    (void)state;
+    const struct clattn_problem forward = problem_of(CLATTN_FORWARD), backward = problem_of(CLATTN_BACKWARD);
+    const struct clattn_host_forward_args args = forward_args(0);
+    struct clattn_host_backward_args grads = backward_args(0), again = backward_args(1);
+    assert_success(clattn_host_forward(host, &forward, &args));
+    grads.kv_chunk = again.kv_chunk = 40;
+    assert_success(clattn_host_backward(host, &backward, &grads));
+    for (int nth = 1; nth <= 6; nth++) {
+        struct asked asked = {.nth = nth};
+        memset(d_k[1], 0xa5, sizeof d_k[1]);
+        memset(d_bias[1], 0xa5, sizeof d_bias[1]);
+        again.cancel = ask;
+        again.progress_user = &asked;
+        const clattn_status status = clattn_host_backward(host, &backward, &again);
+        assert_int_equal(status, nth < 6 ? CLATTN_CANCELLED : CLATTN_SUCCESS);
+        assert_memory_equal(asked.done, asked_pieces, (size_t)asked.times * sizeof *asked_pieces);
+        if (status) {
+            assert_poison(d_k[1], sizeof d_k[1]);
+            assert_poison(d_bias[1], sizeof d_bias[1]);
+        }
+    }
+    assert_memory_equal(d_k[1], d_k[0], sizeof d_k[0]);
+    assert_memory_equal(d_bias[1], d_bias[0], sizeof d_bias[0]);
+}
+
 static void refuse(const struct clattn_problem *problem, const struct clattn_host_forward_args *args,
                    clattn_status status, const char *part)
 {
@@ -298,8 +380,13 @@ static void wrong_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(pieces_are_the_whole), CASE(one_head_streams_as_it_lies), CASE(gradients), CASE(some_gradients),
+        CASE(pieces_are_the_whole),
+        CASE(one_head_streams_as_it_lies),
+        CASE(gradients),
+        CASE(some_gradients),
         CASE(wrong_arrays),
+        CASE(calls_end_when_asked_to),
+        CASE(gradients_end_when_asked_to),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
