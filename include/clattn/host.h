@@ -59,7 +59,15 @@ struct clattn_host_forward_args {
      * clattn_host. */
     int (*cancel)(void *user, int64_t keys_done, int64_t keys);
 
-    uint64_t reserved[63]; /* 0: clattn/version.h */
+    /* The most device memory, in bytes, that the clattn_host holds for this call: arrays, workspace, a state, and what
+     * stays of earlier calls, of which all goes first that would be in the way. 0: what the device has. Where the call
+     * takes more and kv_chunk is 0, keys stream in pieces as large as fit. Where not even pieces of one key do, where
+     * keys come all at once for another reason, or where a kv_chunk that is given does not fit, it is CLATTN_TOO_LARGE:
+     * the message says how many bytes would do, and nothing has been allocated. Programs, queues and what a driver
+     * takes beside buffers are not counted. (A clattn_host_cache has max_bytes, for its keys.) */
+    uint64_t max_device_bytes;
+
+    uint64_t reserved[62]; /* 0: clattn/version.h */
 };
 
 /* The arrays of one backward pass, as struct clattn_backward_args has them; d_q, d_k, d_v, d_bias and d_sinks may each
@@ -80,7 +88,9 @@ struct clattn_host_backward_args {
     void (*progress)(void *user, int64_t keys_done, int64_t keys);
     void *progress_user;
     int (*cancel)(void *user, int64_t keys_done, int64_t keys);
-    uint64_t reserved[63]; /* 0: clattn/version.h */
+    uint64_t max_device_bytes;
+
+    uint64_t reserved[62]; /* 0: clattn/version.h */
 };
 
 /* What the last successful call on this clattn_host took. The times are 0 where the queue is the caller's and was made
@@ -102,7 +112,7 @@ struct clattn_host_info {
  * On an error the output arrays are untouched: outputs pass through an array of the library's own.
  *
  * Errors: those of clattn_plan_create and clattn_forward_enqueue; CLATTN_TOO_LARGE where another array than K and
- * V exceeds what the device can allocate; CLATTN_CANCELLED. */
+ * V exceeds what the device can allocate, or the call max_device_bytes; CLATTN_CANCELLED. */
 CLATTN_API clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,
                                              const struct clattn_host_forward_args *args);
 

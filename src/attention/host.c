@@ -2,9 +2,11 @@
 #include "attention/backward.h"
 #include "attention/forward.h"
 #include "attention/host_chunks.h"
+#include "attention/host_memory.h"
 #include "attention/host_score.h"
 #include "attention/host_stream.h"
 #include "attention/plan_few.h"
+#include "attention/state.h"
 #include "device/clcall.h"
 #include "device/report.h"
 #include "plan/reserved.h"
@@ -125,8 +127,10 @@ static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, stru
                         "must be 0",
                         (long long)kv_chunk, cla_type((int)cla_type_of(problem, CLA_K))->name,
                         cla_type((int)cla_type_of(problem, CLA_V))->name);
-    job->kv_chunk = kv_chunk || pages || formats ? kv_chunk : cla_host_chunk_needed(job);
-    job->streamed = job->kv_chunk > 0;
+    job->chunk_given = kv_chunk;
+    job->may_stream = !pages && !formats && !problem->split_keys && problem->splits <= 1;
+    job->streamed = kv_chunk || (!pages && !formats && cla_host_must_stream(job));
+    job->kv_chunk = kv_chunk || !job->streamed ? kv_chunk : cla_host_chunk_within(job, UINT64_MAX);
     return CLATTN_SUCCESS;
 }
 
@@ -211,6 +215,17 @@ static clattn_status add_plan_bytes(struct cla_host_job *job, struct cla_error *
     return CLATTN_SUCCESS;
 }
 
+static clattn_status plan_forward(struct cla_host_job *job, struct clattn_problem *problem, struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    clattn_status status = settle_problem(job, problem, error);
+    if (!status)
+        status = cla_host_plans_get(&host->plans, host->context, problem, &job->plan, error);
+    if (!status && job->streamed)
+        status = cla_state_bytes(job->plan, &job->call.shape, &job->state_bytes, error);
+    return status ? status : add_plan_bytes(job, error);
+}
+
 static clattn_status forward(struct clattn_host *host, const struct clattn_problem *problem,
                              const struct clattn_host_forward_args *args, struct cla_error *error)
 {
@@ -231,11 +246,7 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
     if (!status)
         status = check_forward(&job, &resolved, args, error);
     if (!status)
-        status = settle_problem(&job, &resolved, error);
-    if (!status)
-        status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
-    if (!status)
-        status = add_plan_bytes(&job, error);
+        status = cla_host_plan_within(&job, &resolved, args->max_device_bytes, plan_forward, error);
     if (!status && job.streamed)
         status = cla_host_chunks_prepare(&job, error);
     return status ? status : cla_host_run(&job, job.streamed ? cla_host_chunks_compute : compute_forward, error);
@@ -321,6 +332,14 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
     return status ? status : cla_host_measure(job, error);
 }
 
+static clattn_status plan_backward(struct cla_host_job *job, struct clattn_problem *problem, struct cla_error *error)
+{
+    struct clattn_host *host = job->host;
+    problem->pass = job->streamed ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
+    const clattn_status status = cla_host_plans_get(&host->plans, host->context, problem, &job->plan, error);
+    return status ? status : cla_backward_extend(job->plan, &job->call, error);
+}
+
 static clattn_status backward(struct clattn_host *host, const struct clattn_problem *problem,
                               const struct clattn_host_backward_args *args, struct cla_error *error)
 {
@@ -340,12 +359,8 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
                           "problem.pass is %d: clattn_host_backward computes CLATTN_BACKWARD (1)", (int)resolved.pass);
     if (!status)
         status = check_backward(&job, &resolved, args, error);
-    if (!status) {
-        resolved.pass = job.streamed ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
-        status = cla_host_plans_get(&host->plans, host->context, &resolved, &job.plan, error);
-    }
     if (!status)
-        status = cla_backward_extend(job.plan, &job.call, error);
+        status = cla_host_plan_within(&job, &resolved, args->max_device_bytes, plan_backward, error);
     if (!status && job.streamed)
         status = cla_host_backward_chunks_prepare(&job, error);
     if (!job.streamed) /* keys in pieces are for kernels that wait for none */

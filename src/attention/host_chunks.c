@@ -12,15 +12,13 @@ clattn_status cla_host_chunks_prepare(struct cla_host_job *job, struct cla_error
 {
     struct clattn_host *host = job->host;
     const uint64_t limit = host->context->capabilities.max_allocation_bytes;
-    size_t bytes = 0;
-    clattn_status status = cla_state_bytes(job->plan, &job->call.shape, &bytes, error);
-    if (!status && bytes > limit)
+    const size_t bytes = job->state_bytes;
+    if (bytes > limit)
         return cla_fail(error, CLATTN_TOO_LARGE,
                         "the state of all rows takes %zu bytes on the device, which can allocate at most %llu at once: "
                         "take fewer rows or a smaller batch",
                         bytes, (unsigned long long)limit);
-    if (!status)
-        status = cla_device_block_grow(&host->blocks[CLA_STATE], host->context->context, bytes, error);
+    const clattn_status status = cla_device_block_grow(&host->blocks[CLA_STATE], host->context->context, bytes, error);
     return status ? status : cla_host_stream_prepare(job, job->kv_chunk, error);
 }
 

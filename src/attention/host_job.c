@@ -100,6 +100,7 @@ clattn_status cla_host_measure(struct cla_host_job *job, struct cla_error *error
     for (int i = 0; i < CLA_OPERANDS; i++) {
         const struct cla_operand *operand = &job->call.operands[i];
         struct cla_piece *piece = &job->pieces[i];
+        *piece = (struct cla_piece){0};
         if (!operand->end || (is_streamed(job, i) && !operand->output))
             continue;
         if (!cla_piece_of(&operand->layout, &operand->sizes, operand->element_bytes, operand->output, piece) ||

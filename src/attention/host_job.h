@@ -57,9 +57,11 @@ struct cla_host_job {
     const struct clattn_plan *plan;
     struct cla_call call; /* its buffers are the arrays; inputs are only read */
     struct cla_piece pieces[CLA_OPERANDS];
-    int64_t kv_chunk; /* keys of a piece, where they stream */
-    int splits;       /* parts that the device splits the keys into */
-    bool streamed;    /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
+    int64_t kv_chunk;             /* keys of a piece, where they stream */
+    int splits;                   /* parts that the device splits the keys into */
+    bool chunk_given, may_stream; /* kv_chunk is the caller's; keys can come in pieces */
+    size_t state_bytes;           /* where they do, in forward passes */
+    bool streamed; /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
     struct clattn_kv_scales *scales; /* room for what arguments point to */
     cl_event copied[CLA_OPERANDS];   /* NULL where nothing was */
     cl_event begun[CLA_BEGUN];       /* of commands before the work: buffers that begin with zeros */

@@ -33,30 +33,85 @@ static uint64_t bytes_of(const struct cla_host_job *job, int which, int64_t keys
     struct cla_piece piece;
     if (!operand_of(job, which)->end)
         return 0;
-    return piece_of(job, which, keys, &piece) ? piece.bytes : UINT64_MAX / CLA_SLOT_TENSORS;
+    return piece_of(job, which, keys, &piece) ? piece.bytes : UINT64_MAX / (CLA_SLOTS * CLA_SLOT_TENSORS);
 }
 
 /* Pieces of a quarter of what the device allocates at once, and so that all slots take a quarter of its memory at most;
  * larger ones than MOST_BYTES would only make the first copy, beside which nothing is computed, take longer. */
 enum { MOST_BYTES = 1 << 28, WHOLE_TILES = 128 };
 
-int64_t cla_host_chunk_needed(const struct cla_host_job *job)
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool cla_host_must_stream(const struct cla_host_job *job)
 {
     const struct clattn_capabilities *device = &job->host->context->capabilities;
-    const uint64_t limit = device->max_allocation_bytes, memory = device->global_memory_bytes;
-    const uint64_t share = memory / ((uint64_t)4 * CLA_SLOTS * CLA_SLOT_TENSORS);
-    uint64_t most = 0, all = 0, of_a_key = 1, bytes = limit / 4 < MOST_BYTES ? limit / 4 : MOST_BYTES;
+    uint64_t most = 0, all = 0;
     for (int i = 0; i < CLA_SLOT_TENSORS; i++) {
-        const uint64_t whole = bytes_of(job, i, cla_host_keys(job)), key = bytes_of(job, i, 1);
+        const uint64_t whole = bytes_of(job, i, cla_host_keys(job));
         all += whole;
-        most = whole > most ? whole : most;
-        of_a_key = key > of_a_key ? key : of_a_key;
+        most = larger(most, whole);
     }
-    if (most <= limit && all <= memory)
-        return 0;
-    bytes = bytes < share ? bytes : share;
-    const uint64_t keys = bytes / of_a_key;
+    return most > device->max_allocation_bytes || all > device->global_memory_bytes;
+}
+
+int64_t cla_host_chunk_within(const struct cla_host_job *job, uint64_t bytes)
+{
+    const struct clattn_capabilities *device = &job->host->context->capabilities;
+    const uint64_t share = device->global_memory_bytes / ((uint64_t)4 * CLA_SLOTS * CLA_SLOT_TENSORS);
+    const uint64_t most = smaller(smaller(device->max_allocation_bytes / 4, MOST_BYTES), share);
+    uint64_t of_a_key = 1;
+    for (int i = 0; i < CLA_SLOT_TENSORS; i++)
+        of_a_key = larger(of_a_key, bytes_of(job, i, 1));
+    const uint64_t keys = smaller(most / of_a_key, bytes / larger(cla_host_slots_bytes(job, 1), 1));
     return keys < WHOLE_TILES ? (int64_t)keys + !keys : (int64_t)(keys - keys % WHOLE_TILES);
+}
+
+/* What a tensor of a slot takes, with pieces of so many keys. */
+static uint64_t slot_bytes(const struct cla_host_job *job, int which, int64_t keys)
+{
+    return bytes_of(job, which, keys < cla_host_keys(job) ? keys : cla_host_keys(job));
+}
+
+uint64_t cla_host_slots_bytes(const struct cla_host_job *job, int64_t keys)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < CLA_SLOT_TENSORS; i++)
+        bytes += slot_bytes(job, i, keys);
+    return bytes * CLA_SLOTS;
+}
+
+/* What this call needs of a slot. */
+static uint64_t slot_needs(const struct cla_host_job *job, int which)
+{
+    return job->streamed ? slot_bytes(job, which, job->kv_chunk) : 0;
+}
+
+uint64_t cla_host_slots_held(const struct cla_host_job *job)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < CLA_SLOTS * CLA_SLOT_TENSORS; i++) {
+        const int which = i % CLA_SLOT_TENSORS;
+        bytes += larger(job->host->slots[i / CLA_SLOT_TENSORS][which].block.bytes, slot_needs(job, which));
+    }
+    return bytes;
+}
+
+void cla_host_slots_trim(struct cla_host_job *job)
+{
+    for (int i = 0; i < CLA_SLOTS * CLA_SLOT_TENSORS; i++) {
+        const int which = i % CLA_SLOT_TENSORS;
+        struct cla_device_block *block = &job->host->slots[i / CLA_SLOT_TENSORS][which].block;
+        if (block->bytes > slot_needs(job, which))
+            cla_device_block_free(block);
+    }
 }
 
 static clattn_status make_slot(struct cla_host_job *job, int turn, int which, int64_t keys, struct cla_error *error)

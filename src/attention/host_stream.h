@@ -37,8 +37,17 @@ struct cla_host_stream {
     struct cla_host_turn turns[CLA_SLOTS];
 };
 
-/* 0 where K and V, and their gradients, can be on the device as a whole; else how many keys a piece may have. */
-int64_t cla_host_chunk_needed(const struct cla_host_job *job);
+/* Whether K and V, and their gradients, are more than the device can have as a whole. */
+bool cla_host_must_stream(const struct cla_host_job *job);
+
+/* How many keys a piece has, by default, where all slots together may take so many bytes; at least one. */
+int64_t cla_host_chunk_within(const struct cla_host_job *job, uint64_t bytes);
+
+/* Device memory of all slots, with pieces of so many keys; what they would hold together with what is there already;
+ * and the end of those that are larger than this call needs. */
+uint64_t cla_host_slots_bytes(const struct cla_host_job *job, int64_t keys);
+uint64_t cla_host_slots_held(const struct cla_host_job *job);
+void cla_host_slots_trim(struct cla_host_job *job);
 
 /* Makes the slots and the queue of the copies. */
 clattn_status cla_host_stream_prepare(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error);

@@ -5,6 +5,7 @@ import json
 import math
 import operator
 import random
+import re
 import struct
 import sys
 
@@ -64,6 +65,21 @@ class Pieces(ModificationsTest):
         self.gradients(["--kv-chunk", "4"], wanted=("dk",))
         for kind in ("<f2", "<u2"):
             self.check(["--kv-chunk", "4"], kind=kind, tolerance=3e-2)
+
+    def test_memory(self):
+        """Forward and backward each say what they need; with the larger of both, keys come in pieces."""
+        shape = (1, 4, 2, 6, 300)
+        self.tensors(shape=shape)
+        words = ["run", *self.names(), *self.outputs(), "--causal", "--json", "--memory"]
+        whole = json.loads(self.run_it(*words, 1 << 30).stdout)
+        self.assertEqual(whole["kv_chunk"], 0)
+        said = self.refused(4, *words, "1", says=("CLATTN_TOO_LARGE",)).stderr
+        least = int(re.search(r"at least (\d+)", said).group(1))
+        self.assertLess(least, whole["device_bytes"])
+        self.refused(4, *words, least - 1, says=("at least %d" % least,))
+        self.assertEqual(json.loads(self.run_it(*words, least).stdout)["kv_chunk"], 1)
+        self.check(["--causal", "--memory", whole["device_bytes"] - 1], shape=shape, causal="bottom-right")
+        self.gradients(["--memory", 2 * whole["device_bytes"]], shape=shape)
 
     def test_splits(self):
         q, k, v = self.tensors(shape=(1, 4, 2, 6, 300))

@@ -14,6 +14,7 @@
 #include "fault/codes.h"
 #include "fault/failed_events.h"
 #include "fault/layer.h"
+#include "fault/live_bytes.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -347,6 +348,7 @@ static void take_over(void)
     TAKE_OVER(clCreateContext);
     TAKE_OVER(clCreateCommandQueue);
     TAKE_OVER(clCreateBuffer);
+    live_bytes_take_over(&table);
     TAKE_OVER(clCreateSubBuffer);
     TAKE_OVER(clCreateProgramWithSource);
     TAKE_OVER(clCreateProgramWithBinary);
@@ -451,8 +453,9 @@ static void give_up(void)
 }
 
 extern const struct fault_control fault_control;
-const struct fault_control fault_control = {arm,      arm_event, pause_faults, resume_faults,  calls,        trace,
-                                            injected, victim,    gave,         get_references, corrupt_read, give_up};
+const struct fault_control fault_control = {
+    arm,    arm_event, pause_faults,   resume_faults,    calls,           trace,        injected,
+    victim, gave,      get_references, live_bytes_watch, live_bytes_peak, corrupt_read, give_up};
 
 static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
 {

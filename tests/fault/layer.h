@@ -4,6 +4,7 @@
 
 #include <clattn/opencl.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What the layer counts: references that the program holds, by kind of object. */
 enum fault_object {
@@ -36,6 +37,8 @@ struct fault_control {
     const char *(*victim)(void);  /* the entry point of the first of those */
     bool (*gave)(cl_int code);    /* whether one of them failed with this code */
     void (*references)(long counts[FAULT_OBJECTS]);
+    void (*watch_bytes)(void);    /* from now on, counts bytes of buffers that are made and still there */
+    uint64_t (*peak_bytes)(void); /* the most that there were at a time */
     /* Makes the `nth` blocking clEnqueueReadBuffer from now on succeed with wrong data; 0: none. */
     void (*corrupt_read)(long nth);
     /* Puts 1 where the next clEnqueueReadBuffer of one word reads, as a kernel does that gives up waiting. */

@@ -5,6 +5,7 @@
  *     test_faults LAYER.so [PART...]      all parts, or those
  *     test_faults --all PART...           are these all parts? */
 #define _GNU_SOURCE /* setenv */
+#include "fault/capped.h"
 #include "fault/mutants.h"
 #include "fault/passes.h"
 #include "fault/stuck.h"
@@ -210,6 +211,12 @@ static void a_kernel_that_gives_up_is_told_at_host_level(void **state)
     assert_true(stuck_is_told(device.clattn, faults));
 }
 
+static void capped_calls_stay_in_their_bounds(void **state)
+{
+    (void)state;
+    assert_true(capped_calls_stay_within(device.clattn, faults));
+}
+
 static bool find_layer(const char *path)
 {
     void *layer = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
@@ -222,14 +229,15 @@ static bool find_layer(const char *path)
 /* The tests by part: each part is a run of its own, beside the others. */
 static const struct {
     const char *name;
-    struct CMUnitTest tests[5];
+    struct CMUnitTest tests[6];
     size_t count;
 } parts[] = {
     {"layer",
      {cmocka_unit_test(the_layer_works), cmocka_unit_test(a_chosen_read_lies),
       cmocka_unit_test(wrong_score_arguments_reach_no_call), cmocka_unit_test(the_dropout_mask_makes_no_call),
-      cmocka_unit_test(a_kernel_that_gives_up_is_told_at_host_level)},
-     5},
+      cmocka_unit_test(a_kernel_that_gives_up_is_told_at_host_level),
+      cmocka_unit_test(capped_calls_stay_in_their_bounds)},
+     6},
     {"device", {cmocka_unit_test(device_level_survives)}, 1},
     {"host", {cmocka_unit_test(host_level_survives)}, 1},
     {"splits", {cmocka_unit_test(split_keys_survive)}, 1},

@@ -157,6 +157,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .l = run->results[RUN_L],
                                                   .score = score_args(run, false, &scales),
                                                   .kv_chunk = run->values->kv_chunk,
+                                                  .max_device_bytes = (uint64_t)run->values->memory,
                                                   .progress = show_keys,
                                                   .progress_user = &progress};
     const clattn_status code = clattn_host_forward(host, &problem, &args);
@@ -194,6 +195,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
                                                    .score = score_args(run, true, &scales),
                                                    .kv_chunk = run->values->kv_chunk,
+                                                   .max_device_bytes = (uint64_t)run->values->memory,
                                                    .progress = show_keys,
                                                    .progress_user = &progress};
     const clattn_status code = clattn_host_backward(host, &problem, &args);

@@ -50,6 +50,9 @@ static const struct option_spec options[] = {
     INTEGER("kv-chunk", kv_chunk, 1, INT32_MAX,
             "bring K and V to the device N keys at a time, and take dK and dV from\n"
             "it: they may be larger than its memory (there: as many as fit)"),
+    INTEGER("memory", memory, 1, INT64_MAX,
+            "take at most so many bytes of device memory: keys come in pieces that fit,\n"
+            "or the message says how many bytes would do"),
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of the forward pass between work-groups, into so many parts;\n"
             "1: not at all (default: by the shape and the device)"),

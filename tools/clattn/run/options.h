@@ -63,6 +63,7 @@ struct values {
     double scale;
     struct score_options score;
     int64_t kv_chunk;   /* 0: all keys at once */
+    int64_t memory;     /* bytes; 0: what the device has */
     int64_t splits;     /* 0: planned */
     int64_t split_keys; /* 0: not given */
     struct option_device device;
