@@ -201,6 +201,7 @@ clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_comm
                                  const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
                                  cl_event *event, struct cla_error *error)
 {
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     struct cla_call call;
     struct cla_chain chain;
     if (!appender)
@@ -211,15 +212,15 @@ clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_comm
     if (status)
         return status;
     if (call.empty)
-        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
-    cla_chain_start(&chain, queue, wait_count, wait_list, args->first_event);
+        return cla_chain_nothing(&to, args->first_event, error);
+    cla_chain_start(&chain, &to, args->first_event);
     for (int i = 0; i < CLA_APPENDED && !status; i++) {
         if (args->first_event) /* the first command of a call begins before all others */
             cla_chain_next(&chain);
         status = launch_move(appender, i, &call, args->rope_rows, &chain, error);
     }
     if (!status)
-        status = cla_chain_event(&chain, event, error);
+        status = cla_chain_event(&chain, error);
     cla_chain_finish(&chain, status);
     return status;
 }

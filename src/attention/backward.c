@@ -208,9 +208,8 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     return cla_rows_d_sinks(rows, chain, &pass->call, &pass->statistics, error);
 }
 
-clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
-                                   const struct clattn_backward_args *args, cl_uint wait_count,
-                                   const cl_event *wait_list, cl_event *event, struct cla_error *error)
+clattn_status cla_backward_dispatch(const struct clattn_plan *plan, const struct clattn_backward_args *args,
+                                    const struct cla_dispatch *to, struct cla_error *error)
 {
     struct pass pass;
     struct cla_chain chain;
@@ -224,14 +223,14 @@ clattn_status cla_backward_enqueue(const struct clattn_plan *plan, cl_command_qu
         status =
             cla_rows_check(&plan->kernels->rows, &pass.call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
-        status = cla_enqueue_checks(plan, queue, &pass.call, wait_count, wait_list, error);
+        status = cla_dispatch_checks(plan, to, &pass.call, error);
     if (status)
         return status;
     pass.statistics = statistics_layout(&pass.call);
-    cla_chain_start(&chain, queue, wait_count, wait_list, args->first_event);
+    cla_chain_start(&chain, to, args->first_event);
     status = run(plan, &chain, &pass, error);
     if (!status)
-        status = cla_chain_event(&chain, event, error);
+        status = cla_chain_event(&chain, error);
     cla_chain_finish(&chain, status);
     return status;
 }
@@ -241,10 +240,11 @@ clattn_status clattn_backward_enqueue(const clattn_plan *plan, cl_command_queue 
                                       const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
     clattn_status status = cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD,
                                                "clattn_backward_enqueue", &error);
     if (!status)
-        status = cla_backward_enqueue(plan, queue, args, wait_count, wait_list, event, &error);
+        status = cla_backward_dispatch(plan, args, &to, &error);
     return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
 }

@@ -34,13 +34,14 @@ clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queu
                                  const struct clattn_backward_args *args, cl_uint wait_count, const cl_event *wait_list,
                                  struct cla_error *error)
 {
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, NULL);
     struct cla_call call;
     struct cla_recipe recipe;
     uint32_t given_up = 0;
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &call, error);
     if (!status)
-        status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
+        status = cla_dispatch_checks(plan, &to, &call, error);
     if (!status)
         status = cla_recipe_make(plan, &call.shape, &call, call.recipe_byte, &recipe, error);
     if (!status && recipe.stuck_region >= 0)

@@ -2,11 +2,9 @@
 #include "attention/chain.h"
 #include "device/clcall.h"
 
-void cla_chain_start(struct cla_chain *chain, cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
-                     cl_event *first_event)
+void cla_chain_start(struct cla_chain *chain, const struct cla_dispatch *call, cl_event *first_event)
 {
-    *chain = (struct cla_chain){
-        .queue = queue, .wait_count = wait_count, .wait_list = wait_list, .first_event = first_event};
+    *chain = (struct cla_chain){.next = *call, .first_event = first_event};
 }
 
 static bool wants_first(const struct cla_chain *chain)
@@ -28,41 +26,58 @@ static clattn_status note_first(struct cla_chain *chain, cl_event event, struct 
 clattn_status cla_chain_launch(struct cla_chain *chain, struct cla_kernel *kernel, const struct cla_argument *arguments,
                                cl_uint argument_count, size_t groups, size_t work_group_size, struct cla_error *error)
 {
+    struct cla_dispatch to = chain->next;
+    to.event = &chain->events[chain->count];
+    to.point = &chain->points[chain->count];
     const clattn_status status =
-        cla_kernel_launch(kernel, chain->queue, arguments, argument_count, groups, work_group_size, chain->wait_count,
-                          chain->wait_list, &chain->events[chain->count], error);
+        cla_kernel_launch(kernel, &to, arguments, argument_count, groups, work_group_size, error);
     return status ? status : note_first(chain, chain->events[chain->count++], error);
 }
 
 clattn_status cla_chain_launch_last(struct cla_chain *chain, struct cla_kernel *kernel,
                                     const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
-                                    size_t work_group_size, cl_event *event, struct cla_error *error)
+                                    size_t work_group_size, struct cla_error *error)
 {
     cla_chain_next(chain);
-    if (!event && !wants_first(chain)) /* the one kernel of most calls: no event is made that nobody wants */
-        return cla_kernel_launch(kernel, chain->queue, arguments, argument_count, groups, work_group_size,
-                                 chain->wait_count, chain->wait_list, NULL, error);
+    if (!wants_first(chain)) /* the one kernel of most calls: no event is made that nobody wants */
+        return cla_kernel_launch(kernel, &chain->next, arguments, argument_count, groups, work_group_size, error);
     const clattn_status status =
         cla_chain_launch(chain, kernel, arguments, argument_count, groups, work_group_size, error);
-    return status ? status : cla_chain_event(chain, event, error);
+    return status ? status : cla_chain_event(chain, error);
 }
 
 void cla_chain_next(struct cla_chain *chain)
 {
     if (chain->count == chain->stage)
         return;
-    chain->wait_list = chain->events + chain->stage;
-    chain->wait_count = chain->count - chain->stage;
+    chain->next.wait_list = chain->events + chain->stage;
+    chain->next.wait_points = chain->points + chain->stage;
+    chain->next.wait_count = chain->count - chain->stage;
     chain->stage = chain->count;
 }
 
-clattn_status cla_chain_event(struct cla_chain *chain, cl_event *event, struct cla_error *error)
+/* The last stage is one kernel, or there is none at all. */
+static clattn_status give_point(struct cla_chain *chain, struct cla_error *error)
 {
+    if (!chain->next.point)
+        return CLATTN_SUCCESS;
+    if (!chain->count)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "sync_point is not NULL, and a call without rows records nothing: it must be NULL then");
+    *chain->next.point = chain->points[chain->count - 1];
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_chain_event(struct cla_chain *chain, struct cla_error *error)
+{
+    cl_event *const event = chain->next.event;
+    if (chain->next.recorder)
+        return give_point(chain, error);
     if (!event && !wants_first(chain))
         return CLATTN_SUCCESS;
     if (chain->count != chain->stage + 1) {
         cla_chain_next(chain);
-        clattn_status status = cla_cl_enqueue_marker(chain->queue, chain->wait_count, chain->wait_list,
+        clattn_status status = cla_cl_enqueue_marker(chain->next.queue, chain->next.wait_count, chain->next.wait_list,
                                                      &chain->events[chain->count], error);
         if (!status)
             status = note_first(chain, chain->events[chain->count++], error);
@@ -84,12 +99,11 @@ void cla_chain_finish(struct cla_chain *chain, clattn_status status)
         *chain->first_event = chain->first;
 }
 
-clattn_status cla_chain_nothing(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
-                                cl_event *first_event, cl_event *event, struct cla_error *error)
+clattn_status cla_chain_nothing(const struct cla_dispatch *call, cl_event *first_event, struct cla_error *error)
 {
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list, first_event);
-    const clattn_status status = cla_chain_event(&chain, event, error);
+    cla_chain_start(&chain, call, first_event);
+    const clattn_status status = cla_chain_event(&chain, error);
     cla_chain_finish(&chain, status);
     return status;
 }

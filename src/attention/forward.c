@@ -5,16 +5,19 @@
 #include "attention/plan_few.h"
 #include "attention/score.h"
 #include "device/clcall.h"
+#include "device/recorder.h"
 #include "device/report.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
 
-clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
-                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
+clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
+                                  struct cla_error *error)
 {
-    clattn_status status = cla_check_waits(wait_count, wait_list, error);
+    clattn_status status = to->recorder ? cla_recorder_open(to->recorder, plan->context->device, error)
+                                        : cla_check_waits(to->wait_count, to->wait_list, error);
     if (!status)
-        status = cla_check_queue(queue, plan->context->context, plan->context->device, error);
+        status = cla_check_queue(to->recorder ? to->recorder->queue : to->queue, plan->context->context,
+                                 plan->context->device, error);
     return status ? status : cla_check_buffers(call, plan->context, error);
 }
 
@@ -55,7 +58,7 @@ static struct cla_forward_params params_of(const struct cla_call *call)
 
 /* The recipe's kernels, which are the call's last unless keys are split: then another makes one of the states. */
 static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain, const struct cla_call *call,
-                         const struct cla_recipe *recipe, cl_event *event, struct cla_error *error)
+                         const struct cla_recipe *recipe, struct cla_error *error)
 {
     const bool splits = recipe->splits > 1;
     struct cla_call parts = *call;
@@ -69,25 +72,24 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     params.splits = places.states;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     cla_recipe_tell(recipe, &params);
-    const struct cla_stage_call of = {&parts, &params, sizeof params, !splits, event};
+    const struct cla_stage_call of = {&parts, &params, sizeof params, !splits};
     if (!status)
         status = cla_stages_run(plan, chain, recipe, &of, error);
     if (status || !splits)
         return status;
     cla_chain_next(chain);
     status = cla_rows_results(&plan->kernels->rows, chain, call, CLA_WORKSPACE, &places, error);
-    return status ? status : cla_chain_event(chain, event, error);
+    return status ? status : cla_chain_event(chain, error);
 }
 
-clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
-                                 const struct cla_recipe *recipe, cl_uint wait_count, const cl_event *wait_list,
-                                 cl_event *event, struct cla_error *error)
+clattn_status cla_forward_launch(const struct clattn_plan *plan, const struct cla_dispatch *to,
+                                 const struct cla_call *call, const struct cla_recipe *recipe, struct cla_error *error)
 {
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list, call->first_event);
+    cla_chain_start(&chain, to, call->first_event);
     clattn_status status = cla_rows_expand(&plan->kernels->rows, &chain, call, error);
     if (!status)
-        status = run(plan, &chain, call, recipe, event, error);
+        status = run(plan, &chain, call, recipe, error);
     cla_chain_finish(&chain, status);
     return status;
 }
@@ -103,9 +105,8 @@ static clattn_status make_recipe(const struct clattn_plan *plan, const struct cl
     return cla_recipe_make(plan, &shape, NULL, 0, recipe, error);
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, cl_command_queue queue,
-                             const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
-                             cl_event *event, struct cla_error *error)
+static clattn_status dispatch(const struct clattn_plan *plan, const struct clattn_forward_args *args,
+                              const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_recipe recipe;
@@ -118,22 +119,21 @@ static clattn_status enqueue(const struct clattn_plan *plan, cl_command_queue qu
     if (!status && (cla_score_is_csr(&call) || recipe.splits > 1))
         status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
-        status = cla_enqueue_checks(plan, queue, &call, wait_count, wait_list, error);
+        status = cla_dispatch_checks(plan, to, &call, error);
     if (status)
         return status;
     if (call.empty)
-        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
+        return cla_chain_nothing(to, args->first_event, error);
     call.first_event = args->first_event;
-    return cla_forward_launch(plan, queue, &call, &recipe, wait_count, wait_list, event, error);
+    return cla_forward_launch(plan, to, &call, &recipe, error);
 }
 
-clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
-                                  const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                  cl_event *event, struct cla_error *error)
+clattn_status cla_forward_dispatch(const struct clattn_plan *plan, const struct clattn_forward_args *args,
+                                   const struct cla_dispatch *to, struct cla_error *error)
 {
     const bool statistics = args && (args->m.buffer || args->l.buffer);
     const clattn_status status = cla_plan_for(plan, args ? &args->shape : NULL, statistics, &plan, error);
-    return status ? status : enqueue(plan, queue, args, wait_count, wait_list, event, error);
+    return status ? status : dispatch(plan, args, to, error);
 }
 
 clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue queue,
@@ -141,8 +141,9 @@ clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_command_queue q
                                      const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_FORWARD, "clattn_forward_enqueue", &error);
     if (!status)
-        status = cla_forward_enqueue(plan, queue, args, wait_count, wait_list, event, &error);
+        status = cla_forward_dispatch(plan, args, &to, &error);
     return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
 }

@@ -4,22 +4,20 @@
 
 #include "attention/stages.h"
 
-/* clattn_forward_enqueue() without the report. `plan` is not NULL. */
-clattn_status cla_forward_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
-                                  const struct clattn_forward_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                  cl_event *event, struct cla_error *error);
+/* clattn_forward_enqueue() and clattn_forward_record() without the report. `plan` is not NULL. */
+clattn_status cla_forward_dispatch(const struct clattn_plan *plan, const struct clattn_forward_args *args,
+                                   const struct cla_dispatch *to, struct cla_error *error);
 
 /* The last checks of every call, those that ask OpenCL. */
-clattn_status cla_enqueue_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
-                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);
+clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
+                                  struct cla_error *error);
 
 /* Makes the states that an operand holds what the forward kernel writes as O, m and l; there is no LSE then. */
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places);
 
-/* Enqueues the forward kernels of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
+/* Dispatches the forward kernels of a checked call: a pass, or in a plan of CLATTN_ACCUMULATE the accumulation. A block
  * mask is expanded before them. `recipe` is the call's, counted. */
-clattn_status cla_forward_launch(const struct clattn_plan *plan, cl_command_queue queue, const struct cla_call *call,
-                                 const struct cla_recipe *recipe, cl_uint wait_count, const cl_event *wait_list,
-                                 cl_event *event, struct cla_error *error);
+clattn_status cla_forward_launch(const struct clattn_plan *plan, const struct cla_dispatch *to,
+                                 const struct cla_call *call, const struct cla_recipe *recipe, struct cla_error *error);
 
 #endif

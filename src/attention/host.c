@@ -106,7 +106,8 @@ static clattn_status compute_forward(struct cla_host_job *job, cl_uint wait_coun
                                              .workspace = workspace->buffer,
                                              .workspace_bytes = workspace->bytes,
                                              .first_event = &job->started};
-    return cla_forward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
+    const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, &job->computed);
+    return cla_forward_dispatch(job->plan, &args, &to, error);
 }
 
 static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, struct cla_error *error)
@@ -294,7 +295,8 @@ static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_cou
 {
     struct clattn_backward_args args = backward_arguments(job);
     args.first_event = &job->started;
-    return cla_backward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, &job->computed, error);
+    const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, &job->computed);
+    return cla_backward_dispatch(job->plan, &args, &to, error);
 }
 
 static clattn_status judge_backward(const struct cla_host_job *job, struct cla_error *error)

@@ -274,7 +274,8 @@ static clattn_status attend_rows(const struct step *step, struct cla_host_job *j
                                              .workspace = workspace->buffer,
                                              .workspace_bytes = workspace->bytes,
                                              .first_event = job->started ? NULL : &job->started};
-    return cla_forward_enqueue(job->plan, cache->host->queue, &args, wait_count, waits, &job->computed, error);
+    const struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, &job->computed);
+    return cla_forward_dispatch(job->plan, &args, &to, error);
 }
 
 static clattn_status compute_step(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,

@@ -38,7 +38,8 @@ static clattn_status accumulate(struct cla_host_stream *stream, const struct cla
                                                 .workspace = workspace->buffer,
                                                 .workspace_bytes = workspace->bytes,
                                                 .first_event = started};
-    return cla_state_accumulate(job->plan, job->host->queue, &args, wait_count, waits, done, error);
+    const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, done);
+    return cla_state_accumulate(job->plan, &args, &to, error);
 }
 
 static clattn_status finish(struct cla_host_stream *stream, struct cla_error *error)
@@ -51,8 +52,9 @@ static clattn_status finish(struct cla_host_stream *stream, struct cla_error *er
                                             .m = cla_host_tensor_of(job, CLA_M),
                                             .l = cla_host_tensor_of(job, CLA_L),
                                             .score = *(const struct clattn_score_args *)stream->details};
-    return cla_state_finish(job->plan, job->host->queue, &args, stream->ready != NULL, &stream->ready, &job->computed,
-                            error);
+    const struct cla_dispatch to =
+        cla_to_queue(job->host->queue, stream->ready != NULL, &stream->ready, &job->computed);
+    return cla_state_finish(job->plan, &args, &to, error);
 }
 
 clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
@@ -65,9 +67,9 @@ clattn_status cla_host_chunks_compute(struct cla_host_job *job, cl_uint wait_cou
                                      .keys = job->call.empty ? 0 : cla_host_keys(job),
                                      .chunk = job->kv_chunk,
                                      .details = &score};
-    clattn_status status = cla_state_begin(job->plan, job->host->queue, &job->call.shape,
-                                           (struct cla_bytes){.buffer = job->host->blocks[CLA_STATE].buffer},
-                                           wait_count, waits, &job->begun[0], error);
+    const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, &job->begun[0]);
+    clattn_status status = cla_state_begin(
+        job->plan, &job->call.shape, (struct cla_bytes){.buffer = job->host->blocks[CLA_STATE].buffer}, &to, error);
     stream.ready = job->begun[0];
     if (!status)
         status = cla_host_stream_run(&stream, error);
@@ -111,7 +113,8 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
                                         .first_event = started};
     if (!chunk->first) /* of all keys, so that once is enough */
         args.d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD);
-    return cla_backward_enqueue(job->plan, job->host->queue, &args, wait_count, waits, done, error);
+    const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, done);
+    return cla_backward_dispatch(job->plan, &args, &to, error);
 }
 
 /* What is added to begins with 0. */

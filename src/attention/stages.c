@@ -103,7 +103,7 @@ clattn_status cla_stages_run(const struct clattn_plan *plan, struct cla_chain *c
         const cl_uint count = arguments_of(plan, stage, of, arguments);
         cla_chain_next(chain);
         if (of->ends && i == recipe->stage_count - 1)
-            status = cla_chain_launch_last(chain, kernel, arguments, count, stage->groups, items, of->event, error);
+            status = cla_chain_launch_last(chain, kernel, arguments, count, stage->groups, items, error);
         else
             status = cla_chain_launch(chain, kernel, arguments, count, stage->groups, items, error);
     }

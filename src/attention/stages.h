@@ -17,13 +17,12 @@ clattn_status cla_recipe_make(const struct clattn_plan *plan, const struct clatt
 clattn_status cla_stages_count(const struct clattn_plan *plan, struct cla_recipe *recipe, struct cla_error *error);
 
 /* Enqueues the stages, one after the other. `block` is the kernels' argument block, in which the recipe's numbers
- * stand. Where `ends`, the call ends with the last of them, and `event` (if not NULL) gets its event. */
+ * stand. Where `ends`, the call ends with the last of them. */
 struct cla_stage_call {
     const struct cla_call *call;
     const void *block;
     size_t block_bytes;
     bool ends;
-    cl_event *event;
 };
 clattn_status cla_stages_run(const struct clattn_plan *plan, struct cla_chain *chain, const struct cla_recipe *recipe,
                              const struct cla_stage_call *of, struct cla_error *error);

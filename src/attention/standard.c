@@ -161,9 +161,10 @@ static clattn_status wait_first(const struct pass *pass, cl_uint wait_count, con
 static clattn_status enqueue(struct pass *pass, cl_uint wait_count, const cl_event *wait_list, cl_event *first_event,
                              cl_event *event, struct cla_error *error)
 {
+    const struct cla_dispatch to = cla_to_queue(pass->queue, wait_count, wait_list, event);
     cl_event first = NULL;
     if (pass->standard->forward.empty)
-        return cla_chain_nothing(pass->queue, wait_count, wait_list, first_event, event, error);
+        return cla_chain_nothing(&to, first_event, error);
     clattn_status status =
         cla_standard_kernels_make(&pass->kernels, pass->context, pass->problem, pass->standard, error);
     if (!status)

@@ -94,8 +94,9 @@ clattn_status cla_standard_softmax(struct cla_standard_kernels *kernels, cl_comm
                                               cla_operand_argument(&operands[CLA_L]),
                                               {.size = sizeof params, .value = &params},
                                               {.size = sizeof first_head, .value = &first_head}};
-    return cla_kernel_launch(&kernels->softmax, queue, arguments, 6, (size_t)(count * shape->n_q),
-                             kernels->work_group_size, 0, NULL, NULL, error);
+    const struct cla_dispatch to = cla_to_queue(queue, 0, NULL, NULL);
+    return cla_kernel_launch(&kernels->softmax, &to, arguments, 6, (size_t)(count * shape->n_q),
+                             kernels->work_group_size, error);
 }
 
 /* Copies an operand to its packed place, or from it; `floats` NULL: zeros. */
@@ -116,9 +117,9 @@ static clattn_status copy_operand(const struct cla_standard *standard, cl_comman
                                              {.size = sizeof columns, .value = &columns},
                                              {.size = sizeof offset, .value = &offset},
                                              {.size = sizeof row, .value = &row}};
-    return cla_kernel_launch(kernel, queue, arguments, sizeof arguments / sizeof *arguments,
-                             (size_t)(sizes->batch * sizes->heads * sizes->rows), work_group_size, 0, NULL, NULL,
-                             error);
+    const struct cla_dispatch to = cla_to_queue(queue, 0, NULL, NULL);
+    return cla_kernel_launch(kernel, &to, arguments, sizeof arguments / sizeof *arguments,
+                             (size_t)(sizes->batch * sizes->heads * sizes->rows), work_group_size, error);
 }
 
 clattn_status cla_standard_pack(struct cla_standard_kernels *kernels, cl_command_queue queue,

@@ -27,14 +27,14 @@ static clattn_status begin_call(const struct clattn_plan *plan, const struct cla
     return cla_call_begin(call, &plan->problem, 0, CLA_BUFFERS, shape, NULL, error);
 }
 
-static clattn_status last_checks(const struct clattn_plan *plan, cl_command_queue queue, struct cla_call *call,
-                                 cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
+static clattn_status last_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
+                                 struct cla_error *error)
 {
     clattn_status status =
         cla_rows_check(&plan->kernels->rows, call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_check_overlap(call, error);
-    return status ? status : cla_enqueue_checks(plan, queue, call, wait_count, wait_list, error);
+    return status ? status : cla_dispatch_checks(plan, to, call, error);
 }
 
 clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
@@ -62,22 +62,20 @@ static clattn_status results(struct cla_rows *rows, struct cla_chain *chain, con
 }
 
 /* One kernel that goes over rows, or a marker where there are none. */
-static clattn_status launch(const struct clattn_plan *plan, cl_command_queue queue, rows_function function,
-                            const struct cla_call *call, const struct cla_state_places *places, cl_uint wait_count,
-                            const cl_event *wait_list, cl_event *event, struct cla_error *error)
+static clattn_status launch(const struct clattn_plan *plan, const struct cla_dispatch *to, rows_function function,
+                            const struct cla_call *call, const struct cla_state_places *places, struct cla_error *error)
 {
     struct cla_chain chain;
-    cla_chain_start(&chain, queue, wait_count, wait_list, NULL);
+    cla_chain_start(&chain, to, NULL);
     clattn_status status = call->empty ? CLATTN_SUCCESS : function(&plan->kernels->rows, &chain, call, places, error);
     if (!status)
-        status = cla_chain_event(&chain, event, error);
+        status = cla_chain_event(&chain, error);
     cla_chain_finish(&chain, status);
     return status;
 }
 
-clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                              struct cla_bytes state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                              struct cla_error *error)
+clattn_status cla_state_begin(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes state,
+                              const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
@@ -85,13 +83,12 @@ clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue q
     if (!status)
         status = place_state(&call, CLA_STATE, state, true, &places, error);
     if (!status)
-        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status : launch(plan, queue, cla_rows_begin, &call, &places, wait_count, wait_list, event, error);
+        status = last_checks(plan, to, &call, error);
+    return status ? status : launch(plan, to, cla_rows_begin, &call, &places, error);
 }
 
-static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                           struct cla_bytes into, struct cla_bytes from, cl_uint wait_count, const cl_event *wait_list,
-                           cl_event *event, struct cla_error *error)
+static clattn_status merge(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes into,
+                           struct cla_bytes from, const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
@@ -108,8 +105,8 @@ static clattn_status merge(const struct clattn_plan *plan, cl_command_queue queu
     if (!status)
         status = place_state(&call, CLA_FROM, from, false, &places, error);
     if (!status)
-        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status : launch(plan, queue, cla_rows_merge, &call, &places, wait_count, wait_list, event, error);
+        status = last_checks(plan, to, &call, error);
+    return status ? status : launch(plan, to, cla_rows_merge, &call, &places, error);
 }
 
 static clattn_status place_chunk(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
@@ -137,9 +134,8 @@ static clattn_status place_chunk(const struct clattn_plan *plan, const struct cl
     return status ? status : cla_check_overlap(call, error);
 }
 
-clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
-                                   const struct clattn_accumulate_args *args, cl_uint wait_count,
-                                   const cl_event *wait_list, cl_event *event, struct cla_error *error)
+clattn_status cla_state_accumulate(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
+                                   const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
@@ -153,14 +149,14 @@ clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_qu
     if (!status)
         status = cla_stages_count(plan, &recipe, error);
     if (!status)
-        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
+        status = last_checks(plan, to, &call, error);
     if (status)
         return status;
     if (call.empty || !call.key_count)
-        return cla_chain_nothing(queue, wait_count, wait_list, args->first_event, event, error);
+        return cla_chain_nothing(to, args->first_event, error);
     call.first_event = args->first_event;
     cla_point_into_states(&call, CLA_STATE, &places);
-    return cla_forward_launch(plan, queue, &call, &recipe, wait_count, wait_list, event, error);
+    return cla_forward_launch(plan, to, &call, &recipe, error);
 }
 
 static clattn_status place_results(const struct clattn_plan *plan, const struct clattn_finish_args *args,
@@ -202,9 +198,8 @@ static clattn_status place_results(const struct clattn_plan *plan, const struct 
     return status ? status : cla_score_place(call, &score, error);
 }
 
-clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue queue,
-                               const struct clattn_finish_args *args, cl_uint wait_count, const cl_event *wait_list,
-                               cl_event *event, struct cla_error *error)
+clattn_status cla_state_finish(const struct clattn_plan *plan, const struct clattn_finish_args *args,
+                               const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
@@ -212,8 +207,8 @@ clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_finish_args");
     clattn_status status = place_results(plan, args, &call, &places, error);
     if (!status)
-        status = last_checks(plan, queue, &call, wait_count, wait_list, error);
-    return status ? status : launch(plan, queue, results, &call, &places, wait_count, wait_list, event, error);
+        status = last_checks(plan, to, &call, error);
+    return status ? status : launch(plan, to, results, &call, &places, error);
 }
 
 /* The public functions: the plan, then the report. */
@@ -237,9 +232,10 @@ static clattn_status begin_from(const char *function, const clattn_plan *plan, c
                                 const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, &error);
     if (!status)
-        status = cla_state_begin(plan, queue, shape, state, wait_count, wait_list, event, &error);
+        status = cla_state_begin(plan, shape, state, &to, &error);
     return report(plan, status, &error);
 }
 
@@ -265,9 +261,10 @@ clattn_status clattn_state_accumulate_enqueue(const clattn_plan *plan, cl_comman
                                               const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_accumulate_enqueue", &error);
     if (!status)
-        status = cla_state_accumulate(plan, queue, args, wait_count, wait_list, event, &error);
+        status = cla_state_accumulate(plan, args, &to, &error);
     return report(plan, status, &error);
 }
 
@@ -276,9 +273,10 @@ static clattn_status merge_from(const char *function, const clattn_plan *plan, c
                                 cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, &error);
     if (!status)
-        status = merge(plan, queue, shape, into, from, wait_count, wait_list, event, &error);
+        status = merge(plan, shape, into, from, &to, &error);
     return report(plan, status, &error);
 }
 
@@ -305,8 +303,9 @@ clattn_status clattn_state_finish_enqueue(const clattn_plan *plan, cl_command_qu
                                           const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, "clattn_state_finish_enqueue", &error);
     if (!status)
-        status = cla_state_finish(plan, queue, args, wait_count, wait_list, event, &error);
+        status = cla_state_finish(plan, args, &to, &error);
     return report(plan, status, &error);
 }

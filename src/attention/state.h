@@ -9,14 +9,11 @@
 /* The functions of clattn/state.h without the report. `plan` is not NULL and of pass CLATTN_ACCUMULATE. */
 clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
                               struct cla_error *error);
-clattn_status cla_state_begin(const struct clattn_plan *plan, cl_command_queue queue, const struct clattn_shape *shape,
-                              struct cla_bytes state, cl_uint wait_count, const cl_event *wait_list, cl_event *event,
-                              struct cla_error *error);
-clattn_status cla_state_accumulate(const struct clattn_plan *plan, cl_command_queue queue,
-                                   const struct clattn_accumulate_args *args, cl_uint wait_count,
-                                   const cl_event *wait_list, cl_event *event, struct cla_error *error);
-clattn_status cla_state_finish(const struct clattn_plan *plan, cl_command_queue queue,
-                               const struct clattn_finish_args *args, cl_uint wait_count, const cl_event *wait_list,
-                               cl_event *event, struct cla_error *error);
+clattn_status cla_state_begin(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes state,
+                              const struct cla_dispatch *to, struct cla_error *error);
+clattn_status cla_state_accumulate(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
+                                   const struct cla_dispatch *to, struct cla_error *error);
+clattn_status cla_state_finish(const struct clattn_plan *plan, const struct clattn_finish_args *args,
+                               const struct cla_dispatch *to, struct cla_error *error);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/launch.h"
 #include "device/clcall.h"
+#include "device/recorder.h"
 
 clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, const char *name, struct cla_error *error)
 {
@@ -36,9 +37,22 @@ static clattn_status set_pointer(cl_kernel kernel, cl_uint index, const struct c
                     (unsigned)index, clattn_status_name(code), (int)code);
 }
 
-static clattn_status set_and_enqueue(cl_kernel kernel, cl_command_queue queue, const struct cla_argument *arguments,
-                                     cl_uint argument_count, size_t global, size_t local, cl_uint wait_count,
-                                     const cl_event *wait_list, cl_event *event, struct cla_error *error)
+struct cla_dispatch cla_to_queue(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    return (struct cla_dispatch){.queue = queue, .wait_count = wait_count, .wait_list = wait_list, .event = event};
+}
+
+static clattn_status put(cl_kernel kernel, const struct cla_dispatch *to, size_t global, size_t local,
+                         struct cla_error *error)
+{
+    if (to->recorder)
+        return cla_record_kernel(to->recorder, kernel, global, local, to->wait_count, to->wait_points, to->point,
+                                 error);
+    return cla_cl_enqueue_kernel(to->queue, kernel, global, local, to->wait_count, to->wait_list, to->event, error);
+}
+
+static clattn_status set_and_put(cl_kernel kernel, const struct cla_dispatch *to, const struct cla_argument *arguments,
+                                 cl_uint argument_count, size_t global, size_t local, struct cla_error *error)
 {
     for (cl_uint i = 0; i < argument_count; i++) {
         const struct cla_argument *argument = &arguments[i];
@@ -48,20 +62,20 @@ static clattn_status set_and_enqueue(cl_kernel kernel, cl_command_queue queue, c
         if (status)
             return status;
     }
-    return cla_cl_enqueue_kernel(queue, kernel, global, local, wait_count, wait_list, event, error);
+    return put(kernel, to, global, local, error);
 }
 
-clattn_status cla_kernel_launch(struct cla_kernel *kernel, cl_command_queue queue, const struct cla_argument *arguments,
-                                cl_uint argument_count, size_t groups, size_t work_group_size, cl_uint wait_count,
-                                const cl_event *wait_list, cl_event *event, struct cla_error *error)
+clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
+                                const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
+                                size_t work_group_size, struct cla_error *error)
 {
     size_t global;
     if (__builtin_mul_overflow(groups, work_group_size, &global))
         return cla_fail(error, CLATTN_TOO_LARGE, "%zu work-groups of %zu work-items are more than a size_t counts",
                         groups, work_group_size);
     pthread_mutex_lock(&kernel->lock);
-    const clattn_status status = set_and_enqueue(kernel->kernel, queue, arguments, argument_count, global,
-                                                 work_group_size, wait_count, wait_list, event, error);
+    const clattn_status status =
+        set_and_put(kernel->kernel, to, arguments, argument_count, global, work_group_size, error);
     pthread_mutex_unlock(&kernel->lock);
     return status;
 }

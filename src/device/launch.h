@@ -12,6 +12,21 @@ struct cla_kernel {
     pthread_mutex_t lock;
 };
 
+/* Where a command goes, what it waits for, and what tells of its end. A call has one, and each of its kernels. */
+struct cla_recorder;
+struct cla_dispatch {
+    cl_command_queue queue;        /* NULL with a recorder, which has its own */
+    struct cla_recorder *recorder; /* NULL: it is enqueued; else recorded (device/recorder.h) */
+    cl_uint wait_count;
+    const cl_event *wait_list;  /* where it is enqueued */
+    const cl_uint *wait_points; /* where it is recorded: sync points */
+    cl_event *event;            /* each NULL, or where the end's event is put, or its sync point */
+    cl_uint *point;
+};
+
+struct cla_dispatch cla_to_queue(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
+                                 cl_event *event);
+
 /* value NULL with size sizeof(cl_mem): a NULL buffer. With `set` it is an address that *value holds, and that is how a
  * kernel gets to know it. */
 struct cla_argument {
@@ -23,9 +38,10 @@ struct cla_argument {
 clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, const char *name, struct cla_error *error);
 void cla_kernel_finish(struct cla_kernel *kernel); /* accepts one that is all zero */
 
-/* Sets the arguments and enqueues groups * work_group_size work-items in one dimension. */
-clattn_status cla_kernel_launch(struct cla_kernel *kernel, cl_command_queue queue, const struct cla_argument *arguments,
-                                cl_uint argument_count, size_t groups, size_t work_group_size, cl_uint wait_count,
-                                const cl_event *wait_list, cl_event *event, struct cla_error *error);
+/* Sets the arguments and enqueues or records groups * work_group_size work-items in one dimension. Either takes the
+ * arguments as they are then, so that the kernel may be set anew at once. */
+clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
+                                const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
+                                size_t work_group_size, struct cla_error *error);
 
 #endif

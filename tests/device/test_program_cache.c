@@ -60,7 +60,8 @@ static int launch(struct cla_kernel *kernel, int add)
         status = cla_cl_buffer(fixture_context, CL_MEM_READ_WRITE, sizeof out, &buffer, &error);
     const struct cla_argument arguments[] = {{sizeof buffer, &buffer}, {sizeof add, &add}};
     if (!status)
-        status = cla_kernel_launch(kernel, queue, arguments, 2, ITEMS / 16, 16, 0, NULL, NULL, &error);
+        status =
+            cla_kernel_launch(kernel, &(struct cla_dispatch){.queue = queue}, arguments, 2, ITEMS / 16, 16, &error);
     if (!status)
         status = cla_cl_enqueue_read(queue, buffer, 0, sizeof out, out, 0, NULL, NULL, &error);
     if (!status)
