@@ -38,6 +38,7 @@
 #include <clattn/log.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
+#include <clattn/record.h>
 #include <clattn/score.h>
 #include <clattn/standard.h>
 #include <clattn/state.h>

@@ -13,11 +13,13 @@
 clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
                                   struct cla_error *error)
 {
-    clattn_status status = to->recorder ? cla_recorder_open(to->recorder, plan->context->device, error)
-                                        : cla_check_waits(to->wait_count, to->wait_list, error);
-    if (!status)
-        status = cla_check_queue(to->recorder ? to->recorder->queue : to->queue, plan->context->context,
-                                 plan->context->device, error);
+    clattn_status status = CLATTN_SUCCESS;
+    if (to->recorder)
+        status = cla_recorder_open(to->recorder, plan->context->device, error);
+    else
+        status = cla_check_waits(to->wait_count, to->wait_list, error);
+    if (!status && !to->recorder)
+        status = cla_check_queue(to->queue, plan->context->context, plan->context->device, error);
     return status ? status : cla_check_buffers(call, plan->context, error);
 }
 

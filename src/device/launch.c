@@ -14,6 +14,8 @@ clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, con
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no resources for the lock of kernel %s", name);
     }
     kernel->kernel = made;
+    kernel->program = program;
+    kernel->name = name;
     return CLATTN_SUCCESS;
 }
 
@@ -65,6 +67,20 @@ static clattn_status set_and_put(cl_kernel kernel, const struct cla_dispatch *to
     return put(kernel, to, global, local, error);
 }
 
+/* The command buffer should take the arguments as they are now. PoCL 3.1 takes those that the kernel object has at each
+ * replay: so this one is set once, and the command buffer keeps it. */
+static clattn_status record(const struct cla_kernel *kernel, const struct cla_dispatch *to,
+                            const struct cla_argument *arguments, cl_uint argument_count, size_t global, size_t local,
+                            struct cla_error *error)
+{
+    cl_kernel own = NULL;
+    clattn_status status = cla_cl_kernel(kernel->program, kernel->name, &own, error);
+    if (!status)
+        status = set_and_put(own, to, arguments, argument_count, global, local, error);
+    cla_cl_release_kernel(own);
+    return status;
+}
+
 clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
                                 const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
                                 size_t work_group_size, struct cla_error *error)
@@ -73,6 +89,8 @@ clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_disp
     if (__builtin_mul_overflow(groups, work_group_size, &global))
         return cla_fail(error, CLATTN_TOO_LARGE, "%zu work-groups of %zu work-items are more than a size_t counts",
                         groups, work_group_size);
+    if (to->recorder)
+        return record(kernel, to, arguments, argument_count, global, work_group_size, error);
     pthread_mutex_lock(&kernel->lock);
     const clattn_status status =
         set_and_put(kernel->kernel, to, arguments, argument_count, global, work_group_size, error);

@@ -9,13 +9,15 @@
  * arguments and enqueue happen under the kernel's lock, which is held for no longer than that. */
 struct cla_kernel {
     cl_kernel kernel;
+    cl_program program; /* which the kernel retains, */
+    const char *name;   /* and its name there; static storage */
     pthread_mutex_t lock;
 };
 
 /* Where a command goes, what it waits for, and what tells of its end. A call has one, and each of its kernels. */
 struct cla_recorder;
 struct cla_dispatch {
-    cl_command_queue queue;        /* NULL with a recorder, which has its own */
+    cl_command_queue queue;        /* NULL with a recorder */
     struct cla_recorder *recorder; /* NULL: it is enqueued; else recorded (device/recorder.h) */
     cl_uint wait_count;
     const cl_event *wait_list;  /* where it is enqueued */
@@ -38,8 +40,8 @@ struct cla_argument {
 clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, const char *name, struct cla_error *error);
 void cla_kernel_finish(struct cla_kernel *kernel); /* accepts one that is all zero */
 
-/* Sets the arguments and enqueues or records groups * work_group_size work-items in one dimension. Either takes the
- * arguments as they are then, so that the kernel may be set anew at once. */
+/* Sets the arguments and enqueues or records groups * work_group_size work-items in one dimension. What is recorded
+ * gets a kernel object of its own. */
 clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
                                 const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
                                 size_t work_group_size, struct cla_error *error);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Numbers of the extension, and of what says its version. */
-enum { QUEUES = 0x1294, NUM_QUEUES = 0x1295, STATE = 0x1297, STATE_RECORDING = 0 };
+enum { NUM_QUEUES = 0x1295, STATE = 0x1297, STATE_RECORDING = 0 };
 enum { DEVICE_EXTENSIONS_WITH_VERSION = 0x1060, MOST_EXTENSIONS = 512 };
 
 typedef cl_int(CL_API_CALL *get_info)(struct _cl_command_buffer_khr *buffer, cl_uint name, size_t size, void *value,
@@ -61,9 +61,10 @@ static clattn_status refused(cl_int code, const char *call, struct cla_error *er
     return cla_fail(error, code, "%s failed: %s (%d)", call, clattn_status_name(code), (int)code);
 }
 
-static clattn_status check_buffer(struct cla_recorder *recorder, get_info ask, struct cla_error *error)
+/* That its queue is of the plan's context and device, the driver checks with each kernel. (PoCL 3.1 says where its list
+ * of queues lies, when it is asked for the queue.) */
+static clattn_status check_buffer(struct _cl_command_buffer_khr *buffer, get_info ask, struct cla_error *error)
 {
-    struct _cl_command_buffer_khr *const buffer = recorder->buffer;
     cl_uint queues = 0, state = 0;
     cl_int code = ask(buffer, NUM_QUEUES, sizeof queues, &queues, NULL);
     if (!code)
@@ -76,8 +77,7 @@ static clattn_status check_buffer(struct cla_recorder *recorder, get_info ask, s
     if (queues != 1)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "command_buffer is for %u queues: it must be for one",
                         (unsigned)queues);
-    code = ask(buffer, QUEUES, sizeof recorder->queue, &recorder->queue, NULL);
-    return code ? refused(code, "clGetCommandBufferInfoKHR", error) : CLATTN_SUCCESS;
+    return CLATTN_SUCCESS;
 }
 
 clattn_status cla_recorder_open(struct cla_recorder *recorder, cl_device_id device, struct cla_error *error)
@@ -92,7 +92,7 @@ clattn_status cla_recorder_open(struct cla_recorder *recorder, cl_device_id devi
                       error);
     if (!status)
         status = find(platform, "clGetCommandBufferInfoKHR", &ask, sizeof ask, error);
-    return status ? status : check_buffer(recorder, ask, error);
+    return status ? status : check_buffer(recorder->buffer, ask, error);
 }
 
 clattn_status cla_record_kernel(const struct cla_recorder *recorder, cl_kernel kernel, size_t global, size_t local,

@@ -18,7 +18,6 @@ typedef cl_int(CL_API_CALL *cla_command_kernel)(struct _cl_command_buffer_khr *b
 /* A command buffer of the caller's that is being recorded, and what cla_recorder_open() finds out. */
 struct cla_recorder {
     struct _cl_command_buffer_khr *buffer; /* not NULL */
-    cl_command_queue queue;                /* that it was made for; the caller's */
     cla_command_kernel command_kernel;
 };
 
@@ -31,8 +30,8 @@ struct cla_extension {
 /* Whether the extension is among them, in a version that is known. */
 clattn_status cla_recorder_check_version(const struct cla_extension *extensions, size_t count, struct cla_error *error);
 
-/* Fills the rest of *recorder; refuses devices without the extension or with a version that is not known, and command buffers that
- * are not being recorded or are for several queues. */
+/* Fills the rest of *recorder; refuses devices without the extension or with a version that is not known, and command
+ * buffers that are not being recorded or are for several queues. */
 clattn_status cla_recorder_open(struct cla_recorder *recorder, cl_device_id device, struct cla_error *error);
 
 /* `point` may be NULL. */

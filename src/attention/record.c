@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/backward.h"
+#include "attention/forward.h"
+#include "device/recorder.h"
+#include "device/report.h"
+#include <clattn/record.h>
+
+/* What is wrong with it can be told without OpenCL; the command buffer itself is looked at when the arguments are found
+ * right (cla_dispatch_checks). */
+static clattn_status check(const struct _cl_command_buffer_khr *command_buffer, const cl_event *first_event,
+                           cl_uint wait_count, const cl_uint *sync_points, struct cla_error *error)
+{
+    if (!command_buffer)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "command_buffer is NULL: it must be a cl_command_buffer_khr that is being recorded");
+    if (first_event)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "args->first_event is not NULL, as it must be: what is recorded has no events");
+    if (wait_count && !sync_points)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "sync_points is NULL with a wait_count of %u: it must hold that many, or wait_count be 0",
+                        (unsigned)wait_count);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_forward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                    const struct clattn_forward_args *args, cl_uint wait_count,
+                                    const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = {
+        .recorder = &recorder, .wait_count = wait_count, .wait_points = sync_points, .point = sync_point};
+    clattn_status status = cla_plan_check_pass(plan, CLATTN_FORWARD, __func__, &error);
+    if (!status)
+        status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    if (!status)
+        status = cla_forward_dispatch(plan, args, &to, &error);
+    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+}
+
+clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                     const struct clattn_backward_args *args, cl_uint wait_count,
+                                     const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = {
+        .recorder = &recorder, .wait_count = wait_count, .wait_points = sync_points, .point = sync_point};
+    const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
+    clattn_status status =
+        cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD, __func__, &error);
+    if (!status)
+        status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    if (!status)
+        status = cla_backward_dispatch(plan, args, &to, &error);
+    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+}
