@@ -59,6 +59,7 @@ class Run(CommandTest):
         step = ("run", *self.names(), "--cache", cache)
         self.refused(FILE, *step, "--lse", self.path("missing/lse.npy"), says=("missing/lse.npy",))
         self.refused(USAGE, *step, "--kv-chunk", "4", says=("--cache and --kv-chunk",))
+        self.refused(USAGE, *step, "--memory", "4", says=("--cache and --memory",))
         self.refused(USAGE, *step, "--key-lengths", self.path("q.npy"), says=("--cache and --key-lengths",))
         self.inputs("<f4", ((batch, heads, 1, d + 1), (batch, kv_heads, 1, d + 1), (batch, kv_heads, 1, d_v)))
         self.refused(DEVICE, *step)  # a cache of another d

@@ -195,6 +195,7 @@ static int check_cache(const struct values *values, struct failure *failure)
                   {"k-format", values->k_format >= 0},
                   {"v-format", values->v_format >= 0},
                   {"kv-chunk", values->kv_chunk},
+                  {"memory", values->memory},
                   {"dropout", values->score.features.numbers[SCORE_DROPOUT].given}};
     if (!values->cache)
         return STATUS_OK;
