@@ -242,7 +242,8 @@ CLATTN_API clattn_status clattn_backward_check(const clattn_plan *plan, cl_comma
 
 /* Which pairs dropout keeps, computed on the host: mask[r * key_count + c] = 1 where row first_row + r of head h of
  * batch element b keeps key first_key + c, else 0. The same for every device, plan and chunking. `heads` is the number
- * of query heads. Errors: CLATTN_INVALID_ARGUMENT. Any thread. */
+ * of query heads. With problem.rng_state `seed` is that of score.rng_state, and `offset` the sum of the one there and
+ * score.dropout_offset. Errors: CLATTN_INVALID_ARGUMENT. Any thread. */
 CLATTN_API clattn_status clattn_dropout_mask(float p, uint64_t seed, uint32_t offset, int64_t heads, int64_t b,
                                              int64_t h, int64_t first_row, int64_t row_count, int64_t first_key,
                                              int64_t key_count, uint8_t *mask);

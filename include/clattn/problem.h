@@ -79,8 +79,9 @@ enum clattn_pass {
  *     dtype, q_type, k_type, v_type, o_type, bias_type, d, d_v, causal, scale, features, block_q, block_kv,
  *     score_mod, mask_mod
  * and their calls the shape, the inputs and all of struct clattn_score_args (for dropout the same p, seed and offset).
- * Each plan's own are pass, score_mod_grad, dropout_p, unordered, splits, all that is expected, and the choices taken
- * out of the planner's hands. The library cannot see whether a pair fits: gradients of another problem are no error. */
+ * Each plan's own are pass, score_mod_grad, dropout_p, rng_state, unordered, splits, all that is expected, and the
+ * choices taken out of the planner's hands. The library cannot see whether a pair fits: gradients of another problem
+ * are no error. */
 #define CLATTN_MAX_D        512
 #define CLATTN_MAX_LATENT_D 576
 
@@ -229,7 +230,10 @@ struct clattn_problem {
      * would depend on the shape: where calls have few, expected_n_q says so. */
     int64_t split_keys;
 
-    uint64_t reserved[20]; /* 0: clattn/version.h */
+    /* With CLATTN_DROPOUT: 1: kernels read its seed and offset from score.rng_state, in device memory; else 0. */
+    int64_t rng_state;
+
+    uint64_t reserved[19]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

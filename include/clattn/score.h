@@ -72,7 +72,8 @@ struct clattn_score_args {
     /* CLATTN_BLOCK_MASK: one byte each, [batch, heads, ceil(n_q / block_q), ceil(n_kv / block_kv)], 0 hides; or, with
      * block_offsets.buffer not NULL, compressed rows (CSR): int32 block_offsets [batch, heads, block rows + 1] counts
      * from the start of block_columns, which holds the int32 numbers of the blocks of each row that are kept, in any
-     * order. The layouts' row stride of block_offsets is 1; numbers out of range keep nothing. CSR takes workspace. */
+     * order. The layouts' row stride of block_offsets is 1; numbers out of range keep nothing. CSR takes workspace.
+     * block_columns is what block_offsets.memory says. */
     struct clattn_tensor block_mask;
     struct clattn_tensor block_offsets;
     cl_mem block_columns;
@@ -155,9 +156,18 @@ struct clattn_score_args {
     cl_mem bias_slopes;
     int64_t bias_slopes_offset;
 
-    enum clattn_memory block_columns_memory, data_memory, row_shifts_memory, query_lengths_memory; /* what they are */
+    /* With problem.rng_state, and in no other call: uint64 [2], the seed and the offset of dropout, from element
+     * rng_state_offset on. Kernels read them when they run, so that commands which were recorded, or stand in a queue,
+     * drop what the buffer says by then; a backward pass has to find there what its forward pass did. dropout_seed is
+     * 0, and dropout_offset is added to the offset here, so that calls that share a buffer (the layers of a model) can
+     * differ. The sum counts modulo 2^32. The same weights drop, and results have the same bits, as with the same seed
+     * and sum by value. */
+    cl_mem rng_state;
+    int64_t rng_state_offset;
 
-    uint64_t reserved[4]; /* 0: clattn/version.h */
+    enum clattn_memory data_memory, row_shifts_memory, query_lengths_memory, rng_state_memory; /* what they are */
+
+    uint64_t reserved[2]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.
@@ -206,9 +216,10 @@ struct clattn_host_score_args {
     struct clattn_layout tree_mask_layout;
     int64_t tree_keys;
 
-    const float *bias_slopes; /* CLATTN_BIAS_SLOPES: [heads] */
+    const float *bias_slopes;  /* CLATTN_BIAS_SLOPES: [heads] */
+    const uint64_t *rng_state; /* with problem.rng_state: the seed and the offset of dropout, [2] */
 
-    uint64_t reserved[29]; /* 0: clattn/version.h */
+    uint64_t reserved[28]; /* 0: clattn/version.h */
 };
 
 CLATTN_END_DECLS

@@ -36,8 +36,9 @@ static bool is_same(const struct cla_host_plan *entry, const struct clattn_probl
            kept->expected_heads == problem->expected_heads && kept->expected_density == problem->expected_density &&
            kept->splits == problem->splits && kept->unordered == problem->unordered &&
            kept->dropout_p == problem->dropout_p && kept->expected_kv_heads == problem->expected_kv_heads &&
-           kept->packing == problem->packing && kept->b_r == problem->b_r && kept->b_c == problem->b_c &&
-           kept->work_group_size == problem->work_group_size && has_same_texts(entry, problem);
+           kept->rng_state == problem->rng_state && kept->packing == problem->packing && kept->b_r == problem->b_r &&
+           kept->b_c == problem->b_c && kept->work_group_size == problem->work_group_size &&
+           has_same_texts(entry, problem);
 }
 
 static struct cla_host_plan *find(struct cla_host_plans *plans, const struct clattn_problem *problem)

@@ -22,6 +22,8 @@ static int element_bytes(const struct cla_call *call, enum cla_element element)
         return 1;
     case CLA_AS_BIAS:
         return cla_size_of(call->problem, CLA_BIAS);
+    case CLA_WORD:
+        return 8;
     case CLA_FLOAT:
     case CLA_INT:
         break;
@@ -78,6 +80,8 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
     case CLA_OF_KEYS:
     case CLA_BESIDE_KEYS:
         return scale_sizes(call, each);
+    case CLA_OF_DROPOUT:
+        return (struct cla_sizes){1, 1, 2, 1};
     case CLA_LOOSE:
         break;
     }
@@ -158,7 +162,7 @@ static clattn_status place_csr(struct cla_call *call, const struct clattn_score_
                         (long long)layout->row);
     if (!status)
         status = cla_call_place_bytes(call, CLA_BLOCK_COLUMNS,
-                                      (struct cla_bytes){args->block_columns, args->block_columns_memory,
+                                      (struct cla_bytes){args->block_columns, args->block_offsets.memory,
                                                          (size_t)args->block_count * sizeof(int32_t)},
                                       false, error);
     if (copies.batch && !layout->batch)
@@ -194,6 +198,10 @@ static void tell_place(struct cla_call *call, int number, const struct cla_featu
                              layout->column,
                              call->tree_keys};
     memcpy((char *)&call->score + cla_feature_tensor_at(number), words, cla_feature_tensor_bytes(number));
+    if (tensor->extent != CLA_OF_DROPOUT)
+        return;
+    call->score.seed_low = (uint32_t)layout->offset;
+    call->score.seed_high = (uint32_t)(layout->offset >> 32);
 }
 
 static clattn_status place_loose(struct cla_call *call, int which, const struct clattn_tensor *given,

@@ -94,7 +94,7 @@ const struct cla_feature cla_features[] = {
                          "--block-indices, and the end at last; [blocks of rows + 1], with heads\n"
                          "and batch before it or not; int32 or int64",
                          .needs = "block-indices FILE\nblock-size BQ,BKV")},
-                 {LOOSE(block_columns), ARRAY(block_columns), .kernel = "", .extent = CLA_LOOSE, .element = CLA_INT,
+                 {GIVEN(block_columns), ARRAY(block_columns), .kernel = "", .extent = CLA_LOOSE, .element = CLA_INT,
                   OPTION("block-indices", "the numbers of the blocks of keys that are kept",
                          .needs = "block-indptr FILE")}},
      .numbers = {{NUMBER(block_count, INT64)}},
@@ -224,6 +224,12 @@ const struct cla_feature cla_features[] = {
                          .needs = "bias FILE"),
                   .drawn_from = 0.125f, .drawn_to = 1.0f}},
      .check_problem = cla_check_bias_slopes_problem},
+    {.name = "rng_state",
+     .constant = "rng_state",
+     .bit = CLA_FEATURE_RNG_STATE,
+     .tensors = {{BARE(rng_state), ARRAY(rng_state), .extent = CLA_OF_DROPOUT, .element = CLA_WORD}},
+     .check = cla_check_rng_state,
+     .check_problem = cla_check_rng_state_problem},
 };
 
 const int cla_feature_count = sizeof cla_features / sizeof *cla_features;

@@ -38,10 +38,11 @@ enum cla_extent {
     CLA_OF_PAGES,      /* [batch, pages of a sequence], or all pages of all sequences */
     CLA_OF_KEYS,       /* of K or V: a row's groups of elements, for each of its rows */
     CLA_BESIDE_KEYS,   /* the same in the places of the tensor before it, from an offset of its own on */
+    CLA_OF_DROPOUT,    /* [2]: its seed and offset */
     CLA_LOOSE          /* a bare cl_mem: block_columns and data alone, whose sizes other code knows */
 };
 
-enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT };
+enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT, CLA_WORD };
 
 /* What numbers count, those of CLA_OF_BATCH as lengths, those of CLA_OF_SEQUENCES from the first sequence on. */
 enum cla_counted { CLA_COUNTS_ROWS = 1, CLA_COUNTS_KEYS };
@@ -72,7 +73,7 @@ struct cla_feature_tensor {
     bool apart;              /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
     size_t given;            /* where struct clattn_score_args has it */
     size_t offset;           /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
-    size_t memory;           /* of a bare cl_mem, where its enum clattn_memory is; 0: there is none */
+    size_t memory;           /* of a bare cl_mem, where its enum clattn_memory is; 0: there is none of its own */
     size_t array, layout;    /* where struct clattn_host_score_args has it; layout 0: it has none */
     const char *layout_name;
     size_t params; /* 1 + where struct cla_score_params has its place; 0: behind what that names */
@@ -132,7 +133,9 @@ struct cla_feature {
 extern const struct cla_feature cla_features[];
 extern const int cla_feature_count;
 
-/* Bits beside those of enum clattn_feature: what scales of K and V there are, and text of the user's. */
+/* Bits beside those of enum clattn_feature: whether dropout's seed is in device memory, what scales of K and V there
+ * are, and text of the user's. */
+#define CLA_FEATURE_RNG_STATE (1u << 24)
 #define CLA_FEATURE_K_SCALES  (1u << 25)
 #define CLA_FEATURE_K_ZEROS   (1u << 26)
 #define CLA_FEATURE_V_SCALES  (1u << 27)

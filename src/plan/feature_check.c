@@ -161,6 +161,16 @@ clattn_status cla_check_dropout(const struct cla_feature_call *call, struct cla_
     return CLATTN_SUCCESS;
 }
 
+/* What kernels get of its place is written once it has one (attention/score.c). */
+clattn_status cla_check_rng_state(const struct cla_feature_call *call, struct cla_error *error)
+{
+    if (!call->args->dropout_seed)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                    "score.dropout_seed is %llu: with problem.rng_state the seed is score.rng_state's, so it is 0",
+                    (unsigned long long)call->args->dropout_seed);
+}
+
 /* More rows than batch * n_q would mean that a sequence is longer than n_q says, and its last rows were not computed.
  */
 static clattn_status check_total(const char *name, int64_t total, int64_t batch, const char *length_name,
@@ -206,8 +216,7 @@ clattn_status cla_check_block_mask(const struct cla_feature_call *call, struct c
                         "score.block_mask and score.block_offsets are both given: a block mask is either bytes or "
                         "compressed rows, and the other's fields are zero");
     const struct clattn_score_args *args = call->args;
-    const bool columns = args->block_columns || args->block_columns_memory || args->block_count;
-    if (!csr && (is_set(&args->block_offsets) || columns))
+    if (!csr && (is_set(&args->block_offsets) || args->block_columns || args->block_count))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "score.block_offsets.buffer is NULL, and block_columns, block_count or a layout is given: "
                         "compressed rows need it, and without it these are zero");

@@ -18,6 +18,7 @@ clattn_status cla_check_dropout(const struct cla_feature_call *call, struct cla_
 clattn_status cla_check_pages(const struct cla_feature_call *call, struct cla_error *error);
 clattn_status cla_check_row_shifts(const struct cla_feature_call *call, struct cla_error *error);
 clattn_status cla_check_tree_mask(const struct cla_feature_call *call, struct cla_error *error);
+clattn_status cla_check_rng_state(const struct cla_feature_call *call, struct cla_error *error);
 
 /* What a problem says of its features: cla_features_check_problem for all, then the features' own. `there`: the problem
  * has the feature; what is its alone has to be 0 where it is not. */
@@ -28,5 +29,6 @@ clattn_status cla_check_dropout_problem(const struct clattn_problem *problem, bo
 clattn_status cla_check_user_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 clattn_status cla_check_pages_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 clattn_status cla_check_bias_slopes_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
+clattn_status cla_check_rng_state_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 
 #endif

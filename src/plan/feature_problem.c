@@ -55,6 +55,21 @@ clattn_status cla_check_dropout_problem(const struct clattn_problem *problem, bo
     return CLATTN_SUCCESS;
 }
 
+/* No bit of the caller's stands for it. */
+clattn_status cla_check_rng_state_problem(const struct clattn_problem *problem, bool there, struct cla_error *error)
+{
+    (void)there;
+    if (problem->rng_state < 0 || problem->rng_state > 1)
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "problem.rng_state is %lld: it is 0 (dropout's seed comes with each call) or 1 (kernels read it)",
+            (long long)problem->rng_state);
+    if (problem->rng_state && !(problem->features & CLATTN_DROPOUT))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.rng_state is 1, and problem.features has no CLATTN_DROPOUT");
+    return CLATTN_SUCCESS;
+}
+
 /* The user's functions, which no feature's bit of the caller's stands for. */
 clattn_status cla_check_user_problem(const struct clattn_problem *problem, bool there, struct cla_error *error)
 {

@@ -10,7 +10,7 @@ unsigned cla_features_known(void)
     unsigned known = 0;
     for (int i = 0; i < cla_feature_count; i++)
         known |= cla_features[i].bit;
-    return known & ~(CLA_FEATURE_SCALES | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
+    return known & ~(CLA_FEATURE_RNG_STATE | CLA_FEATURE_SCALES | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
 }
 
 unsigned cla_features_with(unsigned hooks)
@@ -136,6 +136,12 @@ static const struct extent {
                      "v.$ = score_$; v.$_at = score_params.$;", "", "", ""},
     [CLA_BESIDE_KEYS] = {1, "long $_offset;", "__global const @ *$;", "v.$ = score_$ + score_params.$_offset;", "", "",
                          ""},
+    /* Where the seed by value would be, its place is told: the parameters are those of all programs. */
+    [CLA_OF_DROPOUT] = {0, "", "",
+                        "const ulong $_at = score_params.seed_low | (ulong)score_params.seed_high << 32; "
+                        "v.seed_low = (uint)score_$[$_at]; v.seed_high = (uint)(score_$[$_at] >> 32); "
+                        "v.dropout_offset += (uint)score_$[$_at + 1];",
+                        "", "", ""},
     [CLA_LOOSE] = {0, "", "__global const @ *$;", "v.$ = score_$;", "", "", ""},
 };
 
@@ -163,8 +169,11 @@ static const struct extent *extent_of(const struct cla_feature_tensor *tensor)
     return tensor->each ? &extents_of_each[tensor->extent] : &extents[tensor->extent];
 }
 
-static const char *const elements[] = {
-    [CLA_FLOAT] = "float", [CLA_AS_BIAS] = "clattn_bias", [CLA_BYTE] = "uchar", [CLA_INT] = "int"};
+static const char *const elements[] = {[CLA_FLOAT] = "float",
+                                       [CLA_AS_BIAS] = "clattn_bias",
+                                       [CLA_BYTE] = "uchar",
+                                       [CLA_INT] = "int",
+                                       [CLA_WORD] = "ulong"};
 
 static const char *kernel_name(const struct cla_feature_tensor *tensor)
 {

@@ -43,6 +43,7 @@ enum {
     CLA_QUERY_LENGTHS,
     CLA_TREE_MASK,
     CLA_BIAS_SLOPES,
+    CLA_RNG_STATE,
     CLA_SCORE_END = CLA_SCORE + CLA_SCORE_TENSORS,
     CLA_STATE = CLA_SCORE_END,
     CLA_FROM, /* the state that is merged into the other */

@@ -136,7 +136,8 @@ static clattn_status check_expected(const struct clattn_problem *problem, struct
 unsigned cla_problem_features(const struct clattn_problem *problem)
 {
     return problem->features | (problem->score_mod ? CLA_FEATURE_SCORE_MOD : 0) |
-           (problem->mask_mod ? CLA_FEATURE_MASK_MOD : 0) | cla_types_features(problem);
+           (problem->mask_mod ? CLA_FEATURE_MASK_MOD : 0) | (problem->rng_state ? CLA_FEATURE_RNG_STATE : 0) |
+           cla_types_features(problem);
 }
 
 bool cla_problem_is_mostly_seen(const struct clattn_problem *problem)

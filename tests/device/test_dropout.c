@@ -212,6 +212,71 @@ static void the_backward_pass_drops_the_same(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* A case as it is and with the seed in device memory, where O has the same bits. */
+static bool seed_agrees(const struct forward_case *by_value)
+{
+    const size_t bytes = (size_t)(BATCH * HEADS * N_Q * N_KV) * sizeof(float);
+    struct forward_case forward = *by_value;
+    struct forward_arrays arrays;
+    forward.problem.rng_state = 1;
+    float *const o = malloc(bytes);
+    bool right = o && prepare_forward(&forward, &arrays) && run_agrees(by_value, &arrays, "seed by value");
+    if (right)
+        memcpy(o, arrays.o, bytes);
+    right = right && run_agrees(&forward, &arrays, "seed in device memory") && memcmp(o, arrays.o, bytes) == 0;
+    forward_arrays_free(&arrays);
+    free(o);
+    return right;
+}
+
+static bool seed_of_chunks_agrees(const struct forward_case *by_value)
+{
+    struct forward_case forward = *by_value;
+    forward.problem.rng_state = 1;
+    return chunks_agree(&forward);
+}
+
+static bool seed_of_gradients_agrees(const struct forward_case *by_value)
+{
+    struct forward_case forward = *by_value;
+    forward.problem.rng_state = 1;
+    return backward_agrees(&forward);
+}
+
+/* The first tile that the skeleton takes, where it is at home: all others read the seed by the same text. */
+static int failures_of_one_tile(const struct cla_skeleton *skeleton, struct forward_case forward,
+                                agrees_function drops_right)
+{
+    forward.problem.skeleton = skeleton->name;
+    for (int i = 0; i < TILES && test_takes(&device, skeleton, 1, 2); i++) {
+        if (!takes_tile(&forward, tiles[i]))
+            continue;
+        if (!drops_right(&forward))
+            print_error("%s, b_r %d, b_c %d: the seed is in device memory\n", skeleton->name, tiles[i][0], tiles[i][1]);
+        else
+            return 0;
+        return 1;
+    }
+    return test_takes(&device, skeleton, 1, 2) && test_serves(&device, &forward.problem);
+}
+
+static void a_seed_in_device_memory_drops_the_same(void **state)
+{
+    (void)state;
+    int failures = 0;
+    struct forward_case forward = case_of(NULL, CLATTN_FP16, 32, N_KV);
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        failures += failures_of_one_tile(*skeleton, forward, seed_agrees);
+    forward.problem.pass = CLATTN_ACCUMULATE;
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++)
+        failures += failures_of_one_tile(*skeleton, forward, seed_of_chunks_agrees);
+    forward = case_of(NULL, CLATTN_FP16, N_KV, N_Q);
+    forward.problem.pass = CLATTN_BACKWARD;
+    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
+        failures += failures_of_one_tile(*skeleton, forward, seed_of_gradients_agrees);
+    assert_int_equal(failures, 0);
+}
+
 /* The host's answer is the judge's, wherever in the matrix it is asked. */
 static void any_part_of_the_mask(void **state)
 {
@@ -290,6 +355,7 @@ int main(void)
         cmocka_unit_test(p_is_the_problems),
         cmocka_unit_test(chunks_drop_what_the_whole_drops),
         cmocka_unit_test(the_backward_pass_drops_the_same),
+        cmocka_unit_test(a_seed_in_device_memory_drops_the_same),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

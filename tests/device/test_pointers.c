@@ -27,6 +27,7 @@ struct place {
     bool fine;
     cl_mem buffer; /* or the address */
     void *allocation;
+    int kind;      /* enum way */
     unsigned from; /* of numbers() that it held at first */
 };
 
@@ -192,7 +193,8 @@ static struct place *make(enum way way, const void *data)
     *place = (struct place){.memory = kind == BUFFERS   ? CLATTN_BUFFER
                                       : kind == UNIFIED ? CLATTN_USM
                                                         : CLATTN_SVM,
-                            .fine = real_usm || (kind == FINE && (svm_grains & FINE_BUFFER))};
+                            .fine = real_usm || (kind == FINE && (svm_grains & FINE_BUFFER)),
+                            .kind = (int)kind};
     if (kind == BUFFERS) {
         place->buffer = clCreateBuffer(device.context, CL_MEM_READ_WRITE, BYTES, NULL, NULL);
     } else {
@@ -253,13 +255,12 @@ static const struct clattn_problem problem = {
 static struct clattn_score_args score_of(enum way way)
 {
     struct clattn_score_args score = {.bias = tensor_of(way, 8), .block_count = BATCH * HEADS * 2 * 2};
-    const struct place *offsets = make(way, integers(0, 2)), *columns = make(way, integers(0, 1));
+    const struct place *offsets = make(way, integers(0, 2)), *columns = make((enum way)offsets->kind, integers(0, 1));
     score.block_offsets.buffer = offsets->buffer;
     score.block_offsets.memory = offsets->memory;
     /* Each head's three numbers begin where the last ones have ended. */
     score.block_offsets.layout = (struct clattn_layout){.batch = 2 * HEADS, .head = 2, .row = 1};
     score.block_columns = columns->buffer;
-    score.block_columns_memory = columns->memory;
     const struct place *data = make(way, numbers(9)), *shifts = make(way, integers(5, 8)),
                        *lengths = make(way, integers(17, 3));
     score.data = data->buffer;

@@ -155,6 +155,9 @@ bool score_arrays_make(const struct clattn_problem *problem, const struct clattn
     }
     if (has(problem, CLATTN_SINKS))
         made = (arrays->sinks = floats(&random, (size_t)shape->heads, 2.0, CLATTN_FP32)) && made;
+    /* The upper half of the offset counts for nothing. */
+    arrays->rng_state[0] = score->dropout_seed;
+    arrays->rng_state[1] = (uint32_t)(score->dropout_offset - SCORE_LATER) | UINT64_C(5) << 32;
     if (problem->score_mod || problem->mask_mod)
         made = (arrays->data = floats(&random, SCORE_MOST_DATA, 1.0, CLATTN_FP32)) && made;
     if (!made)

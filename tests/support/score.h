@@ -29,6 +29,7 @@ struct score_arrays {
     int32_t *key_lengths, *cu_q, *cu_kv;
     int32_t *block_offsets, *block_columns;
     int64_t block_count;
+    uint64_t rng_state[2]; /* with problem.rng_state; dropout_offset by value is then SCORE_LATER */
     int64_t batch, heads;
     int64_t total_q, total_kv;
     int64_t row_sizes[4], pair_sizes[4], block_sizes[4],
@@ -36,7 +37,7 @@ struct score_arrays {
     struct clattn_layout row_at, pair_at, block_at, offset_at;
 };
 
-enum { SCORE_MOST_DATA = 64 };
+enum { SCORE_MOST_DATA = 64, SCORE_LATER = 3 };
 
 /* The same from the same seed. False where memory is short. */
 bool score_arrays_make(const struct clattn_problem *problem, const struct clattn_shape *shape,
@@ -66,6 +67,7 @@ enum {
     SCORE_CU_KV,
     SCORE_SINKS,
     SCORE_DATA,
+    SCORE_RNG_STATE,
     SCORE_BUFFERS
 };
 struct score_stage {

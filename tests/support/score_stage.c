@@ -33,7 +33,8 @@ static void list(const struct clattn_problem *problem, const struct score_arrays
         [SCORE_CU_Q] = {"cu_seqlens_q", arrays->cu_q, batch + 1, 4, false},
         [SCORE_CU_KV] = {"cu_seqlens_kv", arrays->cu_kv, batch + 1, 4, false},
         [SCORE_SINKS] = {"sinks", arrays->sinks, (size_t)arrays->heads, 4, false},
-        [SCORE_DATA] = {"data", arrays->data, SCORE_MOST_DATA, 4, true}};
+        [SCORE_DATA] = {"data", arrays->data, SCORE_MOST_DATA, 4, true},
+        [SCORE_RNG_STATE] = {"rng_state", problem->rng_state ? arrays->rng_state : NULL, 2, 8, false}};
     memcpy(items, all, sizeof all);
 }
 
@@ -125,6 +126,12 @@ struct clattn_score_args score_args(const struct clattn_problem *problem, const 
         args.dropout_seed = score->dropout_seed;
         args.dropout_offset = score->dropout_offset;
     }
+    if (problem->rng_state) {
+        args.dropout_seed = 0;
+        args.dropout_offset = SCORE_LATER;
+        args.rng_state = stage->memory[SCORE_RNG_STATE].buffer;
+        args.rng_state_offset = args.rng_state ? GUARD_BYTES / 8 : 0;
+    }
     return args;
 }
 
@@ -160,6 +167,7 @@ struct clattn_host_score_args score_host_args(const struct clattn_problem *probl
                                            .dropout_p = values.dropout_p,
                                            .dropout_seed = values.dropout_seed,
                                            .dropout_offset = values.dropout_offset,
+                                           .rng_state = problem->rng_state ? arrays->rng_state : NULL,
                                            .data = arrays->data,
                                            .data_count = arrays->data ? SCORE_MOST_DATA : 0};
 }

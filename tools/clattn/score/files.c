@@ -164,7 +164,8 @@ static int match_element(const struct score_entry *entry, enum cla_element eleme
             return STATUS_OK;
         return score_wrong_type(entry,
                                 arrays->dtype == CLATTN_BF16 ? "'<f4', '<f2' or '<u2' (bf16)" : "'<f4' or '<f2'");
-    case CLA_INT: /* two types will do: those who take the numbers look at it */
+    case CLA_WORD: /* dropout's, which has an option of its own */
+    case CLA_INT:  /* two types will do: those who take the numbers look at it */
         break;
     }
     return STATUS_OK;
@@ -197,6 +198,7 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
     case CLA_OF_KEYS:
     case CLA_BESIDE_KEYS:
         return match_scales(entry);
+    case CLA_OF_DROPOUT:
     case CLA_LOOSE:
         break;
     }
