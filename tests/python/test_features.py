@@ -26,7 +26,8 @@ OF_PROBLEM = {
 OF_SCORE = {
     'window_left': 'window', 'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask',
     'block_count': '', 'total_q': '', 'total_kv': '', 'pool_pages': '', 'page_count': '', 'kv_scales': 'k_scales',
-    'row_shifts_offset': '', 'query_lengths_offset': '', 'tree_keys': '', 'bias_slopes_offset': ''
+    'row_shifts_offset': '', 'query_lengths_offset': '', 'tree_keys': '', 'bias_slopes_offset': '', 'rng_state_offset':
+    ''
 }
 
 
@@ -146,6 +147,10 @@ class Features(unittest.TestCase):
         have = clattn.attention(self.q, self.k, self.v, **options)
         again = clattn.attention(self.q, self.k, self.v, dropout_fixed=True, **options)
         self.near(have, again.astype(float))
+        for device in self.devices:
+            options = {'dropout_p': 0.25, 'rng_state': numpy.array([7, 3], numpy.uint64), 'device': device}
+            made = clattn.attention(self.q, self.k, self.v, **options)
+            self.near(made, have.astype(float))
         keep = numpy.zeros((2, 2, N_Q, N_KV), numpy.uint8)
         for b in range(2):
             for h in range(2):

@@ -152,6 +152,7 @@ class _Arguments:
             score.packed(call, options['cu_seqlens_q'], options['cu_seqlens_kv'], sizes, self.q.shape[1], total_kv)
         score.sinks(call, options['sinks'], sizes)
         score.dropout(call, options['dropout_p'], options['dropout_seed'], options['dropout_offset'])
+        score.rng_state(call, options['rng_state'])
         if options['dropout_fixed']:
             call.problem.dropout_p = options['dropout_p']
         if self.paged:
@@ -242,6 +243,7 @@ def attention(q: Any,
               dropout_seed: int = 0,
               dropout_offset: int = 0,
               dropout_fixed: bool = False,
+              rng_state: Any = None,
               pages: Any = None,
               page_offsets: Any = None,
               k_scales: Any = None,
@@ -295,6 +297,7 @@ def attention(q: Any,
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
     dropout_*       the share of weights that are dropped, and what decides which; dropout_fixed compiles the share in
+    rng_state       uint64 [2]: seed and offset of dropout, which kernels read when they run; dropout_seed is 0 then
     pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the
                     order of `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how
                     many keys
@@ -383,6 +386,7 @@ def attention_backward(d_o: Any,
                        dropout_seed: int = 0,
                        dropout_offset: int = 0,
                        dropout_fixed: bool = False,
+                       rng_state: Any = None,
                        score_mod: Optional[str] = None,
                        score_mod_grad: Optional[str] = None,
                        mask_mod: Optional[str] = None,

@@ -18,7 +18,7 @@ _AXES = {
 SCALES = ('k_scales', 'k_zeros', 'v_scales', 'v_zeros')
 _DENSE = {'lse', 'm', 'l', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv', 'sinks', 'd_sinks', 'page_offsets'}
 # A buffer and an offset beside it in place of a tensor.
-_OFFSET = ('row_shifts', 'query_lengths', 'bias_slopes')
+_OFFSET = ('row_shifts', 'query_lengths', 'bias_slopes', 'rng_state')
 _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
 
 # Of arrays on a device the small ones may be on the host.

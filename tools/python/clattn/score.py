@@ -204,6 +204,19 @@ def dropout(call: Call, p: float, seed: int, offset: int) -> None:
         call.score.update(dropout_p=p, dropout_seed=int(seed) & (2**64 - 1), dropout_offset=int(offset) & (2**32 - 1))
 
 
+def rng_state(call: Call, state: Any) -> None:
+    """The seed and the offset of dropout where the kernels read them."""
+    if state is None:
+        return
+    if not call.problem.features & _abi.CLATTN_DROPOUT:
+        raise errors.ArgumentError('rng_state is given without dropout_p, which it is the seed of: leave it out')
+    view = views.scalars(state, 'rng_state', 'uint64')
+    if view.shape != (2, ):
+        raise errors.ArgumentError(f'rng_state has shape {view.shape}: it must have (2,), a seed and an offset')
+    call.problem.rng_state = 1
+    call.tensors['rng_state'] = view
+
+
 def pages(call: Call, table: Any, offsets: Any, pool: int, page_keys: int, sizes: Sizes) -> None:
     call.problem.features |= _abi.CLATTN_PAGES
     call.problem.page_keys = page_keys

@@ -10,8 +10,8 @@ from . import _abi, errors
 
 #: Bytes of an element, or of a block of elements.
 SIZES = {
-    'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'byte': 1, 'int8': 1, 'fp8_e4m3': 1, 'fp8_e5m2': 1, 'int4': 1,
-    'q8_0': 34, 'q4_0': 18
+    'fp32': 4, 'fp16': 2, 'bf16': 2, 'int32': 4, 'uint64': 8, 'byte': 1, 'int8': 1, 'fp8_e4m3': 1, 'fp8_e5m2': 1,
+    'int4': 1, 'q8_0': 34, 'q4_0': 18
 }
 #: Elements of a block, of types that have no elements by themselves.
 BLOCKS = {'int4': 2, 'q8_0': 32, 'q4_0': 32}
@@ -24,7 +24,7 @@ OPERAND_TYPES = {
 
 _NUMPY_NAMES = {
     'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16', 'uint16': 'bf16', 'int32': 'int32', 'bool': 'byte',
-    'uint8': 'byte', 'int8': 'int8', 'float8_e4m3fn': 'fp8_e4m3', 'float8_e5m2': 'fp8_e5m2'
+    'uint8': 'byte', 'int8': 'int8', 'uint64': 'uint64', 'float8_e4m3fn': 'fp8_e4m3', 'float8_e5m2': 'fp8_e5m2'
 }
 _TORCH_NAMES = {
     'torch.float32': 'fp32', 'torch.float16': 'fp16', 'torch.bfloat16': 'bf16', 'torch.int32': 'int32',
@@ -217,7 +217,7 @@ def columns(x: View, count: int) -> View:
 
 def scalars(x: Any, name: str, kind: str) -> View:
     """A small array of numbers, such as lengths or slopes: contiguous, of the type that the library takes, converted
-    where it is not. `kind` is 'int32', 'fp32' or 'byte'."""
+    where it is not. `kind` is 'int32', 'fp32', 'byte' or 'uint64'."""
     import numpy
     if is_pyopencl(x):
         found = _of_pyopencl(x, name)
@@ -228,7 +228,7 @@ def scalars(x: Any, name: str, kind: str) -> View:
         if x.device.type != 'cpu':
             raise refuse_device(name, str(x.device))
         x = x.detach().numpy()
-    want = {'int32': numpy.int32, 'fp32': numpy.float32, 'byte': numpy.uint8}[kind]
+    want = {'int32': numpy.int32, 'fp32': numpy.float32, 'byte': numpy.uint8, 'uint64': numpy.uint64}[kind]
     have = numpy.asarray(x)
     if kind == 'int32' and have.size and have.dtype.kind not in 'iu':
         raise errors.DtypeError(f'{name} is {have.dtype}: it must be of integers')
