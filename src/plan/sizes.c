@@ -12,7 +12,7 @@
 #define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
 #define AMD_SIZES       "none: two work-groups' local memory, and registers that do not spill (clang 19)"
-#define INTEL_SIZES     "none: registers that do not spill (ocloc 22.43), and two work-groups' local memory"
+#define INTEL_SIZES     "none: registers that spill least (ocloc 22.43), and two work-groups' local memory"
 #define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
 
 /* forward_matrix, by the larger of d and d_v, with 512 rows and more. Two row tiles a sub-group make operand loads
