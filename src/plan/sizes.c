@@ -192,10 +192,10 @@ const struct cla_simt_weights cla_simt_weights = {.overlap = 1.65,
 const struct cla_cpu_sizes cla_forward_cpu_sizes = {128, 256, 64, "EPYC with 512-bit vectors, 2 cores"},
                            cla_backward_cpu_sizes = {128, 256, 64, "EPYC with 512-bit vectors, 2 cores"};
 
-/* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first cache did
- * not hold a tile's work, and a step took 1.6 times as long. Contiguous rows that are fetched ahead took 1.15 times as
- * long; those in pages of 16 keys in random order 0.7 of the time when they came into the first cache, 0.45 of it when
- * they came into the second one. */
+/* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first cache
+ * did not hold a tile's work, and a step took 1.6 times as long. Contiguous rows that are fetched ahead took 1.15 times
+ * as long; those in pages of 16 keys in random order 0.7 of the time when they came into the first cache, 0.45 of it
+ * when they came into the second one. */
 const struct cla_decode_sizes cla_decode_cpu_sizes = {.block = 16,
                                                       .tile_bytes = 5120,
                                                       .most_keys = 32,
