@@ -27,9 +27,10 @@ SCALARS = (("amd-gfx9", 150), ("amd-gfx1", 80))
 # Accesses to scratch memory, where registers that do not suffice go, that may be in the code of a kernel of Intel's.
 KNOWN = {
     "intel-pvc-backward_simt-clattn_dk_dv-d64-32x32-causal-f520": 32,
+    "intel-pvc-backward_simt-clattn_dk_dv-d128-64x32-causal-f520": 37,
     "intel-dg2-backward_simt-clattn_dk_dv-d128-64x32-causal-f0": 45,
     "intel-pvc-forward_matrix-clattn_forward-d64-128x32-causal-f520": 50,
-    "intel-pvc-forward_matrix-clattn_forward-d128-128x16-causal-f520": 220,
+    "intel-pvc-forward_matrix-clattn_forward-d128-128x16-causal-f520": 223,
     "intel-pvc-backward_matrix-clattn_dq-d128-128x64-causal-f520": 350,
     "intel-dg2-forward_matrix-clattn_forward-d64": 220,
     "intel-dg2-backward_matrix-clattn_dq-d64-128x64-causal-f0": 160,
