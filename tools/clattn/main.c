@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct command commands[] = {
     {&devices_command, devices_main},
@@ -32,6 +33,7 @@ static void print_help(FILE *stream)
     fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
                     "what it should be or cannot be written, 4 no device or an error from OpenCL or the library;\n"
                     "bench --compare: 5 a row is slower, 6 no row is in both files.\n"
+                    "Where clattn-ring is installed, clattn ring shares a sequence out over ranks of MPI.\n"
                     "The manual is clattn(1); each subcommand has its own page, such as clattn-run(1).\n");
 }
 
@@ -52,6 +54,19 @@ static int unknown_command(const char *name, struct failure *failure)
     if (closest)
         return fail(failure, STATUS_USAGE, "unknown subcommand '%s': did you mean %s?", name, closest);
     return fail(failure, STATUS_USAGE, "unknown subcommand '%s': 'clattn --help' lists them", name);
+}
+
+/* A subcommand that is a program of its own, clattn-NAME beside this one, takes this process over. Returns where there
+ * is none. */
+static void become(char **argv)
+{
+    const char *const slash = strrchr(argv[0], '/');
+    char path[4096];
+    if (strspn(argv[1], "abcdefghijklmnopqrstuvwxyz") != strlen(argv[1]) ||
+        snprintf(path, sizeof path, "%.*sclattn-%s", slash ? (int)(slash - argv[0]) + 1 : 0, argv[0], argv[1]) >=
+            (int)sizeof path)
+        return;
+    execvp(path, argv + 1);
 }
 
 static int help(int argc, char **argv, struct failure *failure)
@@ -80,8 +95,10 @@ static int dispatch(int argc, char **argv, struct failure *failure)
         return STATUS_OK;
     }
     const int index = find_command(argv[1]);
-    if (index < 0)
+    if (index < 0) {
+        become(argv);
         return unknown_command(argv[1], failure);
+    }
     const int status = commands[index].run(argc - 1, argv + 1, failure);
     return status == STATUS_HELP ? STATUS_OK : status;
 }

@@ -33,6 +33,7 @@ static clattn_status load(const struct run *run, clattn_host_cache *cache)
 
 static clattn_status append(struct run *run, clattn_host_cache *cache)
 {
+    struct clattn_host_kv_scales none;
     struct clattn_host_cache_args args = {.shape = run->arrays.shape,
                                           .q = run->inputs[ARRAYS_Q].data,
                                           .k = run->inputs[ARRAYS_K].data,
@@ -44,7 +45,8 @@ static clattn_status append(struct run *run, clattn_host_cache *cache)
                                           .v_layout = run->arrays.v,
                                           .o_layout = run->arrays.o};
     args.shape.n_kv = 0;
-    run_score_args(run, &args.score);
+    args.score = run_score_args(run, false, &none);
+    args.score.kv_scales = NULL;
     return clattn_host_cache_forward(cache, &args);
 }
 
@@ -58,7 +60,7 @@ static clattn_status describe_cache(struct run *run, const clattn_host_cache *ca
 
 int run_cache_compute(struct run *run, struct failure *failure)
 {
-    struct clattn_problem problem = run_problem(run);
+    struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
     const struct clattn_host_cache_params params = {.context = run->shared->session.clattn,
                                                     .queue = run->shared->session.queue,
                                                     .problem = &problem,

@@ -26,7 +26,7 @@ static void give_numbers(const struct cla_feature_number *(*row_at)(int, const s
     }
 }
 
-static struct clattn_problem describe(const struct run *run, enum clattn_pass pass)
+struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass)
 {
     const struct values *values = run->values;
     const struct arrays *arrays = &run->arrays;
@@ -83,8 +83,7 @@ static void give_arrays(const struct score_files *score, bool backward, struct c
     args->kv_scales = scales;
 }
 
-static struct clattn_host_score_args score_args(const struct run *run, bool backward,
-                                                struct clattn_host_kv_scales *scales)
+struct clattn_host_score_args run_score_args(const struct run *run, bool backward, struct clattn_host_kv_scales *scales)
 {
     const struct score_options *options = &run->values->score;
     const struct score_files *score = &run->score;
@@ -97,18 +96,6 @@ static struct clattn_host_score_args score_args(const struct run *run, bool back
     give_arrays(score, backward, scales, &args);
     give_numbers(cla_feature_number, options->features.numbers, &args);
     return args;
-}
-
-struct clattn_problem run_problem(const struct run *run)
-{
-    return describe(run, CLATTN_FORWARD);
-}
-
-void run_score_args(const struct run *run, struct clattn_host_score_args *args)
-{
-    struct clattn_host_kv_scales none;
-    *args = score_args(run, false, &none);
-    args->kv_scales = NULL;
 }
 
 /* A bar that begins with the first piece of the keys, which tells how many there will be: the library may have chosen
@@ -140,7 +127,7 @@ static void end_progress(const struct key_progress *progress)
 static clattn_status forward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
-    const struct clattn_problem problem = describe(run, CLATTN_FORWARD);
+    const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
     const struct clattn_host_forward_args args = {.shape = arrays->shape,
@@ -155,7 +142,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
                                                   .lse = run->results[RUN_LSE],
                                                   .m = run->results[RUN_M],
                                                   .l = run->results[RUN_L],
-                                                  .score = score_args(run, false, &scales),
+                                                  .score = run_score_args(run, false, &scales),
                                                   .kv_chunk = run->values->kv_chunk,
                                                   .max_device_bytes = (uint64_t)run->values->memory,
                                                   .progress = show_keys,
@@ -168,7 +155,7 @@ static clattn_status forward(struct run *run, clattn_host *host)
 static clattn_status backward(struct run *run, clattn_host *host)
 {
     const struct arrays *arrays = &run->arrays;
-    const struct clattn_problem problem = describe(run, CLATTN_BACKWARD);
+    const struct clattn_problem problem = run_problem(run, CLATTN_BACKWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
     const struct clattn_host_backward_args args = {.shape = arrays->shape,
@@ -193,7 +180,7 @@ static clattn_status backward(struct run *run, clattn_host *host)
                                                    .d_k_layout = arrays->k,
                                                    .d_v_layout = arrays->v,
                                                    .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                   .score = score_args(run, true, &scales),
+                                                   .score = run_score_args(run, true, &scales),
                                                    .kv_chunk = run->values->kv_chunk,
                                                    .max_device_bytes = (uint64_t)run->values->memory,
                                                    .progress = show_keys,

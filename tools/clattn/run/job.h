@@ -21,6 +21,7 @@ struct run {
     struct npy_header headers[RUN_OUTPUTS];
     struct output_file outputs[RUN_OUTPUTS];
     void *results[RUN_OUTPUTS]; /* NULL: not wanted */
+    bool without_files;         /* another process writes the outputs */
     struct run_shared *shared;
     struct clattn_plan_info plan, backward_plan;
     struct clattn_host_info info, backward_info;
@@ -28,9 +29,20 @@ struct run {
     int64_t cache_keys;
 };
 
-/* The problem of its forward pass, and the values of its features. */
-struct clattn_problem run_problem(const struct run *run);
-void run_score_args(const struct run *run, struct clattn_host_score_args *args);
+/* Before the work: opens the inputs, makes the outputs' temporary files, and memory for results. */
+int run_open(struct run *run, struct failure *failure);
+
+/* What the options and the files say. */
+struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass);
+struct clattn_host_score_args run_score_args(const struct run *run, bool backward,
+                                             struct clattn_host_kv_scales *scales);
+
+/* Behind it: whether the inputs are still what was computed with; the results to their files. */
+int run_check_inputs(const struct run *run, struct failure *failure);
+int run_write_outputs(struct run *run, struct failure *failure);
+
+/* Whatever has not been written leaves no trace. */
+void run_close(struct run *run);
 
 /* Fills the results, plans and infos. */
 int run_compute(struct run *run, struct failure *failure);

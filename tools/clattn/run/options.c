@@ -218,22 +218,26 @@ static int check_dropout(double dropout, struct failure *failure)
     return STATUS_OK;
 }
 
-int run_options_parse(int argc, char **argv, const char *batch, struct values *values, struct failure *failure)
+int run_options_check(const struct command_spec *command, const struct values *values, struct failure *failure)
 {
-    *values = (struct values){.dtype = -1, .k_format = -1, .v_format = -1};
-    int status = options_parse(&run_command, argc, argv, values, failure);
-    if (!status && values->batch != batch)
-        return !batch ? STATUS_OK
-                      : fail(failure, STATUS_USAGE, "--batch %s: a line of a batch cannot name another", values->batch);
-    if (!status)
-        status = check_names(values, failure);
+    int status = check_names(values, failure);
     if (!status)
         status = check_dropout(values->score.features.numbers[SCORE_DROPOUT].real, failure);
     if (!status)
-        status = options_check_needs(&run_command, values, failure);
+        status = options_check_needs(command, values, failure);
     if (!status)
         status = check_pairs(values, failure);
     if (!status)
         status = check_cache(values, failure);
     return status ? status : check_gradients(values, failure);
+}
+
+int run_options_parse(int argc, char **argv, const char *batch, struct values *values, struct failure *failure)
+{
+    *values = (struct values){.dtype = -1, .k_format = -1, .v_format = -1};
+    const int status = options_parse(&run_command, argc, argv, values, failure);
+    if (!status && values->batch != batch)
+        return !batch ? STATUS_OK
+                      : fail(failure, STATUS_USAGE, "--batch %s: a line of a batch cannot name another", values->batch);
+    return status ? status : run_options_check(&run_command, values, failure);
 }

@@ -80,6 +80,9 @@ const char *run_output_option(enum run_output output);
 
 bool run_wants_gradients(const struct values *values);
 
+/* The checks of values that one option alone cannot have. */
+int run_options_check(const struct command_spec *command, const struct values *values, struct failure *failure);
+
 /* Fills *values; then everything about them has been checked that can be without opening a file, but where they name a
  * --batch: then its lines have the rest. `batch`: the file of the batch that this is a line of, as it names it; else
  * NULL. */

@@ -56,7 +56,7 @@ static int check_files(const struct values *values, struct failure *failure)
 }
 
 /* Whether the inputs are still what was computed with. */
-static int check_inputs(const struct run *run, struct failure *failure)
+int run_check_inputs(const struct run *run, struct failure *failure)
 {
     int status = STATUS_OK;
     for (int i = 0; i < ARRAYS_MOST && !status; i++)
@@ -84,9 +84,9 @@ static int create_outputs(struct run *run, struct failure *failure)
 {
     describe_outputs(run);
     for (int i = 0; i < RUN_OUTPUTS; i++) {
-        const bool file = run->values->outputs[i],
+        const bool named = run->values->outputs[i], file = named && !run->without_files,
                    needed = (i == RUN_M || i == RUN_L) && run_wants_gradients(run->values);
-        if (!file && !needed)
+        if (!named && !needed)
             continue;
         const size_t bytes = npy_data_bytes(&run->headers[i]);
         const int status = file ? output_create(run->values->outputs[i], &run->outputs[i], failure) : STATUS_OK;
@@ -99,7 +99,7 @@ static int create_outputs(struct run *run, struct failure *failure)
     return run->values->cache ? run_cache_create(run, failure) : STATUS_OK;
 }
 
-static int write_outputs(struct run *run, struct failure *failure)
+int run_write_outputs(struct run *run, struct failure *failure)
 {
     int status = STATUS_OK;
     for (int i = 0; !status && i < RUN_OUTPUTS; i++)
@@ -126,13 +126,17 @@ static int open_session(struct run *run, struct failure *failure)
     return STATUS_OK;
 }
 
-static int run_all(struct run *run, struct failure *failure)
+int run_open(struct run *run, struct failure *failure)
 {
     int status = check_files(run->values, failure);
     if (!status)
         status = open_inputs(run, failure);
-    if (!status)
-        status = create_outputs(run, failure);
+    return status ? status : create_outputs(run, failure);
+}
+
+static int run_all(struct run *run, struct failure *failure)
+{
+    int status = run_open(run, failure);
     if (!status)
         status = open_session(run, failure);
     if (!status)
@@ -143,11 +147,11 @@ static int run_all(struct run *run, struct failure *failure)
     if (!status) {
         status = run->values->cache ? run_cache_compute(run, failure) : run_compute(run, failure);
         /* which, where one was not, is the reason of whatever has failed */
-        const int changed = check_inputs(run, failure);
+        const int changed = run_check_inputs(run, failure);
         status = changed ? changed : status;
     }
     if (!status)
-        status = write_outputs(run, failure);
+        status = run_write_outputs(run, failure);
     if (!status && !run->values->quiet)
         (run->values->cache ? run_cache_print_summary : run_print_summary)(run);
     if (!status && run->values->json)
@@ -155,18 +159,23 @@ static int run_all(struct run *run, struct failure *failure)
     return status;
 }
 
+void run_close(struct run *run)
+{
+    for (int i = 0; i < RUN_OUTPUTS; i++) {
+        output_discard(&run->outputs[i]);
+        free(run->results[i]);
+    }
+    output_discard(&run->cache);
+    for (int i = 0; i < ARRAYS_MOST; i++)
+        npy_close(&run->inputs[i]);
+    score_files_close(&run->score);
+}
+
 static int run_one(const struct values *values, struct run_shared *shared, struct failure *failure)
 {
     struct run run = {.values = values, .shared = shared};
     const int status = run_all(&run, failure);
-    for (int i = 0; i < RUN_OUTPUTS; i++) {
-        output_discard(&run.outputs[i]);
-        free(run.results[i]);
-    }
-    output_discard(&run.cache);
-    for (int i = 0; i < ARRAYS_MOST; i++)
-        npy_close(&run.inputs[i]);
-    score_files_close(&run.score);
+    run_close(&run);
     return status;
 }
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/gather.h"
+#include <mpi.h>
+
+void ring_ranks_find(struct ring_ranks *ranks)
+{
+    MPI_Comm host;
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks->count);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &ranks->on_host);
+    MPI_Comm_free(&host);
+}
+
+int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure)
+{
+    int first = status ? ranks->rank : ranks->count;
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == ranks->count)
+        return STATUS_OK;
+    MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
+    if (first != ranks->rank)
+        failure->text[0] = '\0';
+    return status;
+}
+
+/* One run of rows of one head: rows that lie apart, in one message. */
+static void pass_on(const struct ring_ranks *ranks, char *rows, size_t bytes, size_t stride, int64_t count, int from)
+{
+    MPI_Datatype row, all;
+    if (!count || !bytes)
+        return;
+    MPI_Type_contiguous((int)bytes, MPI_BYTE, &row);
+    MPI_Type_create_hvector((int)count, 1, (MPI_Aint)stride, row, &all);
+    MPI_Type_commit(&all);
+    if (ranks->rank)
+        MPI_Send(rows, 1, all, 0, 0, MPI_COMM_WORLD);
+    else
+        MPI_Recv(rows, 1, all, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Type_free(&all);
+    MPI_Type_free(&row);
+}
+
+void ring_gather(const struct ring_ranks *ranks, char *array, const size_t sizes[4], const size_t strides[3],
+                 const struct clattn_ring_part *parts)
+{
+    for (int from = 1; from < ranks->count; from++)
+        for (size_t i = 0; i < sizes[0] * sizes[1] && (!ranks->rank || ranks->rank == from); i++)
+            for (int run = 0; run < 2; run++) {
+                char *head = array + i / sizes[1] * strides[0] + i % sizes[1] * strides[1];
+                pass_on(ranks, head + (size_t)parts[from].first[run] * strides[2], sizes[3], strides[2],
+                        parts[from].count[run], from);
+            }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLATTN_TOOL_RING_GATHER_H
+#define CLATTN_TOOL_RING_GATHER_H
+
+#include "failure.h"
+#include <clattn/mpi.h>
+#include <stddef.h>
+
+/* Ranks of the command, all those of MPI_COMM_WORLD. */
+struct ring_ranks {
+    int rank, count, on_host; /* the number of this one among those of its host */
+};
+
+void ring_ranks_find(struct ring_ranks *ranks);
+
+/* The status of the lowest rank that failed, on all; there alone its text is kept. */
+int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure);
+
+/* An array of all rows (or keys) of which each rank has filled its part: rank 0 gets all. `sizes` are batch, heads, any
+ * and bytes of a row; `strides` those of batch, heads and rows in bytes; `parts` are all ranks'. */
+void ring_gather(const struct ring_ranks *ranks, char *array, const size_t sizes[4], const size_t strides[3],
+                 const struct clattn_ring_part *parts);
+
+#endif

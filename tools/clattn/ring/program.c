@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#define _XOPEN_SOURCE 700
+#include "progress.h"
+#include "ring/gather.h"
+#include "ring/options.h"
+#include "run/job.h"
+#include <locale.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `clattn ring`: a program of its own, so that the others need no MPI. */
+struct job {
+    const struct ring_values *values;
+    struct ring_ranks ranks;
+    struct run run;
+    struct run_shared shared;
+    struct clattn_ring_part *rows, *keys; /* of all ranks */
+    struct progress bar;
+    struct clattn_ring_info info;
+};
+
+static clattn_status share_out(struct job *job)
+{
+    const struct arrays *arrays = &job->run.arrays;
+    const bool packed = job->run.score.values[SCORE_CU_SEQLENS_Q];
+    const int64_t rows = packed ? job->run.score.total_q : arrays->shape.n_q;
+    const int64_t keys = packed ? job->run.score.total_kv : arrays->shape.n_kv;
+    const struct clattn_problem problem = run_problem(&job->run, CLATTN_FORWARD);
+    const int64_t grain = problem.features & CLATTN_BLOCK_MASK ? problem.block_q : 1;
+    const enum clattn_ring_sharing sharing = (enum clattn_ring_sharing)job->values->sharing;
+    clattn_status code = CLATTN_SUCCESS;
+    for (int i = 0; i < job->ranks.count && !code; i++) {
+        code = clattn_ring_share(sharing, rows, grain, job->ranks.count, i, &job->rows[i]);
+        if (!code)
+            code = clattn_ring_share(sharing, keys, 1, job->ranks.count, i, &job->keys[i]);
+    }
+    return code;
+}
+
+static void show_keys(void *user, int64_t done, int64_t keys)
+{
+    struct job *job = user;
+    char text[64];
+    snprintf(text, sizeof text, "%lld of %lld keys", (long long)done, (long long)keys);
+    progress_step(&job->bar, text);
+}
+
+static clattn_status make_ring(struct job *job, const struct clattn_problem *problem, clattn_ring **ring)
+{
+    static MPI_Comm world;
+    world = MPI_COMM_WORLD;
+    const struct clattn_ring_params params = {.comm = &world,
+                                              .context = job->shared.session.clattn,
+                                              .queue = job->shared.session.queue,
+                                              .timeout_ms = job->values->timeout * 1000};
+    progress_start(&job->bar, job->ranks.count, job->values->run.quiet || job->ranks.rank);
+    return clattn_ring_create(ring, &params, problem);
+}
+
+static clattn_status forward(struct job *job)
+{
+    const struct run *run = &job->run;
+    const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
+    const struct clattn_ring_forward_args args = {.arrays = {.shape = run->arrays.shape,
+                                                             .q = run->inputs[ARRAYS_Q].data,
+                                                             .k = run->inputs[ARRAYS_K].data,
+                                                             .v = run->inputs[ARRAYS_V].data,
+                                                             .o = run->results[RUN_O],
+                                                             .q_layout = run->arrays.q,
+                                                             .k_layout = run->arrays.k,
+                                                             .v_layout = run->arrays.v,
+                                                             .o_layout = run->arrays.o,
+                                                             .lse = run->results[RUN_LSE],
+                                                             .m = run->results[RUN_M],
+                                                             .l = run->results[RUN_L],
+                                                             .score = run_score_args(run, false, &scales),
+                                                             .progress = show_keys,
+                                                             .progress_user = job},
+                                                  .rows = job->rows[job->ranks.rank],
+                                                  .keys = job->keys[job->ranks.rank],
+                                                  .whole = 1};
+    clattn_ring *ring = NULL;
+    clattn_status code = make_ring(job, &problem, &ring);
+    if (!code)
+        code = clattn_ring_forward(ring, &args);
+    if (!code)
+        code = clattn_ring_last(ring, &job->info);
+    progress_clear(&job->bar);
+    clattn_ring_destroy(&ring);
+    return code;
+}
+
+static clattn_status backward(struct job *job)
+{
+    const struct run *run = &job->run;
+    const struct clattn_problem problem = run_problem(run, CLATTN_BACKWARD);
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
+    const struct clattn_ring_backward_args args = {.arrays = {.shape = run->arrays.shape,
+                                                              .q = run->inputs[ARRAYS_Q].data,
+                                                              .k = run->inputs[ARRAYS_K].data,
+                                                              .v = run->inputs[ARRAYS_V].data,
+                                                              .o = run->results[RUN_O],
+                                                              .d_o = run->inputs[ARRAYS_D_O].data,
+                                                              .m = run->results[RUN_M],
+                                                              .l = run->results[RUN_L],
+                                                              .d_q = run->results[RUN_D_Q],
+                                                              .d_k = run->results[RUN_D_K],
+                                                              .d_v = run->results[RUN_D_V],
+                                                              .d_bias = run->results[RUN_D_BIAS],
+                                                              .d_sinks = run->results[RUN_D_SINKS],
+                                                              .q_layout = run->arrays.q,
+                                                              .k_layout = run->arrays.k,
+                                                              .v_layout = run->arrays.v,
+                                                              .o_layout = run->arrays.o,
+                                                              .d_o_layout = run->arrays.o,
+                                                              .d_q_layout = run->arrays.q,
+                                                              .d_k_layout = run->arrays.k,
+                                                              .d_v_layout = run->arrays.v,
+                                                              .d_bias_layout = run->score.layouts[SCORE_BIAS],
+                                                              .score = run_score_args(run, true, &scales),
+                                                              .progress = show_keys,
+                                                              .progress_user = job},
+                                                   .rows = job->rows[job->ranks.rank],
+                                                   .keys = job->keys[job->ranks.rank],
+                                                   .whole = 1};
+    clattn_ring *ring = NULL;
+    clattn_status code = make_ring(job, &problem, &ring);
+    if (!code)
+        code = clattn_ring_backward(ring, &args);
+    progress_clear(&job->bar);
+    clattn_ring_destroy(&ring);
+    return code;
+}
+
+static int compute(struct job *job, struct failure *failure)
+{
+    const char *what = "attention";
+    clattn_status code = share_out(job);
+    if (!code)
+        code = forward(job);
+    if (!code && run_wants_gradients(&job->values->run)) {
+        what = "gradients";
+        code = backward(job);
+    }
+    if (!code)
+        return STATUS_OK;
+    return fail(failure, STATUS_DEVICE, "%s: %s (%s)", what, clattn_ring_error_message(), clattn_status_name(code));
+}
+
+/* Rank 0 gets what the others have of each output that has rows or keys. */
+static void gather(struct job *job)
+{
+    const struct arrays *arrays = &job->run.arrays;
+    const struct clattn_layout dense = {.offset = 0}, *bias = &job->run.score.layouts[SCORE_BIAS];
+    const struct clattn_layout *const layouts[RUN_OUTPUTS] = {&arrays->o, &dense,     &dense, &dense, &arrays->q,
+                                                              &arrays->k, &arrays->v, bias,   NULL};
+    for (int i = 0; i < RUN_D_SINKS; i++) {
+        const struct npy_header *header = &job->run.headers[i];
+        const size_t element = npy_type_size(header->type);
+        const bool of_keys = i == RUN_D_K || i == RUN_D_V, vector = layouts[i] == &dense;
+        const bool packed = job->run.score.values[SCORE_CU_SEQLENS_Q];
+        const int64_t rows = packed ? job->run.score.total_q : arrays->shape.n_q;
+        const int64_t heads = of_keys ? arrays->shape.kv_heads : arrays->shape.heads;
+        const int64_t batch = packed ? 1 : arrays->shape.batch;
+        const struct clattn_layout at =
+            vector ? (struct clattn_layout){.batch = heads * rows, .head = rows, .row = 1} : *layouts[i];
+        const int64_t columns = vector                         ? 1
+                                : i == RUN_D_BIAS              ? arrays->shape.n_kv
+                                : i == RUN_D_Q || i == RUN_D_K ? arrays->d
+                                                               : arrays->d_v;
+        const bool sum = i == RUN_D_BIAS;
+        const size_t sizes[] = {(size_t)(sum && !at.batch ? 1 : batch), (size_t)(sum && !at.head ? 1 : heads), 0,
+                                (size_t)columns * element};
+        const size_t strides[] = {(size_t)at.batch * element, (size_t)at.head * element, (size_t)at.row * element};
+        if (job->run.results[i])
+            ring_gather(&job->ranks, job->run.results[i], sizes, strides, of_keys ? job->keys : job->rows);
+    }
+}
+
+/* The devices of a platform, by turns. */
+static int open_device(struct job *job, struct failure *failure)
+{
+    struct session *session = &job->shared.session;
+    struct option_device wanted = job->values->run.device;
+    struct opencl_platforms platforms;
+    int status = session_open(session, &wanted, job->values->run.quiet || job->ranks.rank, failure);
+    if (status || !job->ranks.on_host)
+        return status;
+    wanted = (struct option_device){true, session->platform, session->device};
+    status = opencl_list(&platforms, failure);
+    if (status)
+        return status;
+    const int count = platforms.items[wanted.platform].device_count;
+    wanted.device = (wanted.device + job->ranks.on_host) % count;
+    opencl_list_free(&platforms);
+    if (count == 1)
+        return STATUS_OK;
+    session_close(session);
+    return session_open(session, &wanted, true, failure);
+}
+
+static void print_summary(const struct job *job)
+{
+    const struct clattn_shape *shape = &job->run.arrays.shape;
+    fprintf(
+        stderr,
+        "%d ranks: batch %lld, heads %lld, n %lld x %lld in %.1f ms, of which rank 0 waited %.1f ms for messages with "
+        "its device idle; it sent %.1f MB\n",
+        job->ranks.count, (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q,
+        (long long)shape->n_kv, job->info.call_ms, job->info.waited_ms, (double)job->info.bytes_sent * 1e-6);
+}
+
+static int run(struct job *job, struct failure *failure)
+{
+    job->run = (struct run){.values = &job->values->run, .shared = &job->shared, .without_files = job->ranks.rank != 0};
+    job->rows = calloc((size_t)job->ranks.count, sizeof *job->rows);
+    job->keys = calloc((size_t)job->ranks.count, sizeof *job->keys);
+    int status = job->rows && job->keys ? run_open(&job->run, failure) : fail(failure, STATUS_DEVICE, "no memory");
+    if (!status)
+        status = open_device(job, failure);
+    status = ring_agree(&job->ranks, status, failure);
+    if (!status) {
+        status = compute(job, failure);
+        if (!status)
+            status = run_check_inputs(&job->run, failure);
+        status = ring_agree(&job->ranks, status, failure);
+    }
+    if (!status) {
+        gather(job);
+        if (!job->ranks.rank)
+            status = run_write_outputs(&job->run, failure);
+        status = ring_agree(&job->ranks, status, failure);
+    }
+    if (!status && !job->ranks.rank && !job->values->run.quiet)
+        print_summary(job);
+    run_close(&job->run);
+    session_close(&job->shared.session);
+    free(job->rows);
+    free(job->keys);
+    return status;
+}
+
+static void say(const struct failure *failure)
+{
+    if (failure->text[0])
+        fprintf(stderr, "clattn ring: %s\n", failure->text);
+}
+
+/* Launchers end all ranks when one has ended with an error: what there is to say comes before. */
+static int run_as_rank(struct job *job, struct failure *failure)
+{
+    MPI_Init(NULL, NULL);
+    ring_ranks_find(&job->ranks);
+    const int status = run(job, failure);
+    say(failure);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct failure failure = {.text = ""};
+    struct ring_values values;
+    struct job job = {.values = &values};
+    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale)
+        uselocale(c_locale);
+    signal(SIGXFSZ, SIG_IGN); /* an error of write() then */
+    const int status = ring_options_parse(argc, argv, &values, &failure);
+    if (!status)
+        return run_as_rank(&job, &failure);
+    say(&failure);
+    return status == STATUS_HELP ? STATUS_OK : status;
+}
