@@ -139,8 +139,8 @@ static void describe(const struct fact *fact, int64_t value, char text[32])
         snprintf(text, 32, "%lld", (long long)value);
 }
 
-static clattn_status compare(const struct fact *facts, int count, const int64_t *mine, const int64_t *others,
-                             int other_rank, struct cla_error *error)
+static clattn_status compare_facts(const struct fact *facts, int count, const int64_t *mine, const int64_t *others,
+                                   int other_rank, struct cla_error *error)
 {
     for (int i = 0; i < count; i++) {
         char first[32], second[32];
@@ -163,5 +163,5 @@ clattn_status cla_facts_compare(bool of_job, const int64_t *facts, const int64_t
     const struct cla_job no_job = {.score = &no_score};
     struct fact names[CLA_FACTS];
     const int count = of_job ? job_facts(&no_job, names) : problem_facts(&no_problem, names);
-    return compare(names, count, facts, others, other_rank, error);
+    return compare_facts(names, count, facts, others, other_rank, error);
 }
