@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one file that names OpenCL's entry points. Each function makes one call (or one query in its two steps, or all
- * queries of one object), fills *error with the call's name and code if it fails, and returns that code. Outputs are
- * set on success alone. */
+/* The files that name OpenCL's entry points: clcall.c, and clcall_program.c for programs and kernels. Each function
+ * makes one call (or one query in its two steps, or all queries of one object), fills *error with the call's name and
+ * code if it fails, and returns that code. Outputs are set on success alone. */
 
 /* Queries. Strings are cut to fit; a query the device does not know gives an error, not a default. */
 clattn_status cla_cl_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
@@ -23,6 +23,8 @@ clattn_status cla_cl_platform_string(cl_platform_id platform, cl_platform_info n
 clattn_status cla_cl_context_has_device(cl_context context, cl_device_id device, bool *has, struct cla_error *error);
 clattn_status cla_cl_queue_context(cl_command_queue queue, cl_context *context, cl_device_id *device,
                                    struct cla_error *error);
+clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_properties *properties,
+                                      struct cla_error *error);
 
 /* All that is to be known of a memory object. */
 struct cla_buffer_facts {
@@ -41,8 +43,6 @@ void *cla_cl_extension_function(cl_platform_id platform, const char *name);
 /* Reference counts. */
 clattn_status cla_cl_retain_context(cl_context context, struct cla_error *error);
 clattn_status cla_cl_retain_device(cl_device_id device, struct cla_error *error);
-clattn_status cla_cl_queue_properties(cl_command_queue queue, cl_command_queue_properties *properties,
-                                      struct cla_error *error);
 clattn_status cla_cl_retain_queue(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_retain_program(cl_program program, struct cla_error *error);
 clattn_status cla_cl_retain_event(cl_event event, struct cla_error *error);

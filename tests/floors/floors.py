@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether all arrows between the library's floors point down: mpi -> attention -> device -> plan. What a file includes, and what
-each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall.c alone, MPI in mpi/wire.c
+each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall*.c alone, MPI in mpi/wire.c
 alone, CLBlast is not linked, and device/os_library.c alone loads libraries. Kernels include kernels. Tools use the public
 headers, but for what TOOLS_MAY names.
 
@@ -33,7 +33,8 @@ TOOLS_MAY = {
 }
 
 # Whose business another library is: the object file.
-CALLERS = {r'cl[A-Z]\w*': ('device', 'clcall'), r'CLBlast\w*|dl(open|sym)': ('device', 'os_library'), r'P?MPI_\w+': ('mpi', 'wire')}
+CALLERS = {r'cl[A-Z]\w*': ('device', 'clcall', 'clcall_program'), r'CLBlast\w*|dl(open|sym)': ('device', 'os_library'),
+           r'P?MPI_\w+': ('mpi', 'wire')}
 
 
 def included(path):
@@ -95,9 +96,9 @@ def wrong_needs(nm, archives):
         for name, unit in sorted(needed):
             if name in everywhere and name not in below:
                 yield f'{floor}/{unit} needs {name}, which is of {everywhere[name]}'
-            for pattern, caller in CALLERS.items():
-                if re.fullmatch(pattern, name) and (floor, unit) != caller:
-                    yield f'{floor}/{unit} calls {name}: {"/".join(caller)} alone does'
+            for pattern, (home, *units) in CALLERS.items():
+                if re.fullmatch(pattern, name) and not (floor == home and unit in units):
+                    yield f'{floor}/{unit} calls {name}: {home}/{" and ".join(units)} alone does'
 
 
 def write(root, path, text):
