@@ -65,24 +65,12 @@ static clattn_status forward(struct job *job)
     const struct run *run = &job->run;
     const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    const struct clattn_ring_forward_args args = {.arrays = {.shape = run->arrays.shape,
-                                                             .q = run->inputs[ARRAYS_Q].data,
-                                                             .k = run->inputs[ARRAYS_K].data,
-                                                             .v = run->inputs[ARRAYS_V].data,
-                                                             .o = run->results[RUN_O],
-                                                             .q_layout = run->arrays.q,
-                                                             .k_layout = run->arrays.k,
-                                                             .v_layout = run->arrays.v,
-                                                             .o_layout = run->arrays.o,
-                                                             .lse = run->results[RUN_LSE],
-                                                             .m = run->results[RUN_M],
-                                                             .l = run->results[RUN_L],
-                                                             .score = run_score_args(run, false, &scales),
-                                                             .progress = show_keys,
-                                                             .progress_user = job},
-                                                  .rows = job->rows[job->ranks.rank],
-                                                  .keys = job->keys[job->ranks.rank],
-                                                  .whole = 1};
+    struct clattn_ring_forward_args args = {.arrays = run_forward_args(run, &scales),
+                                            .rows = job->rows[job->ranks.rank],
+                                            .keys = job->keys[job->ranks.rank],
+                                            .whole = 1};
+    args.arrays.progress = show_keys;
+    args.arrays.progress_user = job;
     clattn_ring *ring = NULL;
     clattn_status code = make_ring(job, &problem, &ring);
     if (!code)
@@ -99,34 +87,12 @@ static clattn_status backward(struct job *job)
     const struct run *run = &job->run;
     const struct clattn_problem problem = run_problem(run, CLATTN_BACKWARD);
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    const struct clattn_ring_backward_args args = {.arrays = {.shape = run->arrays.shape,
-                                                              .q = run->inputs[ARRAYS_Q].data,
-                                                              .k = run->inputs[ARRAYS_K].data,
-                                                              .v = run->inputs[ARRAYS_V].data,
-                                                              .o = run->results[RUN_O],
-                                                              .d_o = run->inputs[ARRAYS_D_O].data,
-                                                              .m = run->results[RUN_M],
-                                                              .l = run->results[RUN_L],
-                                                              .d_q = run->results[RUN_D_Q],
-                                                              .d_k = run->results[RUN_D_K],
-                                                              .d_v = run->results[RUN_D_V],
-                                                              .d_bias = run->results[RUN_D_BIAS],
-                                                              .d_sinks = run->results[RUN_D_SINKS],
-                                                              .q_layout = run->arrays.q,
-                                                              .k_layout = run->arrays.k,
-                                                              .v_layout = run->arrays.v,
-                                                              .o_layout = run->arrays.o,
-                                                              .d_o_layout = run->arrays.o,
-                                                              .d_q_layout = run->arrays.q,
-                                                              .d_k_layout = run->arrays.k,
-                                                              .d_v_layout = run->arrays.v,
-                                                              .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                              .score = run_score_args(run, true, &scales),
-                                                              .progress = show_keys,
-                                                              .progress_user = job},
-                                                   .rows = job->rows[job->ranks.rank],
-                                                   .keys = job->keys[job->ranks.rank],
-                                                   .whole = 1};
+    struct clattn_ring_backward_args args = {.arrays = run_backward_args(run, &scales),
+                                             .rows = job->rows[job->ranks.rank],
+                                             .keys = job->keys[job->ranks.rank],
+                                             .whole = 1};
+    args.arrays.progress = show_keys;
+    args.arrays.progress_user = job;
     clattn_ring *ring = NULL;
     clattn_status code = make_ring(job, &problem, &ring);
     if (!code)

@@ -98,6 +98,56 @@ struct clattn_host_score_args run_score_args(const struct run *run, bool backwar
     return args;
 }
 
+struct clattn_host_forward_args run_forward_args(const struct run *run, struct clattn_host_kv_scales *scales)
+{
+    const struct arrays *arrays = &run->arrays;
+    return (struct clattn_host_forward_args){.shape = arrays->shape,
+                                             .q = run->inputs[ARRAYS_Q].data,
+                                             .k = run->inputs[ARRAYS_K].data,
+                                             .v = run->inputs[ARRAYS_V].data,
+                                             .o = run->results[RUN_O],
+                                             .q_layout = arrays->q,
+                                             .k_layout = arrays->k,
+                                             .v_layout = arrays->v,
+                                             .o_layout = arrays->o,
+                                             .lse = run->results[RUN_LSE],
+                                             .m = run->results[RUN_M],
+                                             .l = run->results[RUN_L],
+                                             .score = run_score_args(run, false, scales),
+                                             .kv_chunk = run->values->kv_chunk,
+                                             .max_device_bytes = (uint64_t)run->values->memory};
+}
+
+struct clattn_host_backward_args run_backward_args(const struct run *run, struct clattn_host_kv_scales *scales)
+{
+    const struct arrays *arrays = &run->arrays;
+    return (struct clattn_host_backward_args){.shape = arrays->shape,
+                                              .q = run->inputs[ARRAYS_Q].data,
+                                              .k = run->inputs[ARRAYS_K].data,
+                                              .v = run->inputs[ARRAYS_V].data,
+                                              .o = run->results[RUN_O],
+                                              .d_o = run->inputs[ARRAYS_D_O].data,
+                                              .m = run->results[RUN_M],
+                                              .l = run->results[RUN_L],
+                                              .d_q = run->results[RUN_D_Q],
+                                              .d_k = run->results[RUN_D_K],
+                                              .d_v = run->results[RUN_D_V],
+                                              .d_bias = run->results[RUN_D_BIAS],
+                                              .d_sinks = run->results[RUN_D_SINKS],
+                                              .q_layout = arrays->q,
+                                              .k_layout = arrays->k,
+                                              .v_layout = arrays->v,
+                                              .o_layout = arrays->o,
+                                              .d_o_layout = arrays->o,
+                                              .d_q_layout = arrays->q,
+                                              .d_k_layout = arrays->k,
+                                              .d_v_layout = arrays->v,
+                                              .d_bias_layout = run->score.layouts[SCORE_BIAS],
+                                              .score = run_score_args(run, true, scales),
+                                              .kv_chunk = run->values->kv_chunk,
+                                              .max_device_bytes = (uint64_t)run->values->memory};
+}
+
 /* A bar that begins with the first piece of the keys, which tells how many there will be: the library may have chosen
  * its size. Where they do not come in pieces, there is none. */
 struct key_progress {
@@ -126,27 +176,12 @@ static void end_progress(const struct key_progress *progress)
 
 static clattn_status forward(struct run *run, clattn_host *host)
 {
-    const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    const struct clattn_host_forward_args args = {.shape = arrays->shape,
-                                                  .q = run->inputs[ARRAYS_Q].data,
-                                                  .k = run->inputs[ARRAYS_K].data,
-                                                  .v = run->inputs[ARRAYS_V].data,
-                                                  .o = run->results[RUN_O],
-                                                  .q_layout = arrays->q,
-                                                  .k_layout = arrays->k,
-                                                  .v_layout = arrays->v,
-                                                  .o_layout = arrays->o,
-                                                  .lse = run->results[RUN_LSE],
-                                                  .m = run->results[RUN_M],
-                                                  .l = run->results[RUN_L],
-                                                  .score = run_score_args(run, false, &scales),
-                                                  .kv_chunk = run->values->kv_chunk,
-                                                  .max_device_bytes = (uint64_t)run->values->memory,
-                                                  .progress = show_keys,
-                                                  .progress_user = &progress};
+    struct clattn_host_forward_args args = run_forward_args(run, &scales);
+    args.progress = show_keys;
+    args.progress_user = &progress;
     const clattn_status code = clattn_host_forward(host, &problem, &args);
     end_progress(&progress);
     return code ? code : clattn_host_last(host, &run->plan, &run->info);
@@ -154,37 +189,12 @@ static clattn_status forward(struct run *run, clattn_host *host)
 
 static clattn_status backward(struct run *run, clattn_host *host)
 {
-    const struct arrays *arrays = &run->arrays;
     const struct clattn_problem problem = run_problem(run, CLATTN_BACKWARD);
     struct key_progress progress = {.quiet = run->values->quiet};
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    const struct clattn_host_backward_args args = {.shape = arrays->shape,
-                                                   .q = run->inputs[ARRAYS_Q].data,
-                                                   .k = run->inputs[ARRAYS_K].data,
-                                                   .v = run->inputs[ARRAYS_V].data,
-                                                   .o = run->results[RUN_O],
-                                                   .d_o = run->inputs[ARRAYS_D_O].data,
-                                                   .m = run->results[RUN_M],
-                                                   .l = run->results[RUN_L],
-                                                   .d_q = run->results[RUN_D_Q],
-                                                   .d_k = run->results[RUN_D_K],
-                                                   .d_v = run->results[RUN_D_V],
-                                                   .d_bias = run->results[RUN_D_BIAS],
-                                                   .d_sinks = run->results[RUN_D_SINKS],
-                                                   .q_layout = arrays->q,
-                                                   .k_layout = arrays->k,
-                                                   .v_layout = arrays->v,
-                                                   .o_layout = arrays->o,
-                                                   .d_o_layout = arrays->o,
-                                                   .d_q_layout = arrays->q,
-                                                   .d_k_layout = arrays->k,
-                                                   .d_v_layout = arrays->v,
-                                                   .d_bias_layout = run->score.layouts[SCORE_BIAS],
-                                                   .score = run_score_args(run, true, &scales),
-                                                   .kv_chunk = run->values->kv_chunk,
-                                                   .max_device_bytes = (uint64_t)run->values->memory,
-                                                   .progress = show_keys,
-                                                   .progress_user = &progress};
+    struct clattn_host_backward_args args = run_backward_args(run, &scales);
+    args.progress = show_keys;
+    args.progress_user = &progress;
     const clattn_status code = clattn_host_backward(host, &problem, &args);
     end_progress(&progress);
     return code ? code : clattn_host_last(host, &run->backward_plan, &run->backward_info);

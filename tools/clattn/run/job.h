@@ -37,6 +37,10 @@ struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass);
 struct clattn_host_score_args run_score_args(const struct run *run, bool backward,
                                              struct clattn_host_kv_scales *scales);
 
+/* All of a call but its progress. *scales must outlive it. */
+struct clattn_host_forward_args run_forward_args(const struct run *run, struct clattn_host_kv_scales *scales);
+struct clattn_host_backward_args run_backward_args(const struct run *run, struct clattn_host_kv_scales *scales);
+
 /* Behind it: whether the inputs are still what was computed with; the results to their files. */
 int run_check_inputs(const struct run *run, struct failure *failure);
 int run_write_outputs(struct run *run, struct failure *failure);
