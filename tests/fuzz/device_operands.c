@@ -67,12 +67,12 @@ static void scales(struct call *call, bool zeros, int64_t columns, int64_t group
     *scale = call_keys(call, "scales", groups, CLATTN_AS_FP32, MEMORY_INPUT);
     if (!zeros)
         return;
-    const int spoilt = call->spoilt;
-    *zero = call_keys(call, "zeros", groups, CLATTN_AS_FP32, MEMORY_INPUT);
-    zero->layout = scale->layout;
-    zero->buffer = call->spoilt > spoilt || dice(call->dice, 3) ? scale->buffer : zero->buffer;
-    /* What it holds may be less than the scales' strides reach, which has to be seen. */
-    call->spoilt += zero->buffer != scale->buffer;
+    *zero = *scale;
+    if (dice(call->dice, 3))
+        return;
+    /* Made for other strides: what those of the scales reach beyond it has to be seen. */
+    zero->buffer = call_keys(call, "zeros", groups, CLATTN_AS_FP32, MEMORY_INPUT).buffer;
+    call->spoilt++;
 }
 
 const struct clattn_kv_scales *call_scales(struct call *call)
