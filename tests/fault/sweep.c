@@ -305,7 +305,7 @@ static long stride_of(const struct attempt *attempt, int mode)
         return GPU_STRIDE;
     const bool last = !attempt->scenario->steps[attempt->step + 1].run;
     if (attempt->all_codes || (quiet && !last))
-        return attempt->source == FAULT_FILES ? 1 : CODES_STRIDE;
+        return attempt->source != FAULT_FILES ? CODES_STRIDE : attempt->scenario->sparse ? 3 : 1;
     if (attempt->source != FAULT_CALLS)
         return last ? 1 : 2;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
