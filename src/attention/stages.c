@@ -67,6 +67,7 @@ clattn_status cla_stages_count(const struct clattn_plan *plan, struct cla_recipe
 }
 
 enum { MOST_ARGUMENTS = 16 };
+_Static_assert(MOST_ARGUMENTS + CLA_SCORE_ARGUMENTS <= 64, "a kernel knows the kinds of 64 arguments");
 
 static struct cla_argument argument_of(const struct cla_stage_call *of, int which)
 {

@@ -16,6 +16,7 @@ clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, con
     kernel->kernel = made;
     kernel->program = program;
     kernel->name = name;
+    kernel->addresses = 0;
     return CLATTN_SUCCESS;
 }
 
@@ -81,6 +82,30 @@ static clattn_status record(const struct cla_kernel *kernel, const struct cla_di
     return status;
 }
 
+static uint64_t addresses_among(const struct cla_argument *arguments, cl_uint argument_count)
+{
+    uint64_t bits = 0;
+    for (cl_uint i = 0; i < argument_count; i++)
+        bits |= (uint64_t)(arguments[i].set != NULL) << i;
+    return bits;
+}
+
+/* NVIDIA's driver 580 answers CL_INVALID_KERNEL_ARGS to a kernel object that had an address where it now has a buffer.
+ * So one whose arguments change in kind is made anew. */
+static clattn_status suit(struct cla_kernel *kernel, uint64_t addresses, struct cla_error *error)
+{
+    cl_kernel made = NULL;
+    if (kernel->addresses == addresses)
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_cl_kernel(kernel->program, kernel->name, &made, error);
+    if (status)
+        return status;
+    cla_cl_release_kernel(kernel->kernel);
+    kernel->kernel = made;
+    kernel->addresses = addresses;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
                                 const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
                                 size_t work_group_size, struct cla_error *error)
@@ -92,8 +117,9 @@ clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_disp
     if (to->recorder)
         return record(kernel, to, arguments, argument_count, global, work_group_size, error);
     pthread_mutex_lock(&kernel->lock);
-    const clattn_status status =
-        set_and_put(kernel->kernel, to, arguments, argument_count, global, work_group_size, error);
+    clattn_status status = suit(kernel, addresses_among(arguments, argument_count), error);
+    if (!status)
+        status = set_and_put(kernel->kernel, to, arguments, argument_count, global, work_group_size, error);
     pthread_mutex_unlock(&kernel->lock);
     return status;
 }

@@ -11,6 +11,7 @@ struct cla_kernel {
     cl_kernel kernel;
     cl_program program; /* which the kernel retains, */
     const char *name;   /* and its name there; static storage */
+    uint64_t addresses; /* a bit for each argument that was last set to an address, not to a buffer or a value */
     pthread_mutex_t lock;
 };
 
@@ -41,7 +42,7 @@ clattn_status cla_kernel_init(struct cla_kernel *kernel, cl_program program, con
 void cla_kernel_finish(struct cla_kernel *kernel); /* accepts one that is all zero */
 
 /* Sets the arguments and enqueues or records groups * work_group_size work-items in one dimension. What is recorded
- * gets a kernel object of its own. */
+ * gets a kernel object of its own. At most 64 arguments. */
 clattn_status cla_kernel_launch(struct cla_kernel *kernel, const struct cla_dispatch *to,
                                 const struct cla_argument *arguments, cl_uint argument_count, size_t groups,
                                 size_t work_group_size, struct cla_error *error);

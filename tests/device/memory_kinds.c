@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 32, BYTES = PLACE_BYTES };
+enum { MOST = 32, MOST_ADDRESSED = 128, BYTES = PLACE_BYTES };
 enum { SVM_CAPABILITIES = 0x1053, FINE_BUFFER = 2, ALLOCATION_TYPE = 0x419a, ALLOCATION_BASE = 0x419b };
 static const char usm[] = "cl_intel_unified_shared_memory";
 
@@ -23,8 +23,28 @@ static void *real_function(const char *name)
     return dlsym(RTLD_NEXT, name);
 }
 
+/* Arguments that hold addresses, by fake_set, as long as their kernel objects are there. */
+static struct {
+    cl_kernel kernel;
+    cl_uint index;
+} addressed[MOST_ADDRESSED];
+static int addressed_count;
+
+static bool holds_address(cl_kernel kernel, cl_uint index)
+{
+    for (int i = 0; i < addressed_count; i++)
+        if (addressed[i].kernel == kernel && addressed[i].index == index)
+            return true;
+    return false;
+}
+
 static cl_int CL_API_CALL fake_set(cl_kernel kernel, cl_uint index, const void *pointer)
 {
+    if (!holds_address(kernel, index)) {
+        assert_true(addressed_count < MOST_ADDRESSED);
+        addressed[addressed_count].kernel = kernel;
+        addressed[addressed_count++].index = index;
+    }
     return clSetKernelArgSVMPointer(kernel, index, pointer);
 }
 
@@ -63,6 +83,28 @@ static void look_for_usm(cl_device_id id,
 }
 
 /* These stand in the loader's place. */
+
+/* As NVIDIA's driver 580: no buffer where an address was. (There the launch fails.) */
+cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    static cl_int(CL_API_CALL * real)(cl_kernel, cl_uint, size_t, const void *);
+    if (!real)
+        *(void **)&real = real_function("clSetKernelArg");
+    return holds_address(kernel, index) ? CL_INVALID_KERNEL_ARGS : real(kernel, index, size, value);
+}
+
+cl_int CL_API_CALL clReleaseKernel(cl_kernel kernel)
+{
+    static cl_int(CL_API_CALL * real)(cl_kernel);
+    if (!real)
+        *(void **)&real = real_function("clReleaseKernel");
+    int kept = 0;
+    for (int i = 0; i < addressed_count; i++)
+        if (addressed[i].kernel != kernel)
+            addressed[kept++] = addressed[i];
+    addressed_count = kept;
+    return real(kernel);
+}
 
 cl_int CL_API_CALL clGetDeviceInfo(cl_device_id id, cl_device_info name, size_t size, void *value, size_t *answered)
 {

@@ -144,8 +144,9 @@ static void append(const struct way *way, const struct clattn_kv_scales *scales,
         args.score.pool_pages = POOL;
     }
     assert_true(test_succeeded(clattn_appender_create(&appender, device.clattn, &params), "create"));
+    fence_to_device(&device);
     assert_true(test_succeeded(clattn_append_enqueue(appender, device.queue, &args, 0, NULL, NULL), "append"));
-    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
+    fence_from_device(&device);
     clattn_appender_destroy(&appender);
 }
 

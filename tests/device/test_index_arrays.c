@@ -168,6 +168,7 @@ static clattn_status forward(const clattn_plan *plan, const struct clattn_proble
     args.o = tensor(s.rows * D_V, s.element);
     args.lse = tensor(s.rows, 4);
     args.m = tensor(s.rows, 4);
+    fence_to_device(&device);
     return clattn_forward_enqueue(plan, device.queue, &args, 0, NULL, NULL);
 }
 
@@ -187,6 +188,7 @@ static clattn_status accumulate(const clattn_plan *plan, const struct clattn_pro
     args.q = tensor(s.rows * D, s.element);
     args.k = tensor(keys * D, s.element);
     args.v = tensor(keys * D_V, s.element);
+    fence_to_device(&device);
     clattn_status status = clattn_state_begin_enqueue(plan, device.queue, &shape, args.state, 0, NULL, NULL);
     if (!status)
         status = clattn_state_accumulate_enqueue(plan, device.queue, &args, 0, NULL, NULL);
@@ -222,6 +224,7 @@ static clattn_status backward(const clattn_plan *plan, const struct clattn_probl
         args.d_bias = tensor(shape.batch * shape.heads * shape.n_q * shape.n_kv, summed);
     if (problem->features & CLATTN_SINKS)
         args.d_sinks = tensor(shape.heads, 4);
+    fence_to_device(&device);
     return clattn_backward_enqueue(plan, device.queue, &args, 0, NULL, NULL);
 }
 
@@ -298,6 +301,7 @@ static void nothing_of_q_gives_zeros(const clattn_plan *plan, const struct clatt
     args.d_v = tensor(keys * D_V, element);
     args.score.sinks = tensor(shape->heads, 4);
     args.d_k.buffer = make(bytes, 0x7f, &memory);
+    fence_to_device(&device);
     assert_true(test_succeeded(clattn_backward_enqueue(plan, device.queue, &args, 0, NULL, NULL), "the backward pass"));
     assert_int_equal(clFinish(device.queue), CL_SUCCESS);
     char *const left = malloc(bytes ? bytes : 1);

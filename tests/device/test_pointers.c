@@ -4,6 +4,7 @@
  * takes operands; and what is refused. */
 #include "device/memory_kinds.h"
 #include "support/unit.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,30 @@ static void states_have_the_same_bits(void **state)
     assert_same(states);
 }
 
+/* One plan is given an address, a buffer and an address again, for the same operand. */
+static void a_plan_takes_kinds_in_turn(void **state)
+{
+    (void)state;
+    static const enum way turns[] = {UNIFIED, BUFFERS, COARSE, UNIFIED};
+    const struct clattn_problem of = {.pass = CLATTN_ACCUMULATE, .d = D};
+    clattn_plan *plan = plan_of(of);
+    EACH (i, turns) {
+        static float wanted[BYTES / sizeof(float)], got[BYTES / sizeof(float)];
+        const struct place *place = place_make(turns[i], numbers((unsigned)i));
+        assert_true(test_succeeded(
+            clattn_state_begin_memory_enqueue(plan, device.queue, &shape, place->buffer, place->memory, 0, NULL, NULL),
+            "begin"));
+        place_read(place, got);
+        assert_true(got[0] == -INFINITY);
+        if (!i)
+            memcpy(wanted, got, sizeof wanted);
+        const size_t rows = BATCH * HEADS * N_Q, state_floats = rows * (2 + D);
+        assert_memory_equal(got, wanted, state_floats * sizeof *got);
+    }
+    places_release();
+    clattn_plan_destroy(&plan);
+}
+
 static void append(enum way way, struct outputs *outputs)
 {
     const struct clattn_problem of = {.d = D};
@@ -426,6 +451,7 @@ int main(void)
         cmocka_unit_test(forward_passes_have_the_same_bits),
         cmocka_unit_test(backward_passes_have_the_same_bits),
         cmocka_unit_test(states_have_the_same_bits),
+        cmocka_unit_test(a_plan_takes_kinds_in_turn),
         cmocka_unit_test(appends_have_the_same_bits),
         cmocka_unit_test(wrong_addresses_are_named),
         cmocka_unit_test(unknown_addresses_of_usm_are_refused),

@@ -8,8 +8,8 @@
 enum { PAGE = 4096, MOST_BUFFERS = 32 };
 
 static struct fenced {
-    char *pages;
-    size_t page_bytes;
+    char *pages, *at;
+    size_t page_bytes, bytes;
     cl_mem buffer;
 } fenced[MOST_BUFFERS];
 static int fenced_count;
@@ -30,10 +30,25 @@ cl_mem fence_make(const struct test_device *device, struct random *chance, size_
     cl_int code = CL_SUCCESS;
     cl_mem buffer = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, at, &code);
     assert_int_equal(code, CL_SUCCESS);
-    fenced[fenced_count++] = (struct fenced){pages, body + 2 * PAGE, buffer};
+    fenced[fenced_count++] = (struct fenced){pages, at, body + 2 * PAGE, bytes, buffer};
     if (memory)
         *memory = at;
     return buffer;
+}
+
+void fence_to_device(const struct test_device *device)
+{
+    for (const struct fenced *f = fenced; f < fenced + fenced_count; f++)
+        assert_int_equal(clEnqueueWriteBuffer(device->queue, f->buffer, CL_TRUE, 0, f->bytes, f->at, 0, NULL, NULL),
+                         CL_SUCCESS);
+}
+
+void fence_from_device(const struct test_device *device)
+{
+    assert_int_equal(clFinish(device->queue), CL_SUCCESS);
+    for (const struct fenced *f = fenced; f < fenced + fenced_count; f++)
+        assert_int_equal(clEnqueueReadBuffer(device->queue, f->buffer, CL_TRUE, 0, f->bytes, f->at, 0, NULL, NULL),
+                         CL_SUCCESS);
 }
 
 void fence_drop_all(void)
