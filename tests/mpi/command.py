@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`clattn ring` beside `clattn run` on the same files: outputs and gradients; what is wrong names the rank and leaves no file.
+"""`clattn ring` beside `clattn run` on the same files: outputs and gradients; what is wrong names the rank and leaves no file;
+`clattn bench --grid ring`.
 
 usage: command.py LAUNCHERS RANKS CLATTN
 """
 import array
+import json
 import math
 import os
 import subprocess
@@ -70,11 +72,25 @@ def check_layout(launcher, clattn, work, layout):
     return not wrong and refused.returncode and 'clattn ring: ' in refused.stderr and not os.listdir(failed)
 
 
+def check_bench(launcher, clattn, ranks):
+    """Each pass is measured, and what is sent is what the model says."""
+    command = [*launcher, clattn, 'bench', '--grid', 'ring', '--n', '60', '--d', '8', '--heads', '2', '--pass', 'both', '--repetitions', '2',
+               '--quiet', '--json']
+    done = subprocess.run(command, env=launch.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=False)
+    rows = json.loads(done.stdout or '[]')
+    right = [row['pass'] for row in rows] == ['forward', 'backward'] and \
+        all(row['ranks'] == ranks and row['median_ms'] > 0 and 0 <= row['waited_share'] <= 1 and
+            math.isclose(row['sent_mb'], row['model_mb'], rel_tol=1e-4) for row in rows)
+    print(f'bench: exit status {done.returncode}, {len(rows)} rows: {"right" if right else rows}')
+    return right and not done.returncode
+
+
 def main():
     launcher, clattn = [*launch.find(sys.argv[1]), '-n', sys.argv[2]], os.path.abspath(sys.argv[3])
     usage = subprocess.run([clattn, 'ring', '--q'], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     with tempfile.TemporaryDirectory() as work:
         right = [check_layout(launcher, clattn, work, layout) for layout in ('bhnd', 'bnhd')]
+    right.append(check_bench(launcher, clattn, int(sys.argv[2])))
     return 0 if all(right) and usage.returncode == 2 and usage.stderr.startswith('clattn ring: ') else 1
 
 

@@ -4,6 +4,7 @@
 #include <clattn/version.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -69,6 +70,35 @@ static void become(char **argv)
     execvp(path, argv + 1);
 }
 
+/* Where `bench --grid ring` is asked for: rings are measured by the program that has MPI. */
+static bool asks_for_rings(int argc, char **argv, int *at, int *words)
+{
+    for (*at = 2; *at < argc; ++*at) {
+        *words = 1 + !strcmp(argv[*at], "--grid");
+        const char *const name = *words == 2 ? (*at + 1 < argc ? argv[*at + 1] : "") : argv[*at] + strlen("--grid=");
+        if ((*words == 2 || !strncmp(argv[*at], "--grid=", strlen("--grid="))) && !strcmp(name, "ring"))
+            return true;
+    }
+    return false;
+}
+
+static int bench_rings(int argc, char **argv, int at, int words, struct failure *failure)
+{
+    char **const given = calloc((size_t)argc + 2, sizeof *given);
+    int count = 0;
+    if (!given)
+        return fail(failure, STATUS_DEVICE, "no memory for %d arguments", argc);
+    given[count++] = argv[0];
+    given[count++] = (char[]){"ring"};
+    given[count++] = (char[]){"bench"};
+    for (int i = 2; i < argc; i++)
+        if (i < at || i >= at + words)
+            given[count++] = argv[i];
+    become(given);
+    free(given);
+    return fail(failure, STATUS_USAGE, "--grid ring: there is no clattn-ring beside clattn; it is built where MPI is");
+}
+
 static int help(int argc, char **argv, struct failure *failure)
 {
     if (argc < 3 || !strcmp(argv[2], "help")) {
@@ -94,6 +124,9 @@ static int dispatch(int argc, char **argv, struct failure *failure)
         printf("clattn %s\n", clattn_version());
         return STATUS_OK;
     }
+    int at, words;
+    if (!strcmp(argv[1], bench_command.name) && asks_for_rings(argc, argv, &at, &words))
+        return bench_rings(argc, argv, at, words, failure);
     const int index = find_command(argv[1]);
     if (index < 0) {
         become(argv);

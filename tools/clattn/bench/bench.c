@@ -30,7 +30,7 @@ static const struct option_spec options[] = {
     WORDS("grid", "NAME,...", grids, grids,
           "flash: FlashAttention's own shapes (the default where no length is given);\n"
           "memory: n from 128 to 65536; decode: few rows against many keys, and K and V\n"
-          "quantised and in pages"),
+          "quantised and in pages; ring, alone: what ranks of MPI share, clattn-ring(1)"),
     INTEGERS("n", n, 1, 1 << 30, "length of Q, K and V; of a grid, these alone"),
     INTEGERS("d", d, 1, CLATTN_MAX_LATENT_D, "head dimension of Q and K (default 64); of a grid, these alone"),
     WORDS("dtype", "TYPE,...", dtype, option_dtypes, "fp32 (default), fp16, bf16"),

@@ -3,31 +3,11 @@
 #include "bench/keys.h"
 #include "bench/score.h"
 #include "random.h"
+#include "random_pool.h"
 #include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Random numbers are made once and repeated: their making would take longer than the measurement. */
-enum { POOL = 1 << 20 };
-
-static void *make_pool(enum clattn_dtype dtype, uint64_t seed)
-{
-    const int64_t sizes[4] = {1, 1, 1, POOL};
-    const struct clattn_layout dense = {.offset = 0};
-    struct random random = {.state = seed};
-    float *values = malloc(POOL * sizeof *values);
-    void *stored = malloc((size_t)POOL * (size_t)clattn_dtype_size(dtype));
-    if (values && stored) {
-        random_normal(&random, 1.0, values, POOL);
-        reference_scatter(dtype, sizes, &dense, values, stored);
-    } else {
-        free(stored);
-        stored = NULL;
-    }
-    free(values);
-    return stored;
-}
 
 static cl_int write_repeated(const struct session *session, cl_mem buffer, const void *pool, size_t pool_bytes,
                              size_t bytes)
@@ -61,8 +41,8 @@ static int create_filled(const struct session *session, const char *name, enum c
                          uint64_t seed, cl_mem *buffer, struct failure *failure)
 {
     const size_t size = (size_t)clattn_dtype_size(dtype);
-    void *pool = make_pool(dtype, seed);
-    const int filled = pool ? bench_fill(session, name, pool, POOL * size, elements * size, buffer, failure)
+    void *pool = random_pool(dtype, seed);
+    const int filled = pool ? bench_fill(session, name, pool, RANDOM_POOL * size, elements * size, buffer, failure)
                             : fail_code(failure, "filling a buffer", CL_OUT_OF_HOST_MEMORY);
     free(pool);
     return filled;
@@ -212,11 +192,11 @@ static int check_finite(const struct session *session, const struct bench_shape 
                         uint64_t elements, struct failure *failure)
 {
     const size_t size = (size_t)clattn_dtype_size(shape->dtype);
-    float *values = malloc(POOL * sizeof *values);
-    void *stored = malloc(POOL * size);
+    float *values = malloc(RANDOM_POOL * sizeof *values);
+    void *stored = malloc(RANDOM_POOL * size);
     int status = values && stored ? STATUS_OK : fail(failure, STATUS_DEVICE, "no memory to read %s back", name);
-    for (uint64_t at = 0; !status && at < elements; at += POOL) {
-        const size_t left = (size_t)(elements - at), count = left < POOL ? left : POOL;
+    for (uint64_t at = 0; !status && at < elements; at += RANDOM_POOL) {
+        const size_t left = (size_t)(elements - at), count = left < RANDOM_POOL ? left : RANDOM_POOL;
         const cl_int code =
             clEnqueueReadBuffer(session->queue, buffer, CL_TRUE, at * size, count * size, stored, 0, NULL, NULL);
         if (code)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/options.h"
+#include "ring/sharing.h"
 #include <clattn/mpi.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
-static const struct option_word sharings[] = {{"even", CLATTN_RING_EVEN}, {"zigzag", CLATTN_RING_ZIGZAG}, {NULL, 0}};
+const struct option_word ring_sharings[] = {{"even", CLATTN_RING_EVEN}, {"zigzag", CLATTN_RING_ZIGZAG}, {NULL, 0}};
 
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array as clattn run takes it, of all rows"),
@@ -30,7 +31,7 @@ static const struct option_spec options[] = {
      .argument = "WAY",
      .kind = OPTION_WORD,
      .field = offsetof(struct ring_values, sharing),
-     .words = sharings,
+     .words = ring_sharings,
      .help = "even: a rank has consecutive rows and keys; zigzag: two pieces, of which\n"
              "one is early and one late (default with a causal mask)"},
     {.name = "timeout",

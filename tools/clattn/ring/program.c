@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _XOPEN_SOURCE 700
 #include "progress.h"
+#include "ring/bench.h"
+#include "ring/device.h"
 #include "ring/gather.h"
 #include "ring/options.h"
 #include "run/job.h"
@@ -147,28 +149,6 @@ static void gather(struct job *job)
     }
 }
 
-/* The devices of a platform, by turns. */
-static int open_device(struct job *job, struct failure *failure)
-{
-    struct session *session = &job->shared.session;
-    struct option_device wanted = job->values->run.device;
-    struct opencl_platforms platforms;
-    int status = session_open(session, &wanted, job->values->run.quiet || job->ranks.rank, failure);
-    if (status || !job->ranks.on_host)
-        return status;
-    wanted = (struct option_device){true, session->platform, session->device};
-    status = opencl_list(&platforms, failure);
-    if (status)
-        return status;
-    const int count = platforms.items[wanted.platform].device_count;
-    wanted.device = (wanted.device + job->ranks.on_host) % count;
-    opencl_list_free(&platforms);
-    if (count == 1)
-        return STATUS_OK;
-    session_close(session);
-    return session_open(session, &wanted, true, failure);
-}
-
 static void print_summary(const struct job *job)
 {
     const struct clattn_shape *shape = &job->run.arrays.shape;
@@ -187,7 +167,8 @@ static int run(struct job *job, struct failure *failure)
     job->keys = calloc((size_t)job->ranks.count, sizeof *job->keys);
     int status = job->rows && job->keys ? run_open(&job->run, failure) : fail(failure, STATUS_DEVICE, "no memory");
     if (!status)
-        status = open_device(job, failure);
+        status = ring_open_device(&job->ranks, &job->values->run.device, job->values->run.quiet, &job->shared.session,
+                                  failure);
     status = ring_agree(&job->ranks, status, failure);
     if (!status) {
         status = compute(job, failure);
@@ -228,6 +209,25 @@ static int run_as_rank(struct job *job, struct failure *failure)
     return status;
 }
 
+/* Speed, with arrays of this program's own. */
+static int bench(int argc, char **argv, struct failure *failure)
+{
+    struct ring_ranks ranks;
+    struct ring_bench_values values;
+    int status = ring_bench_parse(argc, argv, &values, failure);
+    if (!status) {
+        MPI_Init(NULL, NULL);
+        ring_ranks_find(&ranks);
+        status = ring_bench(&ranks, &values, failure);
+        say(failure);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        return status;
+    }
+    say(failure);
+    return status == STATUS_HELP ? STATUS_OK : status;
+}
+
 int main(int argc, char **argv)
 {
     struct failure failure = {.text = ""};
@@ -237,6 +237,8 @@ int main(int argc, char **argv)
     if (c_locale)
         uselocale(c_locale);
     signal(SIGXFSZ, SIG_IGN); /* an error of write() then */
+    if (argc > 1 && !strcmp(argv[1], "bench"))
+        return bench(argc - 1, argv + 1, &failure);
     const int status = ring_options_parse(argc, argv, &values, &failure);
     if (!status)
         return run_as_rank(&job, &failure);
