@@ -132,7 +132,7 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
     if (status)
         return status;
     cla_pointers_find(&context->pointers, context->device, &context->capabilities);
-    context->programs = cla_programs_create();
+    context->programs = cla_programs_create(CLA_PROGRAMS_KEPT);
     if (!context->programs)
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
     if (params->tuning && (status = cla_tuning_merge(&context->tuning, &params->tuning->db, error)))

@@ -13,9 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-/* More programs than this and those not asked for longest are let go; plans that use them keep them alive. */
-enum { MAX_PROGRAMS = 256 };
-
 enum state { BUILDING, READY, FAILED };
 
 struct entry {
@@ -32,15 +29,16 @@ struct cla_programs {
     pthread_mutex_t lock; /* guards all below; never held while the driver builds */
     pthread_cond_t settled;
     struct entry *entries;
-    int count;
+    int count, most;
     uint64_t clock;
 };
 
-struct cla_programs *cla_programs_create(void)
+struct cla_programs *cla_programs_create(int most)
 {
     struct cla_programs *programs = calloc(1, sizeof *programs);
     if (!programs)
         return NULL;
+    programs->most = most;
     if (pthread_mutex_init(&programs->lock, NULL) != 0) {
         free(programs);
         return NULL;
@@ -109,7 +107,7 @@ static void unlink_entry(struct cla_programs *programs, const struct entry *entr
 
 static void evict(struct cla_programs *programs)
 {
-    while (programs->count > MAX_PROGRAMS) {
+    while (programs->count > programs->most) {
         struct entry *oldest = NULL;
         for (struct entry *entry = programs->entries; entry; entry = entry->next) {
             if (entry->state == READY && !entry->waiters && (!oldest || entry->last_use < oldest->last_use))

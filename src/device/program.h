@@ -16,7 +16,10 @@ struct clattn_context;
  * wait for the first), from the disk cache where it has it. */
 struct cla_programs;
 
-struct cla_programs *cla_programs_create(void); /* NULL where memory is short */
+/* More programs than these and those not asked for longest are let go; plans that use them keep them alive. */
+enum { CLA_PROGRAMS_KEPT = 256 };
+
+struct cla_programs *cla_programs_create(int most); /* NULL where memory is short */
 void cla_programs_destroy(struct cla_programs *programs);
 
 /* Gets the built program of a text; the caller releases it. `name` is for messages. A failed build is not remembered:

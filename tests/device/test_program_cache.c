@@ -29,13 +29,18 @@ static clattn_context *create(const char *directory)
     return context;
 }
 
-/* As after a new start of the program: nothing is in memory. */
-static void forget_programs(clattn_context *context)
+/* As after a new start of the program, with room for so many: nothing is in memory. */
+static void make_room_for(clattn_context *context, int most)
 {
     cla_programs_destroy(context->programs);
-    context->programs = cla_programs_create();
+    context->programs = cla_programs_create(most);
     assert_non_null(context->programs);
     forget_what_was_said();
+}
+
+static void forget_programs(clattn_context *context)
+{
+    make_room_for(context, CLA_PROGRAMS_KEPT);
 }
 
 static cl_program get(clattn_context *context, char key[CLA_HASH_HEX])
@@ -402,15 +407,17 @@ static void memory_holds_a_limited_number(void **state)
     (void)state;
     struct cla_error error;
     char key[CLA_HASH_HEX], other[128];
+    enum { MOST = 24 };
     clattn_context *context = create("");
+    make_room_for(context, MOST);
     assert_gets_working_program(context);
-    for (int i = 0; i < 256; i++) {
+    for (int i = 0; i < MOST; i++) {
         cl_program program = NULL;
         snprintf(other, sizeof other, "__kernel void other(__global int *out) { out[0] = %d; }\n", i);
         assert_int_equal(cla_program_get(context, "other", other, CLA_BUILD_OPTIONS, &program, key, &error),
                          CLATTN_SUCCESS);
         cla_cl_release_program(program);
-        if (i == 100)
+        if (i == MOST / 2)
             assert_gets_working_program(context); /* used again, so not the oldest */
     }
     forget_what_was_said();

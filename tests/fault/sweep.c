@@ -296,7 +296,8 @@ static bool is_gpu(void)
     return type & CL_DEVICE_TYPE_GPU;
 }
 
-/* How many calls to go on by. CLBlast's, which are most of standard attention's, are all alike. */
+/* How many calls to go on by. CLBlast's, which are most of standard attention's, are all alike. Without a warm cache every
+ * attempt compiles. */
 static long stride_of(const struct attempt *attempt, int mode)
 {
     if (test_is_full())
@@ -305,11 +306,12 @@ static long stride_of(const struct attempt *attempt, int mode)
         return GPU_STRIDE;
     const bool last = !attempt->scenario->steps[attempt->step + 1].run;
     if (attempt->all_codes || (quiet && !last))
-        return attempt->source != FAULT_FILES ? CODES_STRIDE : attempt->scenario->sparse ? 3 : 1;
+        return attempt->source != FAULT_FILES ? CODES_STRIDE : attempt->scenario->sparse ? 3 : 2;
     if (attempt->source != FAULT_CALLS)
-        return last ? 1 : 2;
+        return (last ? 1 : 2) << attempt->sticky;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
-    return mode == 0 && !few ? 1 : STRIDE;
+    const bool warm = attempt->cache == CACHE_WARM;
+    return mode == 0 && !few ? (warm ? 1 : 3) : (warm ? STRIDE : 2 * STRIDE);
 }
 
 /* How many codes the function that met the fault may answer with. */

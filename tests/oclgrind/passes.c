@@ -3,8 +3,9 @@
  * The other passes and the score modifications, tiny, for Oclgrind to watch: as simulated.c, on memory that ends with
  * its last element.
  *
- *     passes backward | state | features | splits [matrix | sums [SET]]
+ *     passes backward | state | features | splits [even | odd | matrix | sums [SET]]
  *
+ * `even` and `odd` take every other set of features, for two runs that share them.
  * `matrix` takes the emulated matrix skeletons in place of the portable ones: Oclgrind can run them where they are
  * compiled unoptimised (run.py). `sums` takes those of them that add up dQ in any order, which need more local memory;
  * of the sets of features all, or that number: after several of them in one process Oclgrind 21.10 calls sums
@@ -62,6 +63,7 @@ static bool say(const char *what, const struct forward_case *forward, bool right
 
 static bool matrix, sums;
 static int only = -1; /* the set of features; -1: all */
+static int turn = -1; /* 0 or 1: the sets whose numbers are even or odd */
 
 /* Emulations are asked for here alone: Oclgrind calls itself a GPU, for which tests leave them out. */
 static bool watched(const struct cla_skeleton *skeleton)
@@ -80,6 +82,8 @@ static bool takes(int n, struct forward_case *forward, const struct cla_skeleton
         forward->shape.batch = forward->shape.heads = 1;
     }
     const bool all = test_is_full();
+    if (turn >= 0 && n % 2 != turn)
+        return false;
     if (sums && all) { /* two tiles of rows, of two heads where there is nothing else, which pass two work-groups */
         forward->shape.heads = n ? 1 : 2;
         forward->shape.n_q = 66;
@@ -173,12 +177,13 @@ int main(int argc, char **argv)
     const bool backward = !strcmp(pass, "backward"), state = !strcmp(pass, "state"), splits = !strcmp(pass, "splits");
     int failures = 0, count = 0;
     if (!backward && !state && !splits && strcmp(pass, "features") != 0) {
-        fprintf(stderr, "usage: passes backward | state | features | splits [matrix | sums]\n");
+        fprintf(stderr, "usage: passes backward | state | features | splits [even | odd | matrix | sums]\n");
         return 2;
     }
     sums = argc > 2 && !strcmp(argv[2], "sums");
     matrix = sums || (argc > 2 && !strcmp(argv[2], "matrix"));
     only = argc > 3 ? atoi(argv[3]) : -1;
+    turn = argc <= 2 ? -1 : !strcmp(argv[2], "even") ? 0 : !strcmp(argv[2], "odd") ? 1 : -1;
     guard_exact = true;
     test_device_open(&device);
     const struct cla_skeleton *const *next = matrix     ? cla_skeletons

@@ -4,7 +4,7 @@
 
 usage: run.py PROGRAM PASSES [--local KB,KB,...] [--group N,N,...]
 
-PROGRAM runs on each of these memories with one of the limits, by turns (with CLATTN_TEST_FULL=1: with all of them), PASSES (the other passes and the score modifications) on the smallest and on one of 32 KB. A run passes where the program succeeds and Oclgrind's log stays empty: Oclgrind itself exits with 0 whatever it finds.
+PROGRAM runs on each of these memories with one of the limits, by turns (with CLATTN_TEST_FULL=1: with all of them), PASSES (the other passes and the score modifications) on the smallest and on one of 32 KB, which share the sets of features (with CLATTN_TEST_FULL=1 each has all). A run passes where the program succeeds and Oclgrind's log stays empty: Oclgrind itself exits with 0 whatever it finds.
 """
 import argparse
 import concurrent.futures
@@ -78,8 +78,9 @@ def main():
         programs = [(arguments.passes, 128, 256, 'backward', 'sums', str(n)) for n in range(FEATURE_SETS if FULL else 0)]
         programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')
                      if name == 'backward' or FULL]
-        programs += [(arguments.passes, local_kb, group, name) for local_kb, group in ((32, 256), (4, 64))
-                     for name in ('backward', 'state', 'features', 'splits')]
+        for local_kb, group, share in ((32, 256, 'even'), (4, 64, 'odd')):
+            programs += [(arguments.passes, local_kb, group, name, *([] if FULL else [share])) for name in ('backward', 'state', 'features')]
+            programs.append((arguments.passes, local_kb, group, 'splits'))
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))
         programs += [(arguments.program, local_kb, group) for i, local_kb in enumerate(arguments.local)
                      for j, group in enumerate(arguments.group) if FULL or i % len(arguments.group) == j]

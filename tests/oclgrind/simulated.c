@@ -131,11 +131,11 @@ static int failures_of_sweep(const struct test_device *device, const char *skele
     for (int i = 0; i < (int)(sizeof dimensions / sizeof dimensions[0]); i++) {
         const struct forward_case forward = {.problem = {.dtype = (enum clattn_dtype)(i % 3),
                                                          .d = dimensions[i],
-                                                         .d_v = i % 4 == 3 ? 24 : 0,
+                                                         .d_v = i % 4 == 2 ? 24 : 0,
                                                          .causal = (enum clattn_causal)(i / 3 % 3)},
                                              .shape = {.batch = 1, .heads = 1, .n_q = 3, .n_kv = 19},
                                              .seed = (uint64_t)i + 1};
-        failures += !check(device, forward, skeleton);
+        failures += (i % 2 == 0 || test_is_full()) && !check(device, forward, skeleton);
     }
     return failures;
 }
