@@ -236,8 +236,8 @@ static int failures_of_offsets(struct forward_case forward, bool alone)
     return failures;
 }
 
-/* The types in which a skeleton's kernels differ. Where one is not at home each costs seconds to compile: it takes one of
- * those of 16 bits, its neighbour the other. */
+/* The types in which a skeleton's kernels differ. Where one is not at home each costs seconds to compile: it takes one
+ * of those of 16 bits, its neighbour the other. */
 static bool takes_type(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {

@@ -156,8 +156,8 @@ static void gradients(void **state)
 }
 
 /* Blocks of a mask leave different numbers of tiles of each block of keys: these come in an order of their own, to one
- * sum or two, and consumers pass over tiles. Heads are long enough that many blocks of one are under way. Of a CPU's, which
- * are not, two will do. */
+ * sum or two, and consumers pass over tiles. Heads are long enough that many blocks of one are under way. Of a CPU's,
+ * which are not, two will do. */
 static void gradients_of_masks(void **state)
 {
     (void)state;

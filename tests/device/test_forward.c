@@ -3,9 +3,8 @@
  * The variants that the library can make of a skeleton, against the float64 reference: d x type x causal. The argument
  * names the skeleton, so that the enumeration can be spread over processes. Without CLATTN_TEST_FULL=1 each d meets
  * each type once and each mask once, in a Latin square, and not all nine pairs of them (a d that is much like its
- * neighbours one type and mask); and of a skeleton that is for other devices a sample is taken, or, with `all` as second
- * argument, the whole square.
- */
+ * neighbours one type and mask); and of a skeleton that is for other devices a sample is taken, or, with `all` as
+ * second argument, the whole square. */
 #include "plan/sizes.h"
 #include "plan/skeleton.h"
 #include "plan/splits.h"

@@ -296,8 +296,8 @@ static bool is_gpu(void)
     return type & CL_DEVICE_TYPE_GPU;
 }
 
-/* How many calls to go on by. CLBlast's, which are most of standard attention's, are all alike. Without a warm cache every
- * attempt compiles. */
+/* How many calls to go on by. CLBlast's, which are most of standard attention's, are all alike. Without a warm cache
+ * every attempt compiles. */
 static long stride_of(const struct attempt *attempt, int mode)
 {
     if (test_is_full())
