@@ -7,7 +7,8 @@ math path, and the features that this lacks written out), and by the same operat
 difference from float64; a ratio is clattn's error over PyTorch's, which counts as at least one rounding of the tensor's largest
 value. Printed are the median, the 95th and 99th percentile and the largest ratio of each tensor, for clattn and, with
 --baseline, for another build of it on the same problems. --itself prints them for PyTorch beside itself, too, with head dimensions
-summed the other way round: what chance alone makes of the ratio, which is much where a tensor has few numbers.
+summed the other way round: what chance alone makes of the ratio, which is much where a tensor has few numbers. With --orders N
+PyTorch's error is the root mean square of N, each with head dimensions summed in an order of its own: what it is expected to be.
 
     exactness.py --clattn build/tools/clattn --baseline old/tools/clattn --problems 500
 
@@ -34,6 +35,7 @@ SIZES = (16, 32, 40, 64, 64, 80, 96, 128, 128, 192, 256)
 CAUSAL = ("off", "off", "bottom-right", "top-left")
 OUTPUTS = ("o", "lse", "dq", "dk", "dv", "dbias", "dsink")
 LEAST = {"fp32": 2.0 ** -24, "fp16": 2.0 ** -11, "bf16": 2.0 ** -8}  # a rounding, as a share of the largest value
+REVERSED = -1
 OF_DTYPE = ("q", "k", "v", "grad-out", "bias")  # the others are fp32
 
 
@@ -184,11 +186,23 @@ def visible(kind, size, arrays, b, rows, keys):
     return seen, shift
 
 
-def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, reverse):
+def order_of(x, order):
+    """The columns of x in order 0 (as they are), REVERSED, or one of the random ones."""
+    columns = torch.arange(x.shape[-1])
+    if order in (0, REVERSED):
+        return columns.flip(0) if order else columns
+    return torch.from_numpy(np.random.default_rng(order).permutation(x.shape[-1]))
+
+
+def summed_in_order(x, order):
+    return x.index_select(-1, order_of(x, order))
+
+
+def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, order):
     """One batch element (sequence): O and LSE by plain operations in the tensors' type."""
     q, k, v = tensors["q"][..., of_rows, :], tensors["k"][..., of_keys, :], tensors["v"][..., of_keys, :]
-    if reverse:
-        q, k, v = (x.flip(-1) for x in (q, k, v))
+    if order:
+        (q, k), v = (summed_in_order(x, order) for x in (q, k)), summed_in_order(v, order)
     if "cu_q" not in size:
         q, k, v = q[b], k[b], v[b]
         if "key-lengths" in arrays:
@@ -216,10 +230,13 @@ def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, reverse):
     if "dropout" in size:
         weights = weights * kept_by_dropout(library, size, b, rows, keys).to(weights.dtype)
     o = weights @ v.repeat_interleave(shared, 0)
-    return o.flip(-1) if reverse else o, torch.logsumexp(scores, 2)
+    if order:
+        o = torch.empty_like(o).index_copy(-1, order_of(o, order), o)
+    return o, torch.logsumexp(scores, 2)
 
 
-def run_torch(kind, size, arrays, dtype, library, reverse=False):
+def run_torch(kind, size, arrays, dtype, library, order=0):
+    """The outputs by plain operations; order: that in which head dimensions are summed (order_of)."""
     names = {"q": "dq", "k": "dk", "v": "dv", "bias": "dbias", "sink": "dsink"}
     tensors = {name: torch.from_numpy(arrays[name]).to(dtype).requires_grad_(name in names)
                for name in (*names, "alibi") if name in arrays}
@@ -228,7 +245,7 @@ def run_torch(kind, size, arrays, dtype, library, reverse=False):
         of_rows, of_keys = slice(None), slice(None)
         if "cu_q" in size:
             of_rows, of_keys = (slice(int(size[at][b]), int(size[at][b + 1])) for at in ("cu_q", "cu_kv"))
-        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, reverse)
+        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, order)
         parts.append(o)
         lses.append(lse)
     join = (lambda all_: torch.cat(all_, 1)) if "cu_q" in size else torch.stack
@@ -251,13 +268,15 @@ def error_of(values, truth):
     return float(difference.max(initial=0.0))
 
 
-def ratios(ours, peer, truth, least):
+def ratios(ours, peers, truth, least):
+    """Our error over the root mean square of those of the peers."""
     found = {}
     for name in ours:
         finite = np.abs(truth[name][np.isfinite(truth[name])])
         if not finite.size or not finite.max():
             continue  # nothing is seen
-        found[name] = error_of(ours[name], truth[name]) / max(error_of(peer[name], truth[name]), least * float(finite.max()))
+        of_peers = float(np.sqrt(np.mean([error_of(peer[name], truth[name]) ** 2 for peer in peers])))
+        found[name] = error_of(ours[name], truth[name]) / max(of_peers, least * float(finite.max()))
     return found
 
 
@@ -288,9 +307,11 @@ def parse_arguments():
     parser.add_argument("--clattn", metavar="PATH", default="clattn", help="the command (default: the one in PATH)")
     parser.add_argument("--baseline", metavar="PATH", help="another build's command")
     parser.add_argument("--itself", action="store_true", help="PyTorch beside itself, too")
+    parser.add_argument("--orders", metavar="N", type=int, default=1, help="PyTorch's error is the root mean square of N orders'")
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
     parser.add_argument("--problems", metavar="N", type=int, default=500)
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the number of the first")
+    parser.add_argument("--every", metavar="N", type=int, default=1, help="one in N of the numbers; 48: of one kind")
     parser.add_argument("--kinds", metavar="N", type=int, default=48, help="sets of features and head dimensions")
     parser.add_argument("--seed", metavar="N", type=int, default=1)
     parser.add_argument("--extra", metavar="WORD", action="append", default=[], help="further words for `clattn run`")
@@ -307,16 +328,17 @@ def judge(arguments, commands, folder, n):
     size, arrays, words = draw_problem(np.random.default_rng([arguments.seed, number, n]), kind)
     for name in set(OF_DTYPE) & set(arrays):
         arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
-    truth, peer = (run_torch(kind, size, arrays, dtype, arguments.library) for dtype in (torch.float64, torch.float32))
-    itself = run_torch(kind, size, arrays, torch.float32, arguments.library, True) if arguments.itself else {}
-    for of_peer in (peer, itself):
-        for name in of_peer:
-            of_peer[name] = rounded(of_peer[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
+    truth = run_torch(kind, size, arrays, torch.float64, arguments.library)
+    runs = [run_torch(kind, size, arrays, torch.float32, arguments.library, order) for order in (*range(arguments.orders), REVERSED)]
+    for run in runs:
+        for name in run:
+            run[name] = rounded(run[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
+    peers, itself = runs[:-1], runs[-1]
     row = {"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"}}
     for name, command in commands.items():
-        row[name] = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peer, truth, LEAST[arguments.dtype])
+        row[name] = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peers, truth, LEAST[arguments.dtype])
     if arguments.itself:
-        row["itself"] = ratios(itself, peer, truth, LEAST[arguments.dtype])
+        row["itself"] = ratios(itself, peers, truth, LEAST[arguments.dtype])
     return row
 
 
@@ -325,7 +347,7 @@ def judge_all(arguments, commands):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for n in range(arguments.first, arguments.first + arguments.problems):
+            for n in range(arguments.first, arguments.first + arguments.problems * arguments.every, arguments.every):
                 rows.append(judge(arguments, commands, folder, n))
         except KeyboardInterrupt:
             print("interrupted after %d problems" % len(rows))
