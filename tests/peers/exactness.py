@@ -268,16 +268,19 @@ def error_of(values, truth):
     return float(difference.max(initial=0.0))
 
 
-def ratios(ours, peers, truth, least):
-    """Our error over the root mean square of those of the peers."""
-    found = {}
-    for name in ours:
-        finite = np.abs(truth[name][np.isfinite(truth[name])])
-        if not finite.size or not finite.max():
-            continue  # nothing is seen
-        of_peers = float(np.sqrt(np.mean([error_of(peer[name], truth[name]) ** 2 for peer in peers])))
-        found[name] = error_of(ours[name], truth[name]) / max(of_peers, least * float(finite.max()))
-    return found
+def errors_of(values, truth):
+    """The largest error of each tensor of which something is seen."""
+    return {name: error_of(values[name], truth[name]) for name in values if size_of(truth[name])}
+
+
+def size_of(truth):
+    return float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
+
+
+def ratios(ours, peers, least):
+    """Our errors over the root mean square of those of the peers, which count as `least` at least."""
+    return {name: error / max(float(np.sqrt(np.mean([peer[name] ** 2 for peer in peers]))), least[name])
+            for name, error in ours.items()}
 
 
 def percentiles(values):
@@ -329,16 +332,19 @@ def judge(arguments, commands, folder, n):
     for name in set(OF_DTYPE) & set(arrays):
         arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
     truth = run_torch(kind, size, arrays, torch.float64, arguments.library)
-    runs = [run_torch(kind, size, arrays, torch.float32, arguments.library, order) for order in (*range(arguments.orders), REVERSED)]
-    for run in runs:
+    least = {name: LEAST[arguments.dtype] * size_of(truth[name]) for name in truth}
+    errors = {"least": least}
+    for order in (*range(arguments.orders), *([REVERSED] if arguments.itself else [])):
+        run = run_torch(kind, size, arrays, torch.float32, arguments.library, order)
         for name in run:
             run[name] = rounded(run[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
-    peers, itself = runs[:-1], runs[-1]
-    row = {"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"}}
+        errors["itself" if order == REVERSED else "order %d" % order] = errors_of(run, truth)
+    peers = [errors["order %d" % order] for order in range(arguments.orders)]
     for name, command in commands.items():
-        row[name] = ratios(run_clattn(command, kind, arrays, words, arguments, folder), peers, truth, LEAST[arguments.dtype])
-    if arguments.itself:
-        row["itself"] = ratios(itself, peers, truth, LEAST[arguments.dtype])
+        errors[name] = errors_of(run_clattn(command, kind, arrays, words, arguments, folder), truth)
+    row = {"problem": n, "kind": kind, "shape": {key: value for key, value in size.items() if key[:2] != "cu"}, "errors": errors}
+    for name in (*commands, *(["itself"] if arguments.itself else [])):
+        row[name] = ratios(errors[name], peers, least)
     return row
 
 
