@@ -33,6 +33,13 @@ static bool leaves_loops(const struct clattn_capabilities *capabilities)
            atoi(capabilities->driver_version) < FIRST_GOOD_MESA;
 }
 
+/* PoCL 6.0 so runs a loop within a loop with barriers for ever, or leaves out what follows (tests/drivers/loops.c). Its
+ * other ways are right. */
+static bool loses_its_way(const struct clattn_capabilities *capabilities)
+{
+    return strcmp(capabilities->platform_name, "Portable Computing Language") == 0 && cla_os_wants_pocl_cbs();
+}
+
 clattn_status cla_check_device(const struct clattn_capabilities *capabilities, struct cla_error *error)
 {
     if (leaves_loops(capabilities))
@@ -41,6 +48,12 @@ clattn_status cla_check_device(const struct clattn_capabilities *capabilities, s
             "device \"%s\": Mesa %s leaves loops after 65535 turns, so that results are wrong: take Mesa 25.0 "
             "or later, or another driver",
             capabilities->device_name, capabilities->driver_version);
+    if (loses_its_way(capabilities))
+        return cla_fail(
+            error, CLATTN_UNSUPPORTED_DEVICE,
+            "device \"%s\": POCL_WORK_GROUP_METHOD is \"cbs\", with which PoCL runs loops that have barriers "
+            "wrongly: unset it, or set it to \"loopvec\" or \"loops\", before the first OpenCL call",
+            capabilities->device_name);
     if (!capabilities->available)
         return cla_fail(error, CLATTN_UNSUPPORTED_DEVICE,
                         "device \"%s\" is not available (CL_DEVICE_AVAILABLE is false): take another device",

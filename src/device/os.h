@@ -21,6 +21,9 @@ bool cla_os_names_tuning_file(void);
 /* Whether the environment's CLATTN_DISABLE, a list with commas or spaces between, has this word. */
 bool cla_os_disables(const char *path);
 
+/* Whether PoCL, where the program uses it, runs work-groups by continuations: POCL_WORK_GROUP_METHOD is "cbs". */
+bool cla_os_wants_pocl_cbs(void);
+
 /* Makes the directory and its parents, for the user alone (0700). */
 bool cla_os_make_directory(const char *path);
 

@@ -54,3 +54,9 @@ bool cla_os_disables(const char *path)
     }
     return false;
 }
+
+bool cla_os_wants_pocl_cbs(void)
+{
+    const char *const method = cla_os_variable("POCL_WORK_GROUP_METHOD");
+    return method && strcmp(method, "cbs") == 0;
+}

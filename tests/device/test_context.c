@@ -116,6 +116,23 @@ static void a_driver_that_leaves_loops_is_refused(void **state)
     assert_int_equal(cla_check_device(&capabilities, &error), CLATTN_SUCCESS);
 }
 
+static void a_way_of_pocls_that_is_wrong_is_refused(void **state)
+{
+    (void)state;
+    struct cla_error error = {0};
+    struct clattn_capabilities capabilities = {.platform_name = "Portable Computing Language",
+                                               .device_name = "cpu",
+                                               .available = true,
+                                               .compiler_available = true};
+    assert_int_equal(cla_check_device(&capabilities, &error), CLATTN_SUCCESS);
+    assert_int_equal(setenv("POCL_WORK_GROUP_METHOD", "cbs", 1), 0);
+    assert_int_equal(cla_check_device(&capabilities, &error), CLATTN_UNSUPPORTED_DEVICE);
+    assert_non_null(strstr(error.text, "POCL_WORK_GROUP_METHOD is \"cbs\""));
+    strcpy(capabilities.platform_name, "another");
+    assert_int_equal(cla_check_device(&capabilities, &error), CLATTN_SUCCESS);
+    assert_int_equal(unsetenv("POCL_WORK_GROUP_METHOD"), 0);
+}
+
 static void destroying_nothing_is_fine(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ def main():
         wrapper = ['--wrapper', f'chroot {arguments.root}']
     try:
         if report('loops', run(arguments.build, ['loops'], environment, wrapper)):
-            print(f'{arguments.driver}: not to be used: it leaves loops too early (tests/drivers/loops.c)')
+            print(f'{arguments.driver}: not to be used: it runs loops wrongly (tests/drivers/loops.c)')
             return 1
         chosen = names or (list(QUICK) if arguments.quick else list(driver.get('tests', ())))
         rows = run(arguments.build, chosen, environment, wrapper) if chosen else []
