@@ -15,7 +15,7 @@ static struct clattn_score_args numbers_of(const struct clattn_host_score_args *
     struct clattn_score_args score = {0};
     const struct cla_feature *of;
     const struct cla_feature_number *number;
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         memcpy((char *)&score + number->given, (const char *)args + number->array, bytes[number->type]);
     return score;
 }
@@ -44,7 +44,7 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
     const struct cla_feature_tensor *row;
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
-    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
+    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++) {
         const char *from = struct_of(row, args);
         if (from)
             cla_feature_give(
@@ -63,7 +63,7 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     const struct cla_feature_tensor *row;
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
-    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++)
         cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
     return score;
 }
@@ -230,7 +230,7 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
     clattn_status status = measure_data(job, args, error);
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
-    for (int i = 0; (row = cla_feature_tensor(i, &of)) && !status; i++) {
+    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)) && !status; i++) {
         const void *array = array_of(row, args);
         if (array)
             status = check_contents(job, args, row, array, error);

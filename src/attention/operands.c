@@ -274,7 +274,7 @@ static cl_mem memory_of(const struct cla_operand *operand)
 static bool share_bytes(const struct cla_operand *a, const struct cla_operand *b)
 {
     const struct span in_a = span_of(a), in_b = span_of(b);
-    return a->end && b->end && memory_of(a) == memory_of(b) && in_a.first < in_b.end && in_b.first < in_a.end;
+    return memory_of(a) == memory_of(b) && in_a.first < in_b.end && in_b.first < in_a.end;
 }
 
 /* K and V of a cache, and their scales, may lie among each other, and rows be rotated where they lie. */
@@ -319,12 +319,18 @@ clattn_status cla_check_overlap(const struct cla_call *call, struct cla_error *e
 {
     if (call->source != CLA_BUFFERS)
         return CLATTN_SUCCESS;
+    int there[CLA_OPERANDS], count = 0; /* few of all */
     for (int i = 0; i < CLA_OPERANDS; i++) {
-        for (int j = 0; j < i; j++) {
-            const struct cla_operand *later = &call->operands[i], *earlier = &call->operands[j];
+        const struct cla_operand *later = &call->operands[i];
+        if (!later->end)
+            continue;
+        for (int n = 0; n < count; n++) {
+            const int j = there[n];
+            const struct cla_operand *earlier = &call->operands[j];
             if ((later->output || earlier->output) && share_bytes(later, earlier) && !may_share(call, i, j))
                 return later->output ? fail_overlap(call, i, j, error) : fail_overlap(call, j, i, error);
         }
+        there[count++] = i;
     }
     return CLATTN_SUCCESS;
 }

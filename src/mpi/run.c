@@ -143,9 +143,9 @@ static void give_score(struct cla_run *run, const struct cla_job *job)
     const struct cla_feature_tensor *row;
     const struct cla_feature_number *number;
     run->score = (struct clattn_score_args){0};
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         memcpy((char *)&run->score + number->given, (const char *)job->score + number->array, bytes[number->type]);
-    for (int i = 0; (row = cla_feature_tensor(i, &of)); i++)
+    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++)
         if (!row->apart)
             cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score, NULL);
     if (job->problem->features & CLATTN_VARLEN)

@@ -156,8 +156,11 @@ unsigned cla_features_of_pass(unsigned features, bool backward);
 /* Those that the kernels on matrix units have no form of their own for, the user's functions among them. */
 unsigned cla_features_plain(void);
 
-/* The tensors of all features, numbered in the table's order (attention/operands.h); NULL behind the last. */
+/* The tensors of all features, numbered in the table's order (attention/operands.h); NULL behind the last. Whoever
+ * looks at all of them, as each call does, takes the one after the `last`, whose feature *of is; NULL: the first. */
 const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla_feature **of);
+const struct cla_feature_tensor *cla_feature_tensor_after(const struct cla_feature_tensor *last,
+                                                          const struct cla_feature **of);
 
 /* Whether kernels have a parameter for it. */
 bool cla_feature_tensor_is_argument(int number);
@@ -175,6 +178,8 @@ static inline bool cla_feature_is_bare(const struct cla_feature_tensor *tensor)
 
 /* The numbers of all features, and their settings, likewise. */
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of);
+const struct cla_feature_number *cla_feature_number_after(const struct cla_feature_number *last,
+                                                          const struct cla_feature **of);
 const struct cla_feature_number *cla_feature_setting(int number, const struct cla_feature **of);
 
 /* Sets a number of the row's type, whole or not. */

@@ -36,7 +36,7 @@ static clattn_status check_absent_numbers(const struct cla_feature_call *call, s
 {
     const struct cla_feature *of;
     const struct cla_feature_number *number;
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++)
+    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         if (!(call->features & of->bit) && value_of(number, call->args) != 0)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "score.%s is %.10g, and the problem has no %s: it must be 0 then", number->name,
@@ -54,7 +54,7 @@ static clattn_status check_absent_tensors(const struct cla_feature_call *call, s
 {
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++)
+    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++)
         if (!(call->features & of->bit) && is_given(tensor, call->args))
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "%s is given, and the problem has no %s: it must be all zero then", tensor->path,
@@ -67,7 +67,7 @@ static clattn_status take_numbers(const struct cla_feature_call *call, struct cl
 {
     const struct cla_feature *of;
     const struct cla_feature_number *number;
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
+    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++) {
         if (!(call->features & of->bit) || !number->range)
             continue;
         const float value = (float)value_of(number, call->args);

@@ -33,30 +33,44 @@ unsigned cla_features_plain(void)
     return changes | CLA_FEATURE_SCORE_MOD;
 }
 
+const struct cla_feature_tensor *cla_feature_tensor_after(const struct cla_feature_tensor *last,
+                                                          const struct cla_feature **of)
+{
+    const int next = last ? (int)(last - (*of)->tensors) + 1 : 0;
+    if (last && next < CLA_FEATURE_TENSORS && last[1].name)
+        return last + 1;
+    for (*of = last ? *of + 1 : cla_features; *of < cla_features + cla_feature_count; ++*of)
+        if ((*of)->tensors[0].name)
+            return (*of)->tensors;
+    return NULL;
+}
+
 const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla_feature **of)
 {
-    for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
-        for (int i = 0; i < CLA_FEATURE_TENSORS && feature->tensors[i].name; i++) {
-            if (number-- > 0)
-                continue;
-            *of = feature;
-            return &feature->tensors[i];
-        }
-    }
+    const struct cla_feature_tensor *row = cla_feature_tensor_after(NULL, of);
+    while (row && number-- > 0)
+        row = cla_feature_tensor_after(row, of);
+    return row;
+}
+
+const struct cla_feature_number *cla_feature_number_after(const struct cla_feature_number *last,
+                                                          const struct cla_feature **of)
+{
+    const int next = last ? (int)(last - (*of)->numbers) + 1 : 0;
+    if (last && next < CLA_FEATURE_NUMBERS && last[1].name)
+        return last + 1;
+    for (*of = last ? *of + 1 : cla_features; *of < cla_features + cla_feature_count; ++*of)
+        if ((*of)->numbers[0].name)
+            return (*of)->numbers;
     return NULL;
 }
 
 const struct cla_feature_number *cla_feature_number(int number, const struct cla_feature **of)
 {
-    for (const struct cla_feature *feature = cla_features; feature < cla_features + cla_feature_count; feature++) {
-        for (int i = 0; i < CLA_FEATURE_NUMBERS && feature->numbers[i].name; i++) {
-            if (number-- > 0)
-                continue;
-            *of = feature;
-            return &feature->numbers[i];
-        }
-    }
-    return NULL;
+    const struct cla_feature_number *row = cla_feature_number_after(NULL, of);
+    while (row && number-- > 0)
+        row = cla_feature_number_after(row, of);
+    return row;
 }
 
 const struct cla_feature_number *cla_feature_setting(int number, const struct cla_feature **of)
@@ -231,7 +245,7 @@ size_t cla_feature_tensor_at(int number)
     const struct cla_feature *of;
     size_t at = offsetof(struct cla_score_params, more);
     const struct cla_feature_tensor *tensor;
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)) && i < number; i++)
+    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)) && i < number; i++)
         at += bytes_behind(tensor);
     return tensor && tensor->params ? tensor->params - 1 : at;
 }
@@ -243,9 +257,9 @@ size_t cla_feature_number_at(int number)
     size_t at = offsetof(struct cla_score_params, more);
     const struct cla_feature_tensor *tensor;
     const struct cla_feature_number *other;
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++)
+    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++)
         at += bytes_behind(tensor);
-    for (int i = 0; i < number && (other = cla_feature_number(i, &of)); i++)
+    for (int i = 0; i < number && (other = cla_feature_number_after(i ? other : NULL, &of)); i++)
         at += other->range ? sizeof(int64_t) : 0;
     return at;
 }
@@ -277,7 +291,7 @@ static void define_of_tensors(const char *macro, unsigned features, const char *
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor;
     cla_text_printf(text, "#define %s", macro);
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
         if (!(of->bit & features) || !*kernel_name(tensor))
             continue;
         cla_text_add(text, " ", 1);
@@ -315,7 +329,7 @@ static void define_of_numbers(unsigned features, const char *template, struct cl
 {
     const struct cla_feature *of;
     const struct cla_feature_number *number;
-    for (int i = 0; (number = cla_feature_number(i, &of)); i++) {
+    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++) {
         if (!(of->bit & features) || !number->range)
             continue;
         cla_text_add(text, " ", 1);
@@ -331,7 +345,7 @@ static void define_params(struct cla_text *text)
     const struct cla_feature_tensor *tensor;
     cla_text_printf(text, "#define CLATTN_SCORE_PARAMS_BYTES %d\n", (int)cla_score_params_bytes());
     cla_text_printf(text, "#define CLATTN_MORE_PARAMS");
-    for (int i = 0; (tensor = cla_feature_tensor(i, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
         cla_text_add(text, " ", 1);
         if (bytes_behind(tensor))
             add(text, extent_of(tensor)->params, kernel_name(tensor), elements[tensor->element], tensor->each);

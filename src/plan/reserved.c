@@ -202,7 +202,7 @@ static bool are_features_zero(const struct cla_struct *type, const char *given, 
 {
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
-    for (int i = 0; type->of_feature && (row = cla_feature_tensor(i, &of)); i++) {
+    for (int i = 0; type->of_feature && (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++) {
         const struct member member = type->of_feature(row);
         if (!is_member_zero(&member, given, found))
             return false;
