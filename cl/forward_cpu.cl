@@ -238,6 +238,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int end = clattn_key_end(first + rows - 1, &view);
     for (int j0 = clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C; j0 < end; j0 += CLATTN_B_C) {
         int loaded = 0;
+        cpu_fetches ahead = {&k_rows, &v_rows, j0 + CLATTN_B_C, min(j0 + 2 * CLATTN_B_C, end)};
 
         for (int panel = 0; panel < panels; ++panel) {
             const int panel_first = first + panel * PANEL;
@@ -257,7 +258,8 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
                     load_turned(vt + j * D_V_ITEMS, &v_rows, j0 + j, end);
                     loaded = j + MICRO;
                 }
-                score_tile(st + j * RV, kt + j * D_ITEMS, USED_ITEMS(CLATTN_D), D_ITEMS, qt + panel * (D_ITEMS * RV));
+                score_tile(st + j * RV, kt + j * D_ITEMS, USED_ITEMS(CLATTN_D), D_ITEMS, qt + panel * (D_ITEMS * RV),
+                           &ahead);
             }
 
             if (SCALED || tile == CLATTN_TILE_SOME)
@@ -273,7 +275,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 #endif
             leaks = leaks && !rows_finite(vt, D_V_ITEMS, from, to);
             output_panel(ot + panel * (D_V_STRIDE * RV), vt, CLATTN_D_V, D_V_ITEMS, st, weights, alpha, from, to,
-                         leaks);
+                         leaks, &ahead);
         }
     }
 

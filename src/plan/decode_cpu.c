@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/decode_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/checked.h"
 #include "plan/cpu_tiles.h"
 #include "plan/operand.h"
 #include "plan/packing.h"
@@ -22,10 +23,15 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
 }
 
-/* Rows that follow each other come fast enough by themselves: what is fetched ahead costs more than it saves. */
-static bool fetches_ahead(const struct clattn_problem *problem)
+/* Rows that follow each other come fast enough by themselves, unless they are long or much is computed with each. */
+static int keys_ahead(const struct clattn_problem *problem, const struct cla_config *config, int rows)
 {
-    return problem->page_keys;
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, CLA_K));
+    const int64_t row_bytes = cla_ceil_div(problem->d, type->block) * type->bytes;
+    if (problem->page_keys)
+        return sizes->ahead_in_pages;
+    return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
 }
 
 enum { LEAST_KEYS = 16 }; /* any width of vectors divides it, and a mask's blocks are multiples of it */
@@ -58,7 +64,6 @@ static void take_register_tile(const struct clattn_problem *problem, struct cla_
     config->decode.columns = sums / config->decode.rows;
     if (config->decode.columns > columns)
         config->decode.columns = columns;
-    config->decode.ahead = sizes->ahead * fetches_ahead(problem);
 }
 
 /* Narrows vectors and panels until forced block sizes are multiples of them; false where none is. */
@@ -126,6 +131,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     config->work_group_size = 1;
     config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
     config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);
+    config->decode.ahead = keys_ahead(problem, config, config->b_r);
     return adopt(capabilities, problem, config, info, error);
 }
 

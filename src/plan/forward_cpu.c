@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/forward_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/checked.h"
 #include "plan/cpu_dot.h"
 #include "plan/cpu_tiles.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
 #include <stddef.h>
+
+enum { SUM_ITEMS = 32, MOST_FETCHED = 16 }; /* CPU_SUM_ITEMS of unit/cpu_fma.clh; and the most CLATTN_FETCH */
 
 /* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T of a panel, the K and V tiles.
  */
@@ -40,6 +43,13 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
+static int tile_keys(const struct clattn_problem *problem)
+{
+    const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
+    const bool few = problem->expected_n_q && problem->expected_n_q <= sizes->few_rows;
+    return few ? sizes->few_stream : sizes->stream;
+}
+
 /* K and V are read once per query block, so more rows mean less traffic, where one head's blocks are enough for the
  * cores (plan/sizes.h). */
 static void take_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -53,6 +63,16 @@ static void take_rows(const struct clattn_capabilities *capabilities, const stru
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
     while (config->b_r > panel && private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES)
         config->b_r = cla_round_up(config->b_r / 2, panel);
+}
+
+/* Rows of K and V to ask for between two products, so that all of a tile's have come before it. */
+static int rows_fetched(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t panels = config->b_r / cla_cpu_panel(config), groups = config->b_c / config->cpu.micro;
+    const int64_t products =
+        panels * (groups * cla_ceil_div(problem->d, SUM_ITEMS) + cla_ceil_div(problem->d_v, config->cpu.micro));
+    const int64_t rows = cla_ceil_div(config->b_c, products);
+    return rows < MOST_FETCHED ? (int)rows : MOST_FETCHED;
 }
 
 /* A causal mask's edge is as ragged as the tiles that meet it: a panel of rows by micro keys. */
@@ -121,12 +141,13 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
             "is a multiple of 4, b_c at least %d, work_group_size 1",
             problem->b_r, problem->b_c, problem->work_group_size, config->cpu.vector_width);
     config->work_group_size = 1;
-    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(cla_forward_cpu_sizes.stream, problem->block_kv);
+    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(tile_keys(problem), problem->block_kv);
     cla_cpu_take_dot(capabilities, problem, config->b_c, config);
     if (problem->b_r)
         config->b_r = problem->b_r;
     else
         take_rows(capabilities, problem, config);
+    config->cpu.fetch = rows_fetched(problem, config);
     return adopt(capabilities, problem, config, info, error);
 }
 
@@ -146,14 +167,16 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_text_printf(text,
-                    "#define CLATTN_DOT %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
-                    "#define CLATTN_VECTOR_WIDTH %d\n",
-                    config->cpu.dot, config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
+    cla_text_printf(
+        text,
+        "#define CLATTN_DOT %d\n#define CLATTN_FETCH %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
+        "#define CLATTN_VECTOR_WIDTH %d\n",
+        config->cpu.dot, config->cpu.fetch, config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
 }
 
 static const struct cla_knob knobs[] = {
     {"dot", offsetof(struct cla_config, cpu.dot), 0, 2, {0, 1}, 2},
+    {"fetch", offsetof(struct cla_config, cpu.fetch), 0, MOST_FETCHED, {0, 1, 2, 4}, 4},
     {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12, 16}, 5},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3, 4}, 4},
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},

@@ -188,21 +188,33 @@ const struct cla_simt_weights cla_simt_weights = {.overlap = 1.65,
 /* K and V are read once per query block: 256 rows took 1 to 3 % less than 128 at d = 128, and up to 2 % less at d = 64,
  * with one head on two cores as with eight; keys made no difference from 32 to 256. Backward, 256 lanes took up to 2 %
  * less than 128 with nothing else running, and 10 % less beside other work; one causal head of 512 rows on two cores up
- * to 1.3 times as long. */
-const struct cla_cpu_sizes cla_forward_cpu_sizes = {128, 256, 64, "EPYC with 512-bit vectors, 2 cores"},
-                           cla_backward_cpu_sizes = {128, 256, 64, "EPYC with 512-bit vectors, 2 cores"};
+ * to 1.3 times as long. Up to 32 rows tiles of 32 keys stay in the first cache; with rows of K and V asked for between
+ * products, 16 rows took 0.78 of the time, 32 rows 0.88, 64 rows 0.92, 128 rows 0.96 (d 128, fp16). */
+const struct cla_cpu_sizes cla_forward_cpu_sizes = {.block = 128,
+                                                    .large_block = 256,
+                                                    .stream = 64,
+                                                    .few_rows = 32,
+                                                    .few_stream = 32,
+                                                    .source = "EPYC with 512-bit vectors, 2 cores"},
+                           cla_backward_cpu_sizes = {.block = 128,
+                                                     .large_block = 256,
+                                                     .stream = 64,
+                                                     .source = "EPYC with 512-bit vectors, 2 cores"};
 
-/* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first cache
- * did not hold a tile's work, and a step took 1.6 times as long. Contiguous rows that are fetched ahead took 1.15 times
- * as long; those in pages of 16 keys in random order 0.7 of the time when they came into the first cache, 0.45 of it
- * when they came into the second one. */
+/* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first
+ * cache did not hold a tile's work, and a step took 1.6 times as long. Contiguous rows of 256 bytes that are
+ * fetched ahead took 1.15 times as long with 4 rows and 0.92 of the time with 8, rows of 512 bytes 0.88 and 0.74
+ * of it, rows of 128 bytes 1.0 to 1.2 times. Those in pages of 16 keys in random order took 0.7 of the time when
+ * they came into the first cache, 0.45 of it when they came into the second one. */
 const struct cla_decode_sizes cla_decode_cpu_sizes = {.block = 16,
                                                       .tile_bytes = 5120,
                                                       .most_keys = 32,
                                                       .few_rows = 8,
                                                       .wide_sums = 16,
                                                       .sums = 8,
-                                                      .ahead = 64,
+                                                      .ahead_in_pages = 64,
+                                                      .ahead = 16,
+                                                      .long_row = 512,
                                                       .source = "EPYC (Zen 4), 2 cores"};
 
 /* Such that register tiles keep the order that was measured: 8 x 2, 4 x 4 (1.00 to 1.02 times its time), 4 x 3 and 6 x

@@ -94,18 +94,19 @@ struct cla_simt_weights {
 extern const struct cla_simt_weights cla_simt_weights;
 
 /* Rows (keys) of a block of forward_cpu's and backward_cpu's, where one head's blocks of the larger size are enough for
- * the cores or not; and of what streams past them. */
+ * the cores or not; and of what streams past them, past few rows, too. */
 struct cla_cpu_sizes {
-    int block, large_block, stream;
+    int block, large_block, stream, few_rows, few_stream;
     const char *source;
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
 
 /* decode_cpu: most rows of a block; bytes of K that are a tile, and its most keys; rows up to which it is the faster
  * kernel; sums that registers hold, with vectors of 16 floats and with narrower ones; keys that are fetched ahead of
- * their use where they lie in pages. */
+ * their use where they lie in pages, and where they follow each other and the bytes of one, times the panels of rows
+ * that it meets, are long_row or more. */
 struct cla_decode_sizes {
-    int block, tile_bytes, most_keys, few_rows, wide_sums, sums, ahead;
+    int block, tile_bytes, most_keys, few_rows, wide_sums, sums, ahead_in_pages, ahead, long_row;
     const char *source;
 };
 extern const struct cla_decode_sizes cla_decode_cpu_sizes;

@@ -35,7 +35,7 @@ struct cla_config {
             int sub_group; /* items of a sub-group, as the compiler is told; 0: it is told nothing */
         } simt;            /* forward_simt and backward_simt */
         struct {
-            int vector_width, row_vectors, micro;
+            int vector_width, row_vectors, micro, fetch;
             int dot;    /* enum cla_cpu_dot (plan/cpu_dot.h) */
             int stream; /* backward_cpu */
         } cpu;          /* forward_cpu and backward_cpu */
