@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/host_plans.h"
+#include "plan/problem_members.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,23 +23,7 @@ static bool has_same_texts(const struct cla_host_plan *entry, const struct clatt
 
 static bool is_same(const struct cla_host_plan *entry, const struct clattn_problem *problem)
 {
-    const struct clattn_problem *kept = &entry->problem;
-    return entry->plan && kept->pass == problem->pass && kept->dtype == problem->dtype &&
-           kept->q_type == problem->q_type && kept->k_type == problem->k_type && kept->v_type == problem->v_type &&
-           kept->o_type == problem->o_type && kept->bias_type == problem->bias_type &&
-           kept->page_keys == problem->page_keys && kept->window_corner == problem->window_corner &&
-           kept->split_keys == problem->split_keys && kept->k_scale_group == problem->k_scale_group &&
-           kept->v_scale_group == problem->v_scale_group && kept->zero_points == problem->zero_points &&
-           kept->d == problem->d && kept->d_v == problem->d_v && kept->causal == problem->causal &&
-           memcmp(&kept->scale, &problem->scale, sizeof kept->scale) == 0 && kept->features == problem->features &&
-           kept->block_q == problem->block_q && kept->block_kv == problem->block_kv &&
-           kept->expected_n_q == problem->expected_n_q && kept->expected_n_kv == problem->expected_n_kv &&
-           kept->expected_heads == problem->expected_heads && kept->expected_density == problem->expected_density &&
-           kept->splits == problem->splits && kept->unordered == problem->unordered &&
-           kept->dropout_p == problem->dropout_p && kept->expected_kv_heads == problem->expected_kv_heads &&
-           kept->rng_state == problem->rng_state && kept->packing == problem->packing && kept->b_r == problem->b_r &&
-           kept->b_c == problem->b_c && kept->work_group_size == problem->work_group_size &&
-           has_same_texts(entry, problem);
+    return entry->plan && cla_problem_same_numbers(&entry->problem, problem) && has_same_texts(entry, problem);
 }
 
 static struct cla_host_plan *find(struct cla_host_plans *plans, const struct clattn_problem *problem)

@@ -2,6 +2,7 @@
 #include "mpi/job.h"
 #include "mpi/round.h"
 #include "plan/hash.h"
+#include "plan/problem_members.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -31,25 +32,17 @@ static struct fact content(const char *name, const void *data, size_t bytes)
     return (struct fact){name, CONTENT, data ? (int64_t)(cla_hash_bytes(data, bytes).low | 1) : 0};
 }
 
-static int problem_facts(const struct clattn_problem *p, struct fact facts[CLA_FACTS])
+static int problem_facts(const struct clattn_problem *problem, struct fact facts[CLA_FACTS])
 {
-    const struct fact all[] = {integer("problem.pass", p->pass),
-                               integer("problem.dtype", p->dtype),
-                               integer("problem.d", p->d),
-                               integer("problem.d_v", p->d_v),
-                               integer("problem.causal", p->causal),
-                               real("problem.scale", p->scale),
-                               integer("problem.features", p->features),
-                               integer("problem.block_q", p->block_q),
-                               integer("problem.block_kv", p->block_kv),
-                               integer("problem.o_type", p->o_type),
-                               integer("problem.q_type", p->q_type),
-                               integer("problem.k_type", p->k_type),
-                               integer("problem.v_type", p->v_type),
-                               integer("problem.bias_type", p->bias_type),
-                               integer("problem.window_corner", p->window_corner)};
-    memcpy(facts, all, sizeof all);
-    return sizeof all / sizeof *all;
+    int count = 0;
+    _Static_assert((int)CLA_PROBLEM_MEMBERS <= (int)CLA_FACTS, "they fit");
+    for (int i = 0; i < CLA_PROBLEM_MEMBERS; i++) {
+        const struct cla_problem_member *member = &cla_problem_members[i];
+        if (!member->own)
+            facts[count++] =
+                (struct fact){member->path, member->real ? FLOAT : INTEGER, cla_problem_member_of(problem, member)};
+    }
+    return count;
 }
 
 static struct fact number_fact(const struct cla_feature_number *row, const struct clattn_host_score_args *score)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/problem.h"
+#include "plan/problem_members.h"
 #include "support/unit.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -230,6 +232,46 @@ static void an_empty_tensor_touches_nothing(void **state)
     assert_int_equal(end, 0);
 }
 
+/* Each word in front of the reserved room is a number of the table, one of the texts, or a gap before 8 bytes. */
+static void every_number_is_in_the_table(void **state)
+{
+    (void)state;
+    enum { WORDS = offsetof(struct clattn_problem, reserved) / 4 };
+    static const size_t texts[] = {offsetof(struct clattn_problem, score_mod),
+                                   offsetof(struct clattn_problem, score_mod_grad),
+                                   offsetof(struct clattn_problem, mask_mod), offsetof(struct clattn_problem, skeleton),
+                                   offsetof(struct clattn_problem, knobs)};
+    bool known[WORDS + 2] = {false}, long_begins[WORDS + 2] = {false};
+    for (int i = 0; i < CLA_PROBLEM_MEMBERS; i++) {
+        const struct cla_problem_member *member = &cla_problem_members[i];
+        assert_false(known[member->at / 4]);
+        for (size_t at = 0; at < member->bytes; at += 4)
+            known[(member->at + at) / 4] = true;
+        long_begins[member->at / 4] = member->bytes == 8;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        for (size_t at = 0; at < sizeof(char *); at += 4)
+            known[(texts[i] + at) / 4] = true;
+        long_begins[texts[i] / 4] = true;
+    }
+    for (int word = 0; word < WORDS; word++)
+        if (!known[word] && !(word % 2 && long_begins[word + 1]))
+            fail_msg("byte %d of struct clattn_problem is in no row of plan/problem_members.c", 4 * word);
+}
+
+static void numbers_are_told_apart(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CLA_PROBLEM_MEMBERS; i++) {
+        const struct cla_problem_member *member = &cla_problem_members[i];
+        struct clattn_problem one = {.d = 64}, other = one;
+        assert_true(cla_problem_same_numbers(&one, &other));
+        ((char *)&other)[member->at] ^= 1;
+        assert_false(cla_problem_same_numbers(&one, &other));
+        assert_true(cla_problem_member_of(&one, member) != cla_problem_member_of(&other, member));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +285,8 @@ int main(void)
         cmocka_unit_test(outputs_may_not_overlap_themselves),
         cmocka_unit_test(negative_and_overflowing_strides_are_refused),
         cmocka_unit_test(an_empty_tensor_touches_nothing),
+        cmocka_unit_test(every_number_is_in_the_table),
+        cmocka_unit_test(numbers_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
