@@ -15,7 +15,8 @@
     .name = #member_, .given = offsetof(struct clattn_score_args, member_), ARRAY(member_), .type = CLA_NUMBER_##type_
 
 /* A number of struct clattn_problem. */
-#define SETTING(member_) .name = #member_, .array = offsetof(struct clattn_problem, member_), .type = CLA_NUMBER_INT
+#define SETTING(member_, type_)                                                                                        \
+    .name = #member_, .array = offsetof(struct clattn_problem, member_), .type = CLA_NUMBER_##type_
 
 /* An option's name, its help and whatever else its row says. */
 #define OPTION(name_, ...) .option = {.name = name_, .help = __VA_ARGS__}
@@ -48,6 +49,11 @@ const struct cla_feature cla_features[] = {
                   OPTION("window", "rows see L keys to the left of their own place and R to the right; -1: all",
                          .argument = "L,R", .example = "128,0 or -1,16", .two = true, .least = -1, .most = INT32_MAX)},
                  {NUMBER(window_right, INT64)}},
+     .settings = {{SETTING(window_corner, INT64),
+                   OPTION("window-corner",
+                          "what the places of --window are aligned by: bottom-right or top-left (default:\n"
+                          "as the causal mask)",
+                          .argument = "CORNER", .corner = true, .needs = "window L,R")}},
      .check = cla_check_window,
      .check_problem = cla_check_window_problem},
     {.name = "softcap",
@@ -98,11 +104,11 @@ const struct cla_feature cla_features[] = {
                   OPTION("block-indices", "the numbers of the blocks of keys that are kept",
                          .needs = "block-indptr FILE")}},
      .numbers = {{NUMBER(block_count, INT64)}},
-     .settings = {{SETTING(block_q),
+     .settings = {{SETTING(block_q, INT),
                    OPTION("block-size", "rows and keys of the mask's blocks, multiples of 16", .argument = "BQ,BKV",
                           .example = "64,64", .two = true, .least = 16, .most = 65536, .multiple = 16,
                           .needs = "block-mask FILE or --block-indptr FILE")},
-                  {SETTING(block_kv)}},
+                  {SETTING(block_kv, INT)}},
      .check = cla_check_block_mask,
      .check_problem = cla_check_block_mask_problem},
     {.name = "key_lengths",

@@ -57,6 +57,7 @@ struct cla_feature_option {
     int64_t least, most;      /* of whole ones */
     int multiple;             /* they are multiples of; 0: any */
     bool share, above_0, two; /* 0 <= x < 1; above 0; two numbers, this row's and the next one's */
+    bool corner;              /* bottom-right or top-left, as enum clattn_causal counts them */
 };
 
 /* A tensor of struct clattn_score_args, which struct clattn_host_score_args has as an array and a layout. */

@@ -40,13 +40,8 @@ static void set_up_context(void)
     assert_int_equal(clattn_context_create(&device.clattn, &params), CLATTN_SUCCESS);
 }
 
-static int set_up(void **state)
+static void make_buffers(void)
 {
-    (void)state;
-    set_up_context();
-    const struct clattn_host_params host_params = {.context = device.clattn};
-    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_SUCCESS);
-    assert_int_equal(clattn_host_create(&host, &host_params), CLATTN_SUCCESS);
     for (int i = 0; i < BUFFERS; i++) {
         for (int x = 0; x < FLOATS; x++)
             arrays[i][x] = (float)(i + x);
@@ -54,6 +49,16 @@ static int set_up(void **state)
             clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof arrays[i], arrays[i], NULL);
         assert_non_null(buffers[i]);
     }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    set_up_context();
+    const struct clattn_host_params host_params = {.context = device.clattn};
+    assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_SUCCESS);
+    assert_int_equal(clattn_host_create(&host, &host_params), CLATTN_SUCCESS);
+    make_buffers();
     foreign_context = clCreateContext(NULL, 1, &device.device, NULL, NULL, NULL);
     foreign_queue = clCreateCommandQueue(foreign_context, device.device, 0, NULL);
     return foreign_queue ? 0 : -1;

@@ -470,13 +470,7 @@ static int set_up_buffers(void **state)
 {
     (void)state;
     assert_int_equal(clattn_plan_create(&plan, device.clattn, &problem), CLATTN_SUCCESS);
-    for (int i = 0; i < BUFFERS; i++) {
-        for (int x = 0; x < FLOATS; x++)
-            arrays[i][x] = (float)(i + x);
-        buffers[i] =
-            clCreateBuffer(device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof arrays[i], arrays[i], NULL);
-        assert_non_null(buffers[i]);
-    }
+    make_buffers();
     return 0;
 }
 

@@ -6,6 +6,8 @@
 static bool is_given(const struct option_spec *option, const void *values)
 {
     const void *field = (const char *)values + option->field;
+    if (option->of_feature && option->kind != OPTION_STRING)
+        return ((const struct option_number *)field)->given;
     switch (option->kind) {
     case OPTION_STRING:
     case OPTION_SKELETON:
@@ -17,7 +19,7 @@ static bool is_given(const struct option_spec *option, const void *values)
     case OPTION_PAIR:
         return ((const struct option_number *)field)->given;
     default:
-        return option->of_feature && ((const struct option_number *)field)->given;
+        return false;
     }
 }
 

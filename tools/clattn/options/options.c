@@ -43,12 +43,17 @@ const char *closest_word(const char *given, const char *const *candidates)
 
 static enum option_kind kind_of(const struct cla_feature_number *row)
 {
+    if (row->option.corner)
+        return OPTION_WORD;
     if (row->option.two)
         return OPTION_PAIR;
     if (row->type != CLA_NUMBER_FLOAT)
         return OPTION_INTEGER;
     return row->option.share ? OPTION_SHARE : OPTION_NUMBER;
 }
+
+static const struct option_word corners[] = {
+    {"bottom-right", CLATTN_CAUSAL_BOTTOM_RIGHT}, {"top-left", CLATTN_CAUSAL_TOP_LEFT}, {NULL, 0}};
 
 static struct option_spec number_option(const struct cla_feature_number *row, size_t field)
 {
@@ -61,6 +66,7 @@ static struct option_spec number_option(const struct cla_feature_number *row, si
                                 .minimum = option->least,
                                 .maximum = option->most,
                                 .example = option->example,
+                                .words = option->corner ? corners : NULL,
                                 .multiple = option->multiple,
                                 .above_0 = option->above_0,
                                 .of_feature = true,

@@ -167,6 +167,8 @@ static int store_numbers(const struct option_spec *option, const char *text, str
     int status;
     if (option->kind == OPTION_PAIR)
         status = store_pair(option, text, number->whole, failure);
+    else if (option->kind == OPTION_WORD)
+        status = store_word(option, text, number->whole, failure);
     else if (option->kind == OPTION_INTEGER)
         status = store_integer(option, text, number->whole, failure);
     else if (option->kind == OPTION_SHARE)

@@ -55,7 +55,6 @@ struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass)
                                      .skeleton =
                                          pass == CLATTN_BACKWARD ? values->backward_skeleton : values->skeleton};
     give_numbers(cla_feature_setting, score->features.settings, &problem);
-    problem.window_corner = score->window_corner;
     problem.page_keys = arrays->page_keys;
     problem.k_scale_group = run->score.groups[SCORE_K_SCALES];
     problem.v_scale_group = run->score.groups[SCORE_V_SCALES];

@@ -11,9 +11,6 @@ static const struct option_word o_types[] = {{"dtype", CLATTN_AS_DTYPE},
                                              {"bf16", CLATTN_AS_BF16},
                                              {NULL, 0}};
 
-static const struct option_word corners[] = {
-    {"bottom-right", CLATTN_CAUSAL_BOTTOM_RIGHT}, {"top-left", CLATTN_CAUSAL_TOP_LEFT}, {NULL, 0}};
-
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array [batch, heads, n, d], [heads, n, d] or [n, d]"),
     TEXT("k", "FILE", inputs[1], "keys; fewer heads than Q mean grouped queries"),
@@ -35,9 +32,6 @@ static const struct option_spec options[] = {
     CAUSAL("rows see no later keys: bottom-right (default), top-left or off"),
     NUMBER("scale", "X", scale, "factor of the scores (default: 1 / sqrt(d))"),
     FEATURES(score.features),
-    WORD("window-corner", "CORNER", score.window_corner, corners,
-         "what the places of --window are aligned by: bottom-right or top-left (default:\n"
-         "as the causal mask)"),
     TEXT("score-mod", "FILE", score.score_mod,
          "OpenCL C text that defines float score_mod(float score, int b, int h,\n"
          "int i, int j, __global const float *data)"),
@@ -80,7 +74,6 @@ static const struct option_need needs[] = {{"score-mod-grad", "score-mod FILE"},
                                            {"dbias", "bias FILE"},
                                            {"dsink", "sink FILE"},
                                            {"unordered", "grad-out FILE"},
-                                           {"window-corner", "window L,R"},
                                            {"backward-skeleton", "grad-out FILE"},
                                            {NULL, NULL}};
 

@@ -47,12 +47,11 @@ enum score_file {
     SCORE_FILES = CLA_SCORE_TENSORS
 };
 enum score_number { SCORE_SOFTCAP = 2, SCORE_DROPOUT = 6, SCORE_TREE_KEYS = 11 };
-enum score_setting { SCORE_BLOCK_SIZE };
+enum score_setting { SCORE_BLOCK_SIZE = 1 };
 
 /* The modifications of scores: files of their values, or the values. NULL and 0 where one was not given. */
 struct score_options {
     struct option_features features;
-    int window_corner;                                 /* enum clattn_causal; CLATTN_FULL: as the causal mask */
     const char *score_mod, *score_mod_grad, *mask_mod; /* OpenCL C */
 };
 
