@@ -121,6 +121,7 @@ struct cla_feature {
     const char *name;     /* "alibi" */
     const char *constant; /* "CLATTN_ALIBI", for messages */
     unsigned bit;
+    unsigned of;                                            /* a feature without which it is nothing; 0: none */
     unsigned hooks;                                         /* enum cla_hook */
     struct cla_feature_tensor tensors[CLA_FEATURE_TENSORS]; /* until one without a name */
     struct cla_feature_number numbers[CLA_FEATURE_NUMBERS];
@@ -144,6 +145,10 @@ extern const int cla_feature_count;
 #define CLA_FEATURE_SCALES    (15u << 25) /* all four */
 #define CLA_FEATURE_SCORE_MOD (1u << 29)
 #define CLA_FEATURE_MASK_MOD  (1u << 30)
+
+/* Of features, those that are of none that is not there; and all that they are of, too. */
+unsigned cla_features_that_stand(unsigned features);
+unsigned cla_features_with_their_own(unsigned features);
 
 /* The bits of enum clattn_feature that there are. */
 unsigned cla_features_known(void);

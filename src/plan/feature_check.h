@@ -28,7 +28,6 @@ clattn_status cla_check_block_mask_problem(const struct clattn_problem *problem,
 clattn_status cla_check_dropout_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 clattn_status cla_check_user_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 clattn_status cla_check_pages_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
-clattn_status cla_check_bias_slopes_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 clattn_status cla_check_rng_state_problem(const struct clattn_problem *problem, bool there, struct cla_error *error);
 
 #endif

@@ -97,11 +97,19 @@ clattn_status cla_check_pages_problem(const struct clattn_problem *problem, bool
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_check_bias_slopes_problem(const struct clattn_problem *problem, bool there, struct cla_error *error)
+static const char *constant_of(unsigned bit)
 {
-    if (there && !(problem->features & CLATTN_BIAS))
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.features has CLATTN_BIAS_SLOPES without CLATTN_BIAS, which they are of");
+    const struct cla_feature *row = cla_features;
+    while (row->bit != bit)
+        row++;
+    return row->constant;
+}
+
+static clattn_status check_of(const struct cla_feature *row, unsigned features, struct cla_error *error)
+{
+    if (row->of & ~features)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.features has %s without %s, which they are of",
+                        row->constant, constant_of(row->of));
     return CLATTN_SUCCESS;
 }
 
@@ -123,6 +131,8 @@ clattn_status cla_features_check_problem(const struct clattn_problem *problem, s
         const bool there = features & row->bit;
         if (there)
             status = check_pass(row, problem, error);
+        if (!status && there)
+            status = check_of(row, features, error);
         if (!status && row->check_problem)
             status = row->check_problem(problem, there, error);
     }

@@ -13,6 +13,24 @@ unsigned cla_features_known(void)
     return known & ~(CLA_FEATURE_RNG_STATE | CLA_FEATURE_SCALES | CLA_FEATURE_SCORE_MOD | CLA_FEATURE_MASK_MOD);
 }
 
+unsigned cla_features_that_stand(unsigned features)
+{
+    unsigned stand = features;
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].of & ~features)
+            stand &= ~cla_features[i].bit;
+    return stand;
+}
+
+unsigned cla_features_with_their_own(unsigned features)
+{
+    unsigned all = features;
+    for (int i = 0; i < cla_feature_count; i++)
+        if (cla_features[i].bit & features)
+            all |= cla_features[i].of;
+    return all;
+}
+
 unsigned cla_features_with(unsigned hooks)
 {
     unsigned with = 0;

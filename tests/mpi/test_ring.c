@@ -136,72 +136,101 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
     return ran;
 }
 
+/* What a backward call takes and gives. */
+struct passed_back {
+    struct stored q, k, v, o, d_o, d_q, d_k, d_v, d_bias;
+    void *bias;
+};
+
+static struct stored store_d_bias(const struct forward_case *forward, const struct forward_arrays *in)
+{
+    const enum clattn_dtype dtype = forward->problem.dtype;
+    struct stored d_bias = {.view = {.dtype = dtype, .layout = in->score.pair_at}};
+    memcpy(d_bias.view.sizes, in->score.pair_sizes, sizeof d_bias.view.sizes);
+    d_bias.bytes = reference_extent(d_bias.view.sizes, &d_bias.view.layout) * (size_t)clattn_dtype_size(dtype);
+    d_bias.data = forward->problem.features & CLATTN_BIAS ? calloc(d_bias.bytes + 1, 1) : NULL;
+    return d_bias;
+}
+
+static struct passed_back store_all(const struct forward_case *forward, const struct backward_arrays *arrays)
+{
+    const struct forward_arrays *in = &arrays->forward;
+    return (struct passed_back){.q = store(forward, in, FORWARD_Q, &forward->q, in->q),
+                                .k = store(forward, in, FORWARD_K, &forward->k, in->k),
+                                .v = store(forward, in, FORWARD_V, &forward->v, in->v),
+                                .o = store(forward, in, FORWARD_O, &forward->o, in->o),
+                                .d_o = store(forward, in, FORWARD_D_O, &forward->o, arrays->d_o),
+                                .d_q = store(forward, in, FORWARD_Q, &forward->q, NULL),
+                                .d_k = store(forward, in, FORWARD_K, &forward->k, NULL),
+                                .d_v = store(forward, in, FORWARD_V, &forward->v, NULL),
+                                .d_bias = store_d_bias(forward, in)};
+}
+
+static void free_all(struct passed_back *all)
+{
+    struct stored *const each[] = {&all->q,   &all->k,   &all->v,   &all->o,     &all->d_o,
+                                   &all->d_q, &all->d_k, &all->d_v, &all->d_bias};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        free(each[i]->data);
+    free(all->bias);
+}
+
+static void fetch_all(struct passed_back *all, struct backward_arrays *arrays)
+{
+    fetch(&all->d_q, arrays->d_q);
+    fetch(&all->d_k, arrays->d_k);
+    fetch(&all->d_v, arrays->d_v);
+    if (all->d_bias.data)
+        fetch(&all->d_bias, arrays->d_bias);
+}
+
+static struct clattn_host_backward_args host_args(const struct forward_case *forward, struct passed_back *all,
+                                                  struct backward_arrays *arrays)
+{
+    const struct forward_arrays *in = &arrays->forward;
+    return (struct clattn_host_backward_args){
+        .shape = forward->shape,
+        .q = all->q.data,
+        .k = all->k.data,
+        .v = all->v.data,
+        .o = all->o.data,
+        .d_o = all->d_o.data,
+        .q_layout = forward->q,
+        .k_layout = forward->k,
+        .v_layout = forward->v,
+        .o_layout = forward->o,
+        .d_o_layout = forward->o,
+        .m = in->m,
+        .l = in->l,
+        .d_q = all->d_q.data,
+        .d_k = all->d_k.data,
+        .d_v = all->d_v.data,
+        .d_bias = all->d_bias.data,
+        .d_sinks = forward->problem.features & CLATTN_SINKS ? arrays->d_sinks : NULL,
+        .d_q_layout = forward->q,
+        .d_k_layout = forward->k,
+        .d_v_layout = forward->v,
+        .d_bias_layout = all->d_bias.data ? in->score.pair_at : (struct clattn_layout){0},
+        .score = score_host_args(&forward->problem, &forward->score, &in->score, &all->bias)};
+}
+
 static bool run_backward(const struct forward_case *forward, const struct clattn_ring_part *rows,
                          const struct clattn_ring_part *keys, struct backward_arrays *arrays)
 {
-    struct forward_arrays *in = &arrays->forward;
     const struct clattn_ring_params params = {
         .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
     struct clattn_problem problem = forward->problem;
-    struct stored q = store(forward, in, FORWARD_Q, &forward->q, in->q);
-    struct stored k = store(forward, in, FORWARD_K, &forward->k, in->k);
-    struct stored v = store(forward, in, FORWARD_V, &forward->v, in->v);
-    struct stored o = store(forward, in, FORWARD_O, &forward->o, in->o);
-    struct stored d_o = store(forward, in, FORWARD_D_O, &forward->o, arrays->d_o);
-    struct stored d_q = store(forward, in, FORWARD_Q, &forward->q, NULL);
-    struct stored d_k = store(forward, in, FORWARD_K, &forward->k, NULL);
-    struct stored d_v = store(forward, in, FORWARD_V, &forward->v, NULL);
-    struct stored d_bias = {
-        .view = {.dtype = problem.dtype, .layout = in->score.pair_at},
-    };
-    void *bias = NULL;
+    struct passed_back all = store_all(forward, arrays);
     clattn_ring *ring = NULL;
-    memcpy(d_bias.view.sizes, in->score.pair_sizes, sizeof d_bias.view.sizes);
-    const bool biased = problem.features & CLATTN_BIAS;
-    d_bias.bytes = reference_extent(d_bias.view.sizes, &d_bias.view.layout) * (size_t)clattn_dtype_size(problem.dtype);
-    d_bias.data = biased ? calloc(d_bias.bytes + 1, 1) : NULL;
     problem.pass = CLATTN_BACKWARD;
     const struct clattn_ring_backward_args args = {
-        .arrays = {.shape = forward->shape,
-                   .q = q.data,
-                   .k = k.data,
-                   .v = v.data,
-                   .o = o.data,
-                   .d_o = d_o.data,
-                   .q_layout = forward->q,
-                   .k_layout = forward->k,
-                   .v_layout = forward->v,
-                   .o_layout = forward->o,
-                   .d_o_layout = forward->o,
-                   .m = in->m,
-                   .l = in->l,
-                   .d_q = d_q.data,
-                   .d_k = d_k.data,
-                   .d_v = d_v.data,
-                   .d_bias = d_bias.data,
-                   .d_sinks = problem.features & CLATTN_SINKS ? arrays->d_sinks : NULL,
-                   .d_q_layout = forward->q,
-                   .d_k_layout = forward->k,
-                   .d_v_layout = forward->v,
-                   .d_bias_layout = biased ? in->score.pair_at : (struct clattn_layout){0},
-                   .score = score_host_args(&problem, &forward->score, &in->score, &bias)},
-        .rows = *rows,
-        .keys = *keys,
-        .whole = 1};
+        .arrays = host_args(forward, &all, arrays), .rows = *rows, .keys = *keys, .whole = 1};
     const bool ran = ranks_succeeded(clattn_ring_create(&ring, &params, &problem), "clattn_ring_create") &&
                      ranks_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward");
     clattn_ring_destroy(&ring);
-    if (ran) {
-        fetch(&d_q, arrays->d_q);
-        fetch(&d_k, arrays->d_k);
-        fetch(&d_v, arrays->d_v);
-        if (biased)
-            fetch(&d_bias, arrays->d_bias);
-    }
-    struct stored *const all[] = {&q, &k, &v, &o, &d_o, &d_q, &d_k, &d_v, &d_bias};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]->data);
-    free(bias);
+    if (ran)
+        fetch_all(&all, arrays);
+    free_all(&all);
     return ran;
 }
 

@@ -24,31 +24,28 @@ int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failu
     return status;
 }
 
-/* One run of rows of one head: rows that lie apart, in one message. */
-static void pass_on(const struct ring_ranks *ranks, char *rows, size_t bytes, size_t stride, int64_t count, int from)
+/* One run of rows, in one message. */
+static void pass_on(const struct ring_ranks *ranks, char *rows, size_t row_bytes, int64_t count, int from)
 {
-    MPI_Datatype row, all;
-    if (!count || !bytes)
+    MPI_Datatype row;
+    if (!count || !row_bytes)
         return;
-    MPI_Type_contiguous((int)bytes, MPI_BYTE, &row);
-    MPI_Type_create_hvector((int)count, 1, (MPI_Aint)stride, row, &all);
-    MPI_Type_commit(&all);
+    MPI_Type_contiguous((int)row_bytes, MPI_BYTE, &row);
+    MPI_Type_commit(&row);
     if (ranks->rank)
-        MPI_Send(rows, 1, all, 0, 0, MPI_COMM_WORLD);
+        MPI_Send(rows, (int)count, row, 0, 0, MPI_COMM_WORLD);
     else
-        MPI_Recv(rows, 1, all, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Type_free(&all);
+        MPI_Recv(rows, (int)count, row, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Type_free(&row);
 }
 
-void ring_gather(const struct ring_ranks *ranks, char *array, const size_t sizes[4], const size_t strides[3],
+void ring_gather(const struct ring_ranks *ranks, char *array, const struct ring_rows *rows,
                  const struct clattn_ring_part *parts)
 {
     for (int from = 1; from < ranks->count; from++)
-        for (size_t i = 0; i < sizes[0] * sizes[1] && (!ranks->rank || ranks->rank == from); i++)
+        for (size_t i = 0; i < rows->times && (!ranks->rank || ranks->rank == from); i++)
             for (int run = 0; run < 2; run++) {
-                char *head = array + i / sizes[1] * strides[0] + i % sizes[1] * strides[1];
-                pass_on(ranks, head + (size_t)parts[from].first[run] * strides[2], sizes[3], strides[2],
-                        parts[from].count[run], from);
+                const size_t first = i * rows->count + (size_t)parts[from].first[run];
+                pass_on(ranks, array + first * rows->bytes, rows->bytes, parts[from].count[run], from);
             }
 }

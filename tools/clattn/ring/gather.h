@@ -16,9 +16,13 @@ void ring_ranks_find(struct ring_ranks *ranks);
 /* The status of the lowest rank that failed, on all; there alone its text is kept. */
 int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure);
 
-/* An array of all rows (or keys) of which each rank has filled its part: rank 0 gets all. `sizes` are batch, heads, any
- * and bytes of a row; `strides` those of batch, heads and rows in bytes; `parts` are all ranks'. */
-void ring_gather(const struct ring_ranks *ranks, char *array, const size_t sizes[4], const size_t strides[3],
+/* A dense array: `times` times all rows (or keys) of a head, or of heads that lie side by side. */
+struct ring_rows {
+    size_t times, count, bytes; /* bytes of a row */
+};
+
+/* Of which each rank has filled its part: rank 0 gets all. `parts` are all ranks'. */
+void ring_gather(const struct ring_ranks *ranks, char *array, const struct ring_rows *rows,
                  const struct clattn_ring_part *parts);
 
 #endif

@@ -119,33 +119,29 @@ static int compute(struct job *job, struct failure *failure)
     return fail(failure, STATUS_DEVICE, "%s: %s (%s)", what, clattn_ring_error_message(), clattn_status_name(code));
 }
 
+/* Dimensions of an output behind that of its rows or keys, which ranks share. */
+static int dimensions_behind(const struct job *job, enum run_output output)
+{
+    if (output >= RUN_LSE && output <= RUN_L)
+        return 0;
+    return job->values->run.layout == RUN_BNHD && output != RUN_D_BIAS ? 2 : 1;
+}
+
 /* Rank 0 gets what the others have of each output that has rows or keys. */
 static void gather(struct job *job)
 {
-    const struct arrays *arrays = &job->run.arrays;
-    const struct clattn_layout dense = {.offset = 0}, *bias = &job->run.score.layouts[SCORE_BIAS];
-    const struct clattn_layout *const layouts[RUN_OUTPUTS] = {&arrays->o, &dense,     &dense, &dense, &arrays->q,
-                                                              &arrays->k, &arrays->v, bias,   NULL};
     for (int i = 0; i < RUN_D_SINKS; i++) {
         const struct npy_header *header = &job->run.headers[i];
-        const size_t element = npy_type_size(header->type);
-        const bool of_keys = i == RUN_D_K || i == RUN_D_V, vector = layouts[i] == &dense;
-        const bool packed = job->run.score.values[SCORE_CU_SEQLENS_Q];
-        const int64_t rows = packed ? job->run.score.total_q : arrays->shape.n_q;
-        const int64_t heads = of_keys ? arrays->shape.kv_heads : arrays->shape.heads;
-        const int64_t batch = packed ? 1 : arrays->shape.batch;
-        const struct clattn_layout at =
-            vector ? (struct clattn_layout){.batch = heads * rows, .head = rows, .row = 1} : *layouts[i];
-        const int64_t columns = vector                         ? 1
-                                : i == RUN_D_BIAS              ? arrays->shape.n_kv
-                                : i == RUN_D_Q || i == RUN_D_K ? arrays->d
-                                                               : arrays->d_v;
-        const bool sum = i == RUN_D_BIAS;
-        const size_t sizes[] = {(size_t)(sum && !at.batch ? 1 : batch), (size_t)(sum && !at.head ? 1 : heads), 0,
-                                (size_t)columns * element};
-        const size_t strides[] = {(size_t)at.batch * element, (size_t)at.head * element, (size_t)at.row * element};
-        if (job->run.results[i])
-            ring_gather(&job->ranks, job->run.results[i], sizes, strides, of_keys ? job->keys : job->rows);
+        const int axis = header->dimensions - 1 - dimensions_behind(job, (enum run_output)i);
+        struct ring_rows rows = {.times = 1, .bytes = npy_type_size(header->type)};
+        if (!job->run.results[i])
+            continue;
+        rows.count = (size_t)header->shape[axis];
+        for (int x = 0; x < axis; x++)
+            rows.times *= (size_t)header->shape[x];
+        for (int x = axis + 1; x < header->dimensions; x++)
+            rows.bytes *= (size_t)header->shape[x];
+        ring_gather(&job->ranks, job->run.results[i], &rows, i == RUN_D_K || i == RUN_D_V ? job->keys : job->rows);
     }
 }
 

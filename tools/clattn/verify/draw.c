@@ -56,8 +56,7 @@ unsigned verify_later_features(void)
 
 unsigned verify_plain_features(unsigned traits)
 {
-    const unsigned features = traits & features_known();
-    return features | (features & CLATTN_BIAS_SLOPES ? CLATTN_BIAS : 0u);
+    return cla_features_with_their_own(traits & features_known());
 }
 
 const struct option_word *verify_trait_words(void)
@@ -115,7 +114,7 @@ static bool of_format(const struct verify_case *item, int operand)
 
 void verify_leave_out(struct verify_case *item, unsigned traits)
 {
-    item->problem.score.features &= ~(traits | (traits & CLATTN_BIAS ? CLATTN_BIAS_SLOPES : 0u));
+    item->problem.score.features = cla_features_that_stand(item->problem.score.features & ~traits);
     item->mods &= ~(int)((traits & verify_all_features()) >> VERIFY_FIRST_MOD);
     for (int i = 0; i < VERIFY_FORMATS && (traits & VERIFY_WITH_FORMATS); i++) {
         if (item->formats[i].type)
@@ -198,7 +197,7 @@ static unsigned draw_later(const struct random *random, unsigned first)
     unsigned chosen = 0;
     for (unsigned left = verify_later_features(); left; left &= left - 1)
         chosen |= one_in(&own, 4) ? left & -left : 0;
-    return chosen & ~(first & CLATTN_BIAS ? 0u : (unsigned)CLATTN_BIAS_SLOPES); /* which are of a bias */
+    return cla_features_that_stand(first | chosen) & chosen;
 }
 
 /* Likewise whether rows are packed. */
