@@ -19,8 +19,8 @@
  * them; and weights are e^(scale S - top) share. Ordinary data pays one comparison per result.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group. dq: batch * heads * ceil(n_q / B_R) groups; dk_dv: batch *
- * kv_heads * ceil(n_kv / B_C); d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) * ceil(n_kv / B_C), 1 where the
- * bias has stride 0.
+ * kv_heads * ceil(n_kv / B_C); dk_dv_again: any number; d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) *
+ * ceil(n_kv / B_C), 1 where the bias has stride 0.
  *
  * Baked constants (beside those of types.clh, view.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
@@ -160,13 +160,12 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
 #else
 #define MATRIX_KEPT_SCALE 1.0f
 #endif
-MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global clattn_storage *d_v,
-                           const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+/* Block `number` of all heads' keys. */
+CLATTN_INLINE void matrix_key_block(int number, __local uint *memory, int lid, unit_lane lane, MATRIX_INPUTS,
+                                    __global clattn_storage *d_k, __global clattn_storage *d_v,
+                                    const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
-    MATRIX_MEMORY;
-    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
-    const unit_lane lane = MATRIX_LANE_OF(lid, memory);
-    const int blocks = (p.n_kv + FIXED - 1) / FIXED, bh = group / blocks;
+    const int blocks = (p.n_kv + FIXED - 1) / FIXED, bh = number / blocks;
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, share = p.heads / p.kv_heads;
 #if CLATTN_STATE
     const clattn_view any = clattn_open(b, kv_head * share, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
@@ -174,14 +173,10 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 #else
     const int first = 0;
 #endif
-    const int fixed = first + (group - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * UNIT_PIECE * RT;
+    const int fixed = first + (number - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
-#if CLATTN_KERNEL == 3
-    if (((__global const uint *)workspace)[p.flags + group] == 0)
-        return;
-#endif
 
     /* How many keys there are in the tensor, which with lengths is more than are looked at: these get zeros. */
     int keys = p.n_kv;
@@ -215,6 +210,31 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
         MATRIX_RESULT(out1, O1, CLATTN_D, p.scale, d_k, p.d_k, b, kv_head, base, fixed, keys);
     if (d_v)
         MATRIX_RESULT(out2, O2, CLATTN_D_V, MATRIX_KEPT_SCALE, d_v, p.d_v, b, kv_head, base, fixed, keys);
+}
+
+/* Of clattn_dk_dv_again each group looks at several blocks' flags at once, of which mostly none is set. */
+MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global clattn_storage *d_v,
+                           const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    MATRIX_MEMORY;
+    const int lid = (int)get_local_id(0), group = (int)get_group_id(0);
+    const unit_lane lane = MATRIX_LANE_OF(lid, memory);
+#if CLATTN_KERNEL == 3
+    const int all = p.batch * p.kv_heads * ((p.n_kv + FIXED - 1) / FIXED), step = (int)get_num_groups(0);
+    __global const uint *const flags = (__global const uint *)workspace + p.flags;
+    for (int first = group; first < all; first += WG * step) {
+        const int own = first + lid * step;
+        if (!matrix_group_any(own < all && flags[own] != 0, memory, lid))
+            continue;
+#pragma unroll 1
+        for (int number = first; number < min(all, first + WG * step); number += step)
+            if (flags[number] != 0)
+                matrix_key_block(number, memory, lid, lane, q, k, v, d_o, workspace, d_k, d_v,
+                                 p CLATTN_SCORE_ARGUMENTS);
+    }
+#else
+    matrix_key_block(group, memory, lid, lane, q, k, v, d_o, workspace, d_k, d_v, p CLATTN_SCORE_ARGUMENTS);
+#endif
 }
 
 #else

@@ -10,16 +10,20 @@
  * few: several times so many items then share a row, each with some of its states. */
 enum { ROWS = 32, MOST_ROW_ITEMS = 16, SPLIT_ROWS = 8, SPLIT_ROW_ITEMS = 32, WIDE_SPLIT_ROW_ITEMS = 64, WIDE = 128 };
 
-static int most_row_items(int d_v, bool splits)
+/* The statistics of a backward pass take 8 columns an item at once, where d_v is a multiple of that. */
+static int most_row_items(int d_v, bool splits, bool backward)
 {
+    const int pieces = backward && d_v % 8 == 0 ? d_v / 8 : d_v;
     if (splits)
         return d_v > WIDE ? WIDE_SPLIT_ROW_ITEMS : SPLIT_ROW_ITEMS;
-    return d_v < MOST_ROW_ITEMS ? d_v : MOST_ROW_ITEMS;
+    return pieces < MOST_ROW_ITEMS ? pieces : MOST_ROW_ITEMS;
 }
 
-static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities *capabilities, int d_v, bool splits)
+static void shape_groups(struct cla_rows *rows, const struct clattn_capabilities *capabilities,
+                         const struct clattn_problem *problem, bool splits)
 {
-    const int most = most_row_items(d_v, splits), least = splits ? SPLIT_ROWS : ROWS;
+    const int most = most_row_items(problem->d_v, splits, cla_problem_is_backward(problem)),
+              least = splits ? SPLIT_ROWS : ROWS;
     rows->work_group_size = cla_small_work_group(capabilities);
     rows->most_states = splits ? CLATTN_MAX_SPLITS : 1;
     rows->row_items = 1;
@@ -99,7 +103,7 @@ clattn_status cla_rows_make(struct cla_rows *rows, struct clattn_context *contex
                             unsigned features, bool splits, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
-    shape_groups(rows, &context->capabilities, problem->d_v, splits);
+    shape_groups(rows, &context->capabilities, problem, splits);
     if (cla_problem_is_backward(problem))
         status = make_backward(rows, context, problem, features, error);
     if (problem->pass == CLATTN_ACCUMULATE || splits)

@@ -2,6 +2,8 @@
 #include "plan/backward_sums.h"
 #include "plan/matrix_units.h"
 
+enum { AGAIN_GROUPS = 1 }; /* of clattn_dk_dv_again, on a compute unit */
+
 int cla_sum_part_pieces(const struct clattn_problem *problem)
 {
     enum { MOST = 4 };
@@ -57,8 +59,10 @@ void cla_sum_begin(const struct cla_run *run, int64_t shares, int64_t groups, st
 
 void cla_sum_end(const struct cla_run *run, struct cla_recipe *recipe)
 {
+    /* Of few groups, each of which looks at many blocks: mostly there is nothing to do. */
+    const int64_t groups = AGAIN_GROUPS * (int64_t)run->capabilities->compute_units;
     if (cla_run_wants_keys(run))
-        cla_recipe_over_keys(run, CLA_DK_DV_AGAIN, 1, 0, recipe);
+        cla_recipe_over_keys(run, CLA_DK_DV_AGAIN, 1, groups, recipe);
     cla_recipe_dq(run, recipe);
     cla_recipe_d_bias(run, recipe);
 }
