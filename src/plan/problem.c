@@ -66,7 +66,7 @@ struct cla_layout cla_layout_dense(int64_t heads, int64_t rows, int64_t columns)
     return (struct cla_layout){.batch = dense.batch, .head = dense.head, .row = dense.row, .column = dense.column};
 }
 
-static clattn_status check_choices(const struct clattn_problem *problem, struct cla_error *error)
+static clattn_status check_blocks(const struct clattn_problem *problem, struct cla_error *error)
 {
     const struct {
         const char *name;
@@ -80,6 +80,11 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.unordered is %d: it is 0 (dQ is always added up in the same order) or 1 (in any)",
                         problem->unordered);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_splits(const struct clattn_problem *problem, struct cla_error *error)
+{
     if (problem->splits < CLATTN_SPLITS_BY_SHAPE || problem->splits > CLATTN_MAX_SPLITS)
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
@@ -97,6 +102,11 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
             "problem.split_keys is %lld, splits %d and pass %d: it is 0, or in CLATTN_FORWARD with splits 0 "
             "from 1 to %lld",
             (long long)problem->split_keys, problem->splits, (int)problem->pass, (long long)CLA_MAX_LENGTH);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_packing(const struct clattn_problem *problem, struct cla_error *error)
+{
     if (problem->packing < CLATTN_PACKING_PLANNED || problem->packing > CLATTN_PACKING_ALWAYS)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.packing is %lld: it is CLATTN_PACKING_PLANNED (0), CLATTN_PACKING_NEVER (1) or "
@@ -107,6 +117,18 @@ static clattn_status check_choices(const struct clattn_problem *problem, struct 
             error, CLATTN_INVALID_ARGUMENT,
             "problem.packing is CLATTN_PACKING_ALWAYS: heads are packed in CLATTN_FORWARD and "
             "CLATTN_ACCUMULATE alone, in other passes it is CLATTN_PACKING_PLANNED or CLATTN_PACKING_NEVER");
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_choices(const struct clattn_problem *problem, struct cla_error *error)
+{
+    clattn_status status = check_blocks(problem, error);
+    if (!status)
+        status = check_splits(problem, error);
+    if (!status)
+        status = check_packing(problem, error);
+    if (status)
+        return status;
     if (problem->knobs && !problem->skeleton)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.knobs is \"%.80s\" without problem.skeleton, whose knobs they are", problem->knobs);
@@ -175,19 +197,14 @@ static clattn_status check_dimensions(const struct clattn_problem *problem, stru
     return CLATTN_SUCCESS;
 }
 
-clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
-                                  struct cla_error *error)
+/* Type, dimensions, mask and scale. */
+static clattn_status check_core(const struct clattn_problem *problem, struct cla_error *error)
 {
-    if (!problem)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
-    clattn_status status = cla_check_reserved(&cla_struct_problem, "problem", problem, error);
-    if (status)
-        return status;
     if (!clattn_dtype_size(problem->dtype))
         return cla_fail(error, CLATTN_INVALID_TYPE,
                         "problem.dtype is %d: it is CLATTN_FP32 (0), CLATTN_FP16 (1) or CLATTN_BF16 (2)",
                         (int)problem->dtype);
-    status = check_dimensions(problem, error);
+    const clattn_status status = check_dimensions(problem, error);
     if (status)
         return status;
     if ((unsigned)problem->causal > CLATTN_CAUSAL_TOP_LEFT)
@@ -200,7 +217,19 @@ clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct c
         return cla_fail(
             error, CLATTN_INVALID_ARGUMENT,
             "problem.scale is not finite, or beyond 2.3e38: it is 0 (1 / sqrt(d)) or any other finite number");
-    status = check_expected(problem, error);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
+                                  struct cla_error *error)
+{
+    if (!problem)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem is NULL: it must point to a struct clattn_problem");
+    clattn_status status = cla_check_reserved(&cla_struct_problem, "problem", problem, error);
+    if (!status)
+        status = check_core(problem, error);
+    if (!status)
+        status = check_expected(problem, error);
     if (!status)
         status = check_features(problem, error);
     if (!status)
@@ -317,15 +346,8 @@ static bool dense_layout(const struct cla_sizes *sizes, struct cla_layout *layou
            cla_multiply(sizes->heads, layout->head, &layout->batch);
 }
 
-clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
-                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error)
+static clattn_status check_layout(const char *name, const struct clattn_layout *layout, struct cla_error *error)
 {
-    struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
-    struct dimension dimensions[4];
-    const bool fits_dense = !cla_layout_is_default(layout) || dense_layout(sizes, &result);
-    if (!fits_dense)
-        result = (struct cla_layout){.offset = layout->offset};
-    bool fits = fits_dense;
     if (layout->strided != 0 && layout->strided != 1)
         return cla_fail(error, CLATTN_INVALID_LAYOUT,
                         "%s.layout.strided is %lld: it is 0 (dense where all four strides are 0) or 1 (the strides are "
@@ -334,9 +356,22 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
     if (layout->offset < 0)
         return cla_fail(error, CLATTN_INVALID_LAYOUT, "%s.layout.offset is %lld: offsets are not negative", name,
                         (long long)layout->offset);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *layout, const struct cla_sizes *sizes,
+                                 bool output, struct cla_layout *resolved, int64_t *end, struct cla_error *error)
+{
+    struct cla_layout result = {layout->offset, layout->batch, layout->head, layout->row, layout->column};
+    struct dimension dimensions[4];
+    bool fits = !cla_layout_is_default(layout) || dense_layout(sizes, &result), empty = false;
+    const clattn_status status = check_layout(name, layout, error);
+    if (status)
+        return status;
+    if (!fits)
+        result = (struct cla_layout){.offset = layout->offset};
     dimensions_of(&result, sizes, dimensions);
     int64_t last = result.offset;
-    bool empty = false;
     for (int i = 0; i < 4; i++) {
         int64_t reach = 0;
         if (dimensions[i].stride < 0)
@@ -356,14 +391,9 @@ clattn_status cla_layout_resolve(const char *name, const struct clattn_layout *l
             "must lie below %lld",
             name, (long long)result.offset, (long long)result.batch, (long long)result.head, (long long)result.row,
             (long long)result.column, (long long)(INT64_MAX / 16));
-    if (!empty && output) {
-        const clattn_status status = check_distinct(name, &result, sizes, error);
-        if (status)
-            return status;
-    }
     *resolved = result;
     *end = empty ? 0 : last + 1;
-    return CLATTN_SUCCESS;
+    return !empty && output ? check_distinct(name, &result, sizes, error) : CLATTN_SUCCESS;
 }
 
 bool cla_layout_is_dense(const struct cla_layout *layout, const struct cla_sizes *sizes)

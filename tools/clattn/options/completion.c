@@ -66,6 +66,27 @@ static void bash_values(const struct command_spec *command, const struct option_
     fputs(" ;;\n", stream);
 }
 
+static void bash_all_values(FILE *stream)
+{
+    for (const struct command *command = commands; command->spec; command++) {
+        struct option_spec option;
+        for (int i = 0; option_at(command->spec, i, &option); i++)
+            if (option.argument)
+                bash_values(command->spec, &option, stream);
+    }
+}
+
+static void bash_all_options(FILE *stream)
+{
+    for (const struct command *command = commands; command->spec; command++) {
+        fprintf(stream, "            %s) words='", command->spec->name);
+        struct option_spec option;
+        for (int i = 0; option_at(command->spec, i, &option); i++)
+            fprintf(stream, "--%s ", option.name);
+        fputs("--help' ;;\n", stream);
+    }
+}
+
 /* '=' parts words in bash, and ':' does, so that "--json=x" and "0:1" arrive as three of them. */
 static void print_bash(FILE *stream)
 {
@@ -87,12 +108,7 @@ static void print_bash(FILE *stream)
         "    [[ ${COMP_WORDS[at - 1]} == = ]] && at+=-1\n    option=${COMP_WORDS[at - 1]}\n"
         "    case \"${COMP_WORDS[1]} $option\" in\n",
         stream);
-    for (const struct command *command = commands; command->spec; command++) {
-        struct option_spec option;
-        for (int i = 0; option_at(command->spec, i, &option); i++)
-            if (option.argument)
-                bash_values(command->spec, &option, stream);
-    }
+    bash_all_values(stream);
     fputs("    esac\n    if [[ $current == -* ]]; then\n        words= list= files= unknown=\n    fi\n"
           "    if [[ $list ]]; then\n"
           "        [[ $current == *,* ]] && before=${current%,*},\n"
@@ -103,13 +119,7 @@ static void print_bash(FILE *stream)
           "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
           "    elif [[ ! $unknown ]]; then\n        case ${COMP_WORDS[1]} in\n",
           stream);
-    for (const struct command *command = commands; command->spec; command++) {
-        fprintf(stream, "            %s) words='", command->spec->name);
-        struct option_spec option;
-        for (int i = 0; option_at(command->spec, i, &option); i++)
-            fprintf(stream, "--%s ", option.name);
-        fputs("--help' ;;\n", stream);
-    }
+    bash_all_options(stream);
     fputs("        esac\n        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n    fi\n}\n"
           "complete -F _clattn clattn\n",
           stream);
