@@ -193,10 +193,15 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
 }
 
 #else
-/* dS of some rows, and keys from first_key on, to their places. */
+/* dS of some rows, and keys from first_key on, to their places; or the sum over these rows. */
 CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *at, int b, int h, int first_row,
-                              int rows, int first_key, int keys, const vec *out)
+                              int rows, int first_key, int keys, vec *out)
 {
+    if (!at->row) {
+        for (int i = PANELS * RV; i < rows * (PANELS * RV); ++i)
+            out[i % (PANELS * RV)] += out[i];
+        rows = 1;
+    }
     for (int i = 0; i < rows; ++i)
         put_row(d_bias, CLATTN_DTYPE, clattn_at(*at, b, h, first_row + i) + first_key * at->column, at->column,
                 (const float *)(out + i * (PANELS * RV)), keys);
@@ -213,7 +218,7 @@ clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global c
 #else
     const int columns = p.n_kv;
 #endif
-    const int t_r = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, t_c = (columns + BLOCK - 1) / BLOCK;
+    const int t_r = at.row ? (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R : 1, t_c = (columns + BLOCK - 1) / BLOCK;
     const int bias_heads = at.head ? p.heads : 1;
     const int group = (int)get_group_id(0);
     const int bias_head_rows = group / t_c, key_block = group - bias_head_rows * t_c;
@@ -233,7 +238,8 @@ clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global c
         for (int h = bias_h; h < h_end; ++h) {
             const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
             const int from = max(first_key, view.first_key);
-            const int count = min(first_key + keys, view.n_kv) - from, end = min(first_row + rows, view.n_q);
+            const int count = min(first_key + keys, view.n_kv) - from;
+            const int end = min(at.row ? first_row + rows : p.n_q, view.n_q); /* without rows of its own: of all */
             if (count <= 0 || first_row >= end)
                 continue;
 #if CLATTN_STATE
@@ -245,8 +251,11 @@ clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global c
 #endif
             load_keys(&a, k, v, &p, &view, from, count);
             const streamed in = rows_of(q, d_o, workspace, &p, &view);
-            for (int i0 = first_row; i0 < end; i0 += CLATTN_STREAM)
-                add_tile(&a, &in, from, count, i0, min(end, i0 + CLATTN_STREAM), first_row, p.scale, &view);
+            for (int block = first_row; block < end; block += CLATTN_B_R) {
+                const int last = min(end, block + CLATTN_B_R);
+                for (int i0 = block; i0 < last; i0 += CLATTN_STREAM)
+                    add_tile(&a, &in, from, count, i0, min(last, i0 + CLATTN_STREAM), block, p.scale, &view);
+            }
         }
     }
     put_d_bias(d_bias, &at, bias_b, bias_h, first_row, rows, held, first_key + keys - held, out);

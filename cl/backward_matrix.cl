@@ -238,6 +238,40 @@ MATRIX_KERNEL MATRIX_DK_DV(MATRIX_INPUTS, __global clattn_storage *d_k, __global
 }
 
 #else
+#if CLATTN_STATE
+#define MATRIX_PUT_SUM(sum, place) *(place) += (sum)
+#else
+#define MATRIX_PUT_SUM(sum, place) clattn_store(sum, place)
+#endif
+/* Sums over the rows of piece c, whose first key is `first`: of a sub-group's pieces, then of one sub-group after the
+ * other in local memory, where the sums of columns lie behind a piece. */
+CLATTN_ASSERT(MATRIX_LOCAL_BYTES >= 4 * UNIT_PIECE * (UNIT_PIECE + 1));
+#define MATRIX_SUM_ROWS(c, first, out)                                                                                 \
+    {                                                                                                                  \
+        __local float *const piece = (__local float *)memory, *const sums = piece + UNIT_PIECE * UNIT_PIECE;           \
+        _Pragma("unroll 1") for (int turn = 0; turn < SUB_GROUPS; ++turn)                                              \
+        {                                                                                                              \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                              \
+            UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)                                                             \
+            {                                                                                                          \
+                float sum = out1[0][c].x[e];                                                                           \
+                UNROLL for (int r = 1; r < RT; ++r) sum += out1[r][c].x[e];                                            \
+                if (lid / UNIT_LANES == turn)                                                                          \
+                    piece[unit_row(lane, UNIT_SLOT(e)) * UNIT_PIECE + unit_column(lane, e)] = sum;                     \
+            }                                                                                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                              \
+            for (int j = lid; j < UNIT_PIECE; j += SUB_GROUPS * UNIT_LANES) {                                          \
+                float sum = turn ? sums[j] : 0.0f;                                                                     \
+                for (int i = 0; i < UNIT_PIECE; ++i)                                                                   \
+                    sum += piece[i * UNIT_PIECE + j];                                                                  \
+                sums[j] = sum;                                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int j = lid; j < UNIT_PIECE; j += SUB_GROUPS * UNIT_LANES) {                                              \
+            if ((first) + j < keys)                                                                                    \
+                MATRIX_PUT_SUM(sums[j], (out) + ((first) + j) * at.column);                                            \
+        }                                                                                                              \
+    }
 MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const clattn_backward_params p,
                             const clattn_layout at CLATTN_SCORE_PARAMETERS)
 {
@@ -249,7 +283,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
 #else
     const int keys = p.n_kv;
 #endif
-    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
+    const int row_blocks = at.row ? (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R : 1;
+    const int key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
     const int batches = at.batch ? p.batch : 1, heads = at.head ? p.heads : 1;
     const int bh = group / (row_blocks * key_blocks), tile = group - bh * (row_blocks * key_blocks);
     const int own_b = bh / heads, own_h = bh - own_b * heads;
@@ -264,8 +299,10 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     {                                                                                                                  \
         const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);                     \
         const matrix_head head = matrix_open_head(q, k, v, d_o, workspace, &p, &view);                                 \
-        if (fixed < view.n_q && first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key)                      \
-            matrix_head_gradients(&head, memory, lid, lane, fixed, mine, first_key,                                    \
+        const bool any = first_key < view.n_kv && first_key + CLATTN_B_C > view.first_key;                             \
+        const int end = !any ? 0 : at.row ? min(fixed + 1, view.n_q) : view.n_q; /* of the first rows of blocks */     \
+        _Pragma("unroll 1") for (int i = fixed; i < end; i += CLATTN_B_R)                                              \
+            matrix_head_gradients(&head, memory, lid, lane, i, mine - fixed + i, first_key,                            \
                                   min(first_key + CLATTN_B_C, view.n_kv), p.scale, &view, careful, out1, out2);        \
     }
     MATRIX_ZERO(out1, O1);
@@ -275,6 +312,11 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         MATRIX_ZERO(out1, O1);
         MATRIX_ALL(true)
     }
+    if (!at.row) {
+        UNROLL for (int c = 0; c < O1; ++c)
+            MATRIX_SUM_ROWS(c, first_key + UNIT_PIECE * c, d_bias + clattn_at(at, own_b, own_h, 0));
+        return;
+    }
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
         UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)
     {
@@ -283,11 +325,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         __global clattn_sum *const place = d_bias + (clattn_at(at, own_b, own_h, i) + j * at.column);
         if (i >= p.n_q || j >= keys)
             continue;
-#if CLATTN_STATE
-        *place += out1[r][c].x[e];
-#else
-        clattn_store(out1[r][c].x[e], place);
-#endif
+        MATRIX_PUT_SUM(out1[r][c].x[e], place);
     }
 }
 #endif

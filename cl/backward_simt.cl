@@ -298,6 +298,25 @@ clattn_dk_dv(SIMT_SIGNATURE, __global clattn_k *d_k, __global clattn_v *d_v,
 /* The sum lies in local memory, each pair where its item alone goes. */
 #define SIMT_PLACE(r, c) (weights + (((r) * CS + (c)) * WG + lid))
 
+/* The sum over the tile's rows: each item's own, then those of the items with its columns. */
+#define SIMT_SUM_ROWS(out) \
+    float own[CS]; \
+    UNROLL for (int c = 0; c < CS; ++c) { \
+        own[c] = *SIMT_PLACE(0, c); \
+        UNROLL for (int r = 1; r < RS; ++r) own[c] += *SIMT_PLACE(r, c); \
+    } \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    UNROLL for (int c = 0; c < CS; ++c) weights[(c * TY + ty) * TX + tx] = own[c]; \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    UNROLL for (int c = 0; c < CS; ++c) { \
+        const int j = SIMT_COLUMN_OF(j0, c); \
+        float sum = 0.0f; \
+        for (int y = 0; y < TY; ++y) \
+            sum += weights[(c * TY + y) * TX + tx]; \
+        if (ty == 0 && j < keys) \
+            simt_put(sum, (out) + j * at.column); \
+    }
+
 SIMT_KERNEL
 clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward_params p,
               const clattn_layout at CLATTN_SCORE_PARAMETERS)
@@ -308,48 +327,59 @@ clattn_d_bias(SIMT_SIGNATURE, __global clattn_sum *d_bias, const clattn_backward
 #else
     const int keys = p.n_kv;
 #endif
-    const int row_blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R, key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
+    const bool sums = at.row == 0; /* over rows: one group has them all */
+    const int row_blocks = sums ? 1 : (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
+    const int key_blocks = (keys + CLATTN_B_C - 1) / CLATTN_B_C;
     const int heads = at.head != 0 ? p.heads : 1;
     const int rest = group / key_blocks, j0 = CLATTN_B_C * (group - rest * key_blocks);
-    const int bias = rest / row_blocks, row0 = CLATTN_B_R * (rest - bias * row_blocks);
+    const int bias = rest / row_blocks, first_row = CLATTN_B_R * (rest - bias * row_blocks);
     const int bias_b = bias / heads, bias_h = bias - bias_b * heads;
     UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c) *SIMT_PLACE(r, c) = 0.0f;
 
+    const int row_end = sums ? p.n_q : first_row + 1; /* of the first rows of tiles */
     const int b_end = at.batch != 0 ? bias_b + 1 : p.batch, h_end = at.head != 0 ? bias_h + 1 : p.heads;
     for (int b = bias_b; b < b_end; ++b) {
         for (int h = bias_h; h < h_end; ++h) {
             const int kv_head = h / (p.heads / p.kv_heads);
             const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-            const int kind = simt_tile(row0, j0, &view);
-            if (row0 >= view.n_q || j0 >= view.n_kv || j0 + CLATTN_B_C <= view.first_key || kind == CLATTN_TILE_SKIP)
-                continue;
-            const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
-            const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 4, &view);
-            const clattn_source k_rows =
-                clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
-            const clattn_source v_rows =
-                clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
-            const simt_statistics statistics = simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
-            simt_fetch_columns(k_rows, j0, 0, lid, carried);
-            SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
-            SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D, SIMT_SUM_COLUMNS,
-                                  simt_fetch_columns(v_rows, j0, 0, lid, carried));
-            SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
-            simt_modify(row0, j0, tx, ty, &view, weight, slopes);
-            simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, row0 + CLATTN_B_R > view.n_q, &statistics, &view,
-                       weight);
-            SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, SIMT_SUM_CHANGE,
-                                  (void)0);
-#if CLATTN_DROPOUT
-            simt_drop(row0, j0, tx, ty, &view, dropped);
-#endif
-            simt_differentiate(&statistics, &view, dropped, tx, ty, weights, weight, slopes, change, 0);
-            UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c)
-                *SIMT_PLACE(r, c) += ROW_LANE(change[r / RW][c], r % RW);
+            for (int row0 = first_row; row0 < row_end; row0 += CLATTN_B_R) {
+                const int kind = simt_tile(row0, j0, &view);
+                if (row0 >= view.n_q || j0 >= view.n_kv || j0 + CLATTN_B_C <= view.first_key ||
+                    kind == CLATTN_TILE_SKIP)
+                    continue;
+                const clattn_source q_rows = clattn_open_rows(q, CLATTN_Q_TYPE, p.q, CLATTN_D, 4, &view);
+                const clattn_source do_rows = clattn_open_rows(d_o, CLATTN_DTYPE, p.d_o, CLATTN_D_V, 4, &view);
+                const clattn_source k_rows =
+                    clattn_open_keys(k, CLATTN_K_TYPE, p.k, CLATTN_D, 4, kv_head, &view);
+                const clattn_source v_rows =
+                    clattn_open_keys(v, CLATTN_V_TYPE, p.v, CLATTN_D_V, 4, kv_head, &view);
+                const simt_statistics statistics =
+                    simt_read_statistics(workspace, p.statistics, row0, j0, tx, ty, &view);
+                simt_fetch_columns(k_rows, j0, 0, lid, carried);
+                SIMT_TURN(SIMT_COMMIT_COLUMNS(q_rows, row0, p.scale, k_rows, j0, 0));
+                SIMT_MULTIPLY_COLUMNS(weight, q_rows, row0, p.scale, tile, k_rows, j0, CLATTN_D, SIMT_SUM_COLUMNS,
+                                      simt_fetch_columns(v_rows, j0, 0, lid, carried));
+                SIMT_TURN(SIMT_COMMIT_COLUMNS(do_rows, row0, 1.0f, v_rows, j0, 0));
+                simt_modify(row0, j0, tx, ty, &view, weight, slopes);
+                simt_weigh(row0, j0, tx, ty, kind == CLATTN_TILE_SOME, row0 + CLATTN_B_R > view.n_q, &statistics, &view,
+                           weight);
+                SIMT_MULTIPLY_COLUMNS(change, do_rows, row0, 1.0f, tile_v, v_rows, j0, CLATTN_D_V, SIMT_SUM_CHANGE,
+                                      (void)0);
+    #if CLATTN_DROPOUT
+                simt_drop(row0, j0, tx, ty, &view, dropped);
+    #endif
+                simt_differentiate(&statistics, &view, dropped, tx, ty, weights, weight, slopes, change, 0);
+                UNROLL for (int r = 0; r < RS; ++r) UNROLL for (int c = 0; c < CS; ++c)
+                    *SIMT_PLACE(r, c) += ROW_LANE(change[r / RW][c], r % RW);
+            }
         }
     }
+    if (sums) {
+        SIMT_SUM_ROWS(d_bias + clattn_at(at, bias_b, bias_h, 0));
+        return;
+    }
     UNROLL for (int r = 0; r < RS; ++r) {
-        const int i = SIMT_ROW_OF(row0, r / RW, r % RW);
+        const int i = SIMT_ROW_OF(first_row, r / RW, r % RW);
         UNROLL for (int c = 0; c < CS; ++c) {
             const int j = SIMT_COLUMN_OF(j0, c);
             if (i < p.n_q && j < keys)

@@ -155,8 +155,8 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  *     m and l, or lse   as the forward pass gave them: m and l together, or lse alone. If all three are given, m and l
  *                       count
  *     d_q, d_k, d_v     as q, k, v: outputs, of the problem's type; each may be left out (buffer NULL)
- *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch or heads: the sum over
- *                       these. Optional; its row and column strides are not 0 where there are more rows or columns
+ *     d_bias            as score.bias, with a stride of 0 where that broadcasts over batch, heads or rows: the sum
+ *                       over these. Optional; its column stride is not 0 where there are more columns
  *     d_sinks           fp32 [heads]: the sum over batch and rows. Optional
  *
  * Scores and weights are computed again from Q, K and what is known of each row's softmax, tile by tile

@@ -35,6 +35,7 @@ static clattn_status place_d_bias(struct cla_call *call, const struct clattn_ten
     if (!cla_layout_is_default(layout)) {
         sizes->batch = !layout->batch && sizes->batch ? 1 : sizes->batch;
         sizes->heads = !layout->head && sizes->heads ? 1 : sizes->heads;
+        sizes->rows = !layout->row && sizes->rows ? 1 : sizes->rows;
     }
     return cla_call_place(call, CLA_BIAS_GRAD, tensor, CLA_OUTPUT, error);
 }

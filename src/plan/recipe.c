@@ -121,15 +121,16 @@ void cla_recipe_over_keys(const struct cla_run *run, int kernel, int64_t shares,
 
 void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe)
 {
-    /* Both counts of blocks are below 2^31. */
+    /* A work-group that sums over rows goes through all of them. Both counts of blocks are below 2^31. */
+    const int64_t row_blocks = run->d_bias.rows == 1 ? 1 : cla_run_row_blocks(run);
     if (run->problem->features & CLATTN_BIAS && cla_run_wants(run, CLA_BIAS_GRAD))
-        cla_recipe_stage(recipe, (struct cla_stage){.kernel = CLA_D_BIAS,
-                                                    .batch = run->d_bias.batch,
-                                                    .heads = run->d_bias.heads,
-                                                    .blocks = cla_run_row_blocks(run) *
-                                                              cla_ceil_div(run->shape.n_kv, run->config->b_c),
-                                                    .counted = "n_q / B_r x n_kv / B_c",
-                                                    .arguments = d_bias_arguments});
+        cla_recipe_stage(recipe,
+                         (struct cla_stage){.kernel = CLA_D_BIAS,
+                                            .batch = run->d_bias.batch,
+                                            .heads = run->d_bias.heads,
+                                            .blocks = row_blocks * cla_ceil_div(run->shape.n_kv, run->config->b_c),
+                                            .counted = "n_q / B_r x n_kv / B_c",
+                                            .arguments = d_bias_arguments});
 }
 
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe)

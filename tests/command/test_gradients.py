@@ -21,12 +21,14 @@ class Gradients(ModificationsTest):
         batch, heads, _, n_q, n_kv = self.SHAPE
         sinks = self.numbers(heads, 8)
         sink_file = self.write("sinks", "<f4", (heads,), sinks)
-        for shape in ((n_q, n_kv), (heads, n_q, n_kv), (batch, 1, n_q, n_kv), (batch, heads, n_q, n_kv)):
+        for shape in ((n_q, n_kv), (heads, 1, n_kv), (heads, n_q, n_kv), (batch, 1, n_q, n_kv),
+                      (batch, heads, n_q, n_kv)):
             values = self.numbers(product(shape))
             full = (1,) * (4 - len(shape)) + shape
 
             def place(b, h, i, j):
-                return (((b if full[0] > 1 else 0) * full[1] + (h if full[1] > 1 else 0)) * n_q + i) * n_kv + j
+                head = (b if full[0] > 1 else 0) * full[1] + (h if full[1] > 1 else 0)
+                return (head * full[2] + (i if full[2] > 1 else 0)) * n_kv + j
             expected = self.gradients(
                 ["--bias", self.write("bias", "<f4", shape, values), "--sink", sink_file, "--dropout=0.5", "--seed=7"],
                 wanted=("dq", "dk", "dv", "dbias", "dsink"), sinks=sinks, factor=dropout(0.5, 7, 0, heads),

@@ -74,9 +74,9 @@ class WrongModifications(ModificationsTest):
         self.refused_run(FILE, "--mask-mod", self.text("empty.cl", ""), says=["empty.cl", "--mask-mod", "empty"])
         self.refused_run(FILE, "--grad-out", file("<f4", 2, 4, 5, 8), "--dq", self.path("dq.npy"),
                          says=["dO has shape (2, 4, 5, 8)", "that of V, 6"])
-        self.refused_run(FILE, "--bias", self.write("wrong", "<f4", (2, 1, 1, 9), [0.0] * 18), "--grad-out",
+        self.refused_run(FILE, "--bias", self.write("wrong", "<f4", (2, 1, 5, 1), [0.0] * 10), "--grad-out",
                          self.write("do", "<f4", (2, 4, 5, 6), [0.0] * 240), "--dbias", self.path("x.npy"),
-                         says=["--dbias", "row for each query"])
+                         says=["--dbias", "column for each key"])
         for name in "qkv":
             write_npy(self.path(name + ".npy"), "|b1", (5, 8), [True] * 40)
         self.refused_run(FILE, says=["q.npy", "'|b1'", "'<f4'"])

@@ -195,7 +195,8 @@ size_t reference_d_bias_place(const struct reference_problem *problem, const str
     const bool dense = !bias->batch && !bias->head && !bias->row && !bias->column;
     const int64_t heads = dense || bias->head ? problem->shape.heads : 1;
     const int64_t b = dense || bias->batch ? head->b : 0, h = dense || bias->head ? head->h : 0;
-    return (size_t)(((b * heads + h) * problem->shape.n_q + i) * problem->shape.n_kv + j);
+    const int64_t rows = dense || bias->row ? problem->shape.n_q : 1;
+    return (size_t)(((b * heads + h) * rows + (rows > 1 ? i : 0)) * problem->shape.n_kv + j);
 }
 
 size_t reference_d_bias_count(const struct reference_problem *problem)

@@ -25,10 +25,9 @@ static int open_inputs(struct run *run, struct failure *failure)
     int status = arrays_match(&request, &run->arrays, failure);
     if (!status)
         status = score_files_open(&values->score, &run->arrays, &run->score, failure);
-    if (!status && values->outputs[RUN_D_BIAS] && score_bias_repeats_pairs(&run->score))
+    if (!status && values->outputs[RUN_D_BIAS] && score_bias_repeats_keys(&run->score))
         status =
-            fail(failure, STATUS_FILE,
-                 "%s: --dbias needs a bias with a row for each query and a column for each key, but one serves several",
+            fail(failure, STATUS_FILE, "%s: --dbias needs a bias with a column for each key, but one serves several",
                  values->score.features.files[SCORE_BIAS]);
     return status;
 }

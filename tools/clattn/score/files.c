@@ -290,8 +290,8 @@ unsigned score_features(const struct score_options *options)
     return features & cla_features_known();
 }
 
-bool score_bias_repeats_pairs(const struct score_files *score)
+bool score_bias_repeats_keys(const struct score_files *score)
 {
     const struct clattn_layout *layout = &score->layouts[SCORE_BIAS];
-    return score->values[SCORE_BIAS] && (!layout->row || !layout->column);
+    return score->values[SCORE_BIAS] && !layout->column;
 }

@@ -32,7 +32,7 @@ int score_files_check(const struct score_options *options, const struct score_fi
 /* The bits of enum clattn_feature that the options make. */
 unsigned score_features(const struct score_options *options);
 
-/* The bias has no row for each query, or no column for each key, that a gradient could be written to. */
-bool score_bias_repeats_pairs(const struct score_files *score);
+/* The bias has no column for each key that a gradient could be written to. */
+bool score_bias_repeats_keys(const struct score_files *score);
 
 #endif

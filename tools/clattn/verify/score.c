@@ -141,7 +141,7 @@ static void make_bias(struct making *making)
 {
     const struct reference_problem *problem = making->problem;
     struct reference_score *score = &making->problem->score;
-    making->score->counts.bias = spread(making, problem->shape.n_q, problem->shape.n_kv, true, &score->bias_at);
+    making->score->counts.bias = spread(making, problem->shape.n_q, problem->shape.n_kv, false, &score->bias_at);
     float *bias = normal(making, making->score->counts.bias, 1.5);
     for (size_t i = 0; bias && i < making->score->counts.bias; i++)
         bias[i] = reference_round(reference_type(problem, REFERENCE_BIAS), bias[i]);

@@ -195,10 +195,11 @@ static void describe_d_bias(struct stage *stage, const struct verify_data *data)
     const struct clattn_shape *s = &stage->problem->shape;
     const struct clattn_layout *bias = &stage->problem->score.bias_at;
     struct guarded *d_bias = &stage->tensors[STAGE_D_BIAS];
-    *d_bias = (struct guarded){.name = "d_bias",
-                               .dtype = stage->problem->dtype,
-                               .sizes = {bias->batch ? s->batch : 1, bias->head ? s->heads : 1, s->n_q, s->n_kv},
-                               .output = data->d_bias};
+    *d_bias = (struct guarded){
+        .name = "d_bias",
+        .dtype = stage->problem->dtype,
+        .sizes = {bias->batch ? s->batch : 1, bias->head ? s->heads : 1, bias->row ? s->n_q : 1, s->n_kv},
+        .output = data->d_bias};
     d_bias->layout = layout_of(VERIFY_BHND, d_bias->sizes);
     d_bias->layout.offset = stage->offset;
 }
@@ -382,6 +383,7 @@ struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor w
     if (which == STAGE_D_BIAS) { /* broadcast as the bias is */
         tensor.layout.batch = bias->batch ? tensor.layout.batch : 0;
         tensor.layout.head = bias->head ? tensor.layout.head : 0;
+        tensor.layout.row = bias->row ? tensor.layout.row : 0;
     }
     return tensor;
 }

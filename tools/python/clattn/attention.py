@@ -408,7 +408,7 @@ def attention_backward(d_o: Any,
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
     d_lse is the gradient of the loss by LSE, where it depends on that, too; score_mod_grad is the derivative of a
     score_mod. `unordered` allows sums in any order, which is faster on some devices. The gradient of a bias that was
-    broadcast is summed over batch and heads, and has the rows and keys of the call. `out` has arrays that the gradients
+    broadcast is summed over batch, heads and rows, and has the keys of the call. `out` has arrays that the gradients
     by q, k and v are to be written to, where it has them."""
     options = dict(locals())
     inputs = [
@@ -475,7 +475,7 @@ def _new_gradients(found: _Arguments, q: Any, k: Any, v: Any, need: Sequence[str
             raise errors.ArgumentError(f'need has "{name}", and there is none: leave it out')
     if 'bias' in need:
         view = call.tensors['bias']
-        shape = [1 if stride == 0 else n for n, stride in zip(view.shape[:2], view.strides)] + list(view.shape[2:])
+        shape = [1 if stride == 0 else n for n, stride in zip(view.shape[:3], view.strides)] + list(view.shape[3:])
         made['bias'] = arrays.new(q, shape, found.q.dtype, queue)
         call.tensors['d_bias'] = views.view(made['bias'], 'd_bias', True).expand(view.shape)
     if 'sinks' in need:
