@@ -108,6 +108,7 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
         return;
     const int count = min(BLOCK, view.n_q - first);
     const long row = view.row_base + first;
+    cpu_open_unit();
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, 1);
     a.out = d_q ? out : 0;
@@ -139,6 +140,7 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
             add_tile(&a, &in, first, count, j0, min(end, j0 + CLATTN_STREAM), 0, p.scale, &view);
         again = !mended && mend_deltas(&a, statistics, first, count, &view) && d_q;
     }
+    cpu_close_unit();
     for (int i = 0; i < count && d_q; i += W) {
         panel_to_rows(ROW_SCRATCH(a.tile), out + vector_of(i, D_STRIDE), D_STRIDE, (vec)(p.scale));
         for (int r = 0; r < min(W, count - i); ++r)
@@ -163,6 +165,7 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
         return;
     const int count = min(BLOCK, any.keys - first); /* to be written: those that no row may see get 0 */
     const int seen = min(count, any.n_kv - first);
+    cpu_open_unit();
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, PANELS * D_V_STRIDE * RV);
     DECLARE_ROW_ARRAYS;
@@ -179,6 +182,7 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
         for (int i0 = clattn_row_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; i0 < end; i0 += CLATTN_STREAM)
             add_tile(&a, &in, first, seen, i0, min(end, i0 + CLATTN_STREAM), 0, p.scale, &view);
     }
+    cpu_close_unit();
     const long key = any.key_base + first;
     if (d_k)
         store_block(d_k, CLATTN_K_TYPE, clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D,
@@ -227,6 +231,7 @@ clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global c
     const int first_row = row_block * CLATTN_B_R, first_key = key_block * BLOCK;
     const int rows = min(CLATTN_B_R, p.n_q - first_row), keys = min(BLOCK, columns - first_key);
     int held = first_key; /* the key of the first lane of what `out` holds */
+    cpu_open_unit();
 
     DECLARE_ARRAYS(CLATTN_B_R * PANELS * RV, 1);
     DECLARE_ROW_ARRAYS;
@@ -258,6 +263,7 @@ clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global c
             }
         }
     }
+    cpu_close_unit();
     put_d_bias(d_bias, &at, bias_b, bias_h, first_row, rows, held, first_key + keys - held, out);
 }
 #endif

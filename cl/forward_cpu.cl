@@ -54,6 +54,67 @@ typedef struct {
     vec *out;       /* O^T */
 } softmax_state;
 
+/* A tile of keys and values, which the first panel to need them fetches. */
+typedef struct {
+    cpu_item *k, *v;
+    int first, end; /* keys: the tile's first; where the block's end */
+    int loaded;     /* so many of the tile's are there */
+    cpu_fetches ahead;
+} key_tile;
+
+/* The scores of a panel and a tile. */
+typedef struct {
+    vec *s;
+    const cpu_cell *rows; /* the panel's */
+    int panel, first;     /* its number, and its first row */
+    int from, to;         /* the tile's keys that any of its rows sees */
+    int next;             /* the first of these that has no scores yet */
+    bool some;            /* some pairs are hidden */
+} panel_scores;
+
+/* Which pairs there are; false where there is none. */
+CLATTN_INLINE bool begin_scores(panel_scores *scores, int panel, int first, const cpu_cell *block, const key_tile *tile,
+                                const clattn_view *view)
+{
+    const int row = first + panel * PANEL, last = min(row + PANEL, view->n_q) - 1;
+    const int from = CLATTN_BEGINS || CLATTN_STATE ? max(clattn_key_begin(row, view) - tile->first, 0) : 0;
+    const int to = min(clattn_key_end(last, view) - tile->first, CLATTN_B_C);
+    if (from >= to)
+        return false;
+    const int kind = clattn_tile(row, last, tile->first + from, tile->first + to - 1, view);
+    scores->rows = block + panel * (D_ITEMS * RV);
+    scores->panel = panel;
+    scores->first = row;
+    scores->from = from;
+    scores->to = to;
+    scores->next = from / MICRO * MICRO;
+    scores->some = kind == CLATTN_TILE_SOME;
+    return kind != CLATTN_TILE_SKIP;
+}
+
+/* Those of the next MICRO keys, where any are left. */
+CLATTN_INLINE void add_scores(panel_scores *scores, key_tile *tile)
+{
+    const int j = scores->next;
+    if (j >= scores->to)
+        return;
+    /* The first panel to need a key fetches it: between two products the loads hide behind arithmetic. */
+    if (j >= tile->loaded) {
+        load_rows(tile->k + j * D_ITEMS, MICRO, tile->ahead.keys, tile->first + j, CLATTN_D, D_ITEMS, tile->end);
+        load_turned(tile->v + j * D_V_ITEMS, tile->ahead.values, tile->first + j, tile->end);
+        tile->loaded = j + MICRO;
+    }
+    score_tile(scores->s + j * RV, tile->k + j * D_ITEMS, USED_ITEMS(CLATTN_D), D_ITEMS, scores->rows,
+               &tile->ahead);
+    scores->next = j + MICRO;
+}
+
+CLATTN_INLINE void complete_scores(panel_scores *scores, key_tile *tile)
+{
+    while (scores->next < scores->to)
+        add_scores(scores, tile);
+}
+
 /* The scores of keys first_key + from .. first_key + to - 1 and one panel after all modifications. */
 CLATTN_INLINE void modify_scores(vec *s, int first_row, int first_key, int from, int to, float scale, bool some,
                                  const clattn_view *view)
@@ -76,28 +137,53 @@ CLATTN_INLINE void modify_scores(vec *s, int first_row, int first_key, int from,
     }
 }
 
-/* Scores to weights relative to the rows' new maxima; alpha is what the old O is to be multiplied by. */
-CLATTN_INLINE void softmax_panel(vec *s, vec *row_max, vec *row_sum, vec *alpha, int from, int to, float scale)
+/* The largest of a vector's scores, and of `most`: by four chains, since each step waits for the one before. */
+CLATTN_INLINE vec largest_score(const vec *s, int from, int to, vec most)
+{
+    vec chains[4] = {most, most, most, most};
+    int j = from;
+    for (; j + 4 <= to; j += 4) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            chains[i] = max_vec(chains[i], s[(j + i) * RV]);
+    }
+    for (; j < to; ++j)
+        chains[0] = max_vec(chains[0], s[j * RV]);
+    return max_vec(max_vec(chains[0], chains[1]), max_vec(chains[2], chains[3]));
+}
+
+/* Scores to weights relative to the rows' new maxima; alpha is what the old O is to be multiplied by. Between the keys
+ * of one product and the next comes one of the panel that follows, if there is one. */
+CLATTN_INLINE void softmax_panel(const panel_scores *now, vec *row_max, vec *row_sum, vec *alpha, float scale,
+                                 panel_scores *following, key_tile *tile)
 {
     const float limit = -126.0f / scale;
+    vec base[RV], sum[RV];
 #pragma unroll
     for (int r = 0; r < RV; ++r) {
         const vec old_max = row_max[r];
-        vec new_max = old_max;
-        for (int j = from; j < to; ++j)
-            new_max = max_vec(new_max, s[j * RV + r]);
+        row_max[r] = largest_score(now->s + r, now->from, now->to, old_max);
         /* A row that has seen no key yet keeps -inf, but subtracts 0: -inf - -inf would be NaN. */
-        const vec base = select(new_max, (vec)(0.0f), new_max == (vec)(-INFINITY));
-        alpha[r] = exp2_scaled(old_max - base, scale, limit);
-        vec sum = (vec)(0.0f);
-        for (int j = from; j < to; ++j) {
-            const vec e = exp2_scaled(s[j * RV + r] - base, scale, limit);
-            s[j * RV + r] = e;
-            sum += e;
-        }
-        row_max[r] = new_max;
-        row_sum[r] = row_sum[r] * alpha[r] + sum;
+        base[r] = select(row_max[r], (vec)(0.0f), row_max[r] == (vec)(-INFINITY));
+        alpha[r] = exp2_scaled(old_max - base[r], scale, limit);
+        sum[r] = (vec)(0.0f);
     }
+    for (int from = now->from, to; from < now->to; from = to) {
+        to = CPU_SCORES_AHEAD ? min(now->to, from / MICRO * MICRO + MICRO) : now->to;
+        if (following)
+            add_scores(following, tile);
+#pragma unroll
+        for (int r = 0; r < RV; ++r) {
+            for (int j = from; j < to; ++j) {
+                const vec e = exp2_scaled(now->s[j * RV + r] - base[r], scale, limit);
+                now->s[j * RV + r] = e;
+                sum[r] += e;
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < RV; ++r)
+        row_sum[r] = row_sum[r] * alpha[r] + sum[r];
 }
 
 #if CLATTN_DROPOUT
@@ -137,6 +223,26 @@ CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global con
         }
         cpu_rows_to_block(block + vector_of(i, D_ITEMS), scratch, D_ITEMS, factor);
     }
+}
+
+/* A panel whose scores are complete: what its keys add to O. */
+CLATTN_INLINE void add_output(const softmax_state *state, const panel_scores *now, key_tile *tile, cpu_cell *room,
+                              float given_scale, float scale, panel_scores *following, const clattn_view *view)
+{
+    if (SCALED || now->some)
+        modify_scores(now->s, now->first, tile->first, now->from, now->to, given_scale, now->some, view);
+    vec alpha[RV];
+    softmax_panel(now, state->max + now->panel * RV, state->sum + now->panel * RV, alpha, scale, following, tile);
+#if CLATTN_DROPOUT
+    drop_weights(now->s, now->first, tile->first, now->from, now->to, view);
+#endif
+    bool leaks = has_company(now->from, now->to);
+#if CLATTN_HIDES || CLATTN_ZEROES
+    leaks = leaks || CLATTN_ZEROES || now->some;
+#endif
+    leaks = leaks && !rows_finite(tile->v, D_V_ITEMS, now->from, now->to);
+    output_panel(state->out + now->panel * (D_V_STRIDE * RV), tile->v, CLATTN_D_V, D_V_ITEMS, now->s, room, alpha,
+                 now->from, now->to, leaks, &tile->ahead);
 }
 
 #if CLATTN_STATE
@@ -181,7 +287,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 {
     cpu_cell qt[PANELS * D_ITEMS * RV];
     vec ot[PANELS * D_V_STRIDE * RV];
-    vec st[CLATTN_B_C * RV];
+    vec st[(1 + CPU_SCORES_AHEAD) * CLATTN_B_C * RV];
     vec row_max[PANELS * RV], row_sum[PANELS * RV];
     cpu_cell k_tile[CLATTN_B_C * D_ITEMS / W], v_tile[CLATTN_B_C * D_V_ITEMS / W];
     cpu_cell weights[WEIGHT_CELLS(CLATTN_B_C)];
@@ -208,6 +314,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int first = block * CLATTN_B_R;
     if (first >= view.n_q)
         return;
+    cpu_open_unit();
     const int rows = min(CLATTN_B_R, view.n_q - first);
     const int panels = (rows + PANEL - 1) / PANEL;
 #if CLATTN_SPLIT
@@ -237,47 +344,24 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
 
     const int end = clattn_key_end(first + rows - 1, &view);
     for (int j0 = clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C; j0 < end; j0 += CLATTN_B_C) {
-        int loaded = 0;
-        cpu_fetches ahead = {&k_rows, &v_rows, j0 + CLATTN_B_C, min(j0 + 2 * CLATTN_B_C, end)};
-
-        for (int panel = 0; panel < panels; ++panel) {
-            const int panel_first = first + panel * PANEL;
-            const int panel_last = min(panel_first + PANEL, view.n_q) - 1;
-            /* Keys of this tile that any row of the panel sees. */
-            const int from = CLATTN_BEGINS || CLATTN_STATE ? max(clattn_key_begin(panel_first, &view) - j0, 0) : 0;
-            const int to = min(clattn_key_end(panel_last, &view) - j0, CLATTN_B_C);
-            if (from >= to)
-                continue;
-            const int tile = clattn_tile(panel_first, panel_last, j0 + from, j0 + to - 1, &view);
-            if (tile == CLATTN_TILE_SKIP)
-                continue;
-            for (int j = from / MICRO * MICRO; j < to; j += MICRO) {
-                /* The first panel to need a key fetches it: between two products the loads hide behind arithmetic. */
-                if (j >= loaded) {
-                    load_rows(kt + j * D_ITEMS, MICRO, &k_rows, j0 + j, CLATTN_D, D_ITEMS, end);
-                    load_turned(vt + j * D_V_ITEMS, &v_rows, j0 + j, end);
-                    loaded = j + MICRO;
-                }
-                score_tile(st + j * RV, kt + j * D_ITEMS, USED_ITEMS(CLATTN_D), D_ITEMS, qt + panel * (D_ITEMS * RV),
-                           &ahead);
-            }
-
-            if (SCALED || tile == CLATTN_TILE_SOME)
-                modify_scores(st, panel_first, j0, from, to, p.scale, tile == CLATTN_TILE_SOME, &view);
-            vec alpha[RV];
-            softmax_panel(st, row_max + panel * RV, row_sum + panel * RV, alpha, from, to, scale);
-#if CLATTN_DROPOUT
-            drop_weights(st, panel_first, j0, from, to, &view);
-#endif
-            bool leaks = shares_items(from, to);
-#if CLATTN_HIDES || CLATTN_ZEROES
-            leaks = leaks || CLATTN_ZEROES || tile == CLATTN_TILE_SOME;
-#endif
-            leaks = leaks && !rows_finite(vt, D_V_ITEMS, from, to);
-            output_panel(ot + panel * (D_V_STRIDE * RV), vt, CLATTN_D_V, D_V_ITEMS, st, weights, alpha, from, to,
-                         leaks, &ahead);
+        key_tile tile = {kt, vt, j0, end, 0, {&k_rows, &v_rows, j0 + CLATTN_B_C, min(j0 + 2 * CLATTN_B_C, end)}};
+        panel_scores both[1 + CPU_SCORES_AHEAD];
+        panel_scores *ready = 0; /* has waited while another's scores began */
+        for (int panel = 0, begun = 0; panel < panels + CPU_SCORES_AHEAD; ++panel) {
+            panel_scores *const begins = &both[begun % (1 + CPU_SCORES_AHEAD)];
+            begins->s = st + begun % (1 + CPU_SCORES_AHEAD) * (CLATTN_B_C * RV);
+            const bool more = panel < panels && begin_scores(begins, panel, first, qt, &tile, &view);
+            if (!CPU_SCORES_AHEAD && more)
+                complete_scores(ready = begins, &tile);
+            if (ready)
+                add_output(&state, ready, &tile, weights, p.scale, scale, CPU_SCORES_AHEAD && more ? begins : 0, &view);
+            if (CPU_SCORES_AHEAD && more)
+                complete_scores(begins, &tile);
+            ready = CPU_SCORES_AHEAD && more ? begins : 0;
+            begun += more;
         }
     }
+    cpu_close_unit();
 
     /* The row statistics, then O. */
     vec factors[PANELS * RV];

@@ -78,8 +78,13 @@ struct clattn_capabilities {
     uint64_t cpu_bf16_dot; /* 1: products of pairs of bf16 by AVX512-BF16 (a CPU): the processor has them, the driver
                             * compiles them and the numbers are right. Never where the environment's CLATTN_DISABLE has
                             * "avx512_bf16" */
+    uint64_t cpu_amx_bf16; /* 1: products of tiles of bf16 by AMX (a CPU): the processor has them, the system lets this
+                            * process use them, the driver compiles them and the numbers are right. On Linux a context
+                            * of such a device asks the system for that (arch_prctl, ARCH_REQ_XCOMP_PERM): it holds for
+                            * the whole process and what it starts from then on, whose signal frames grow by 8 KB. Never
+                            * where the environment's CLATTN_DISABLE has "amx_bf16": nothing is asked for then */
 
-    uint64_t reserved[63]; /* 0: clattn/version.h */
+    uint64_t reserved[62]; /* 0: clattn/version.h */
 };
 
 /* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes,

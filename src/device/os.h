@@ -64,6 +64,10 @@ void cla_os_remove_file(const char *path);
  * Returns how many files were removed. */
 int64_t cla_os_trim_directory(const char *directory, const char *suffix, uint64_t max_bytes);
 
+/* Asks the system to let this process use the tiles of AMX; whether it does. The answer holds for all threads, and for
+ * what the process starts later; it cannot be taken back. */
+bool cla_os_allows_tiles(void);
+
 /* Loads a shared library from where the system keeps them, for good; NULL and why not, in words that stay until the
  * thread's next call. */
 void *cla_os_library(const char *file, const char **reason);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* What systems have each in their own way, below os.h: the build takes os.c, os_write.c and os_library.c of a POSIX
- * system, or os_windows.c and os_windows_write.c; of the small ones, os_environment_*.c and os_places_*.c, the system's
- * own. */
+ * system, or os_windows.c and os_windows_write.c; of the small ones (os_environment_*.c, os_places_*.c, os_tiles_*.c)
+ * the system's own. */
 
 /* The environment's value; NULL where there is none, and always in a set-user-ID program. */
 const char *cla_os_variable(const char *name);

@@ -5,3 +5,8 @@ bool cla_processor_has_avx512_bf16(void)
 {
     return false;
 }
+
+bool cla_processor_has_amx_bf16(void)
+{
+    return false;
+}

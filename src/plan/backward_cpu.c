@@ -19,11 +19,11 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 {
     const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
     const int64_t in = cla_cpu_items(problem->d, config) + cla_cpu_items(problem->d_v, config);
-    const int64_t turned = config->cpu.dot ? in + cla_cpu_weight_words(1, config) : 0;
+    const int64_t turned = config->cpu.dot ? in : 0, weights = cla_cpu_weight_words(config->cpu.stream, config);
     const int64_t b_r = config->b_r, b_c = config->b_c;
     const int64_t dq = b_r * (in + d + 2), dk_dv = b_c * (in + row), d_bias = b_c * (in + b_r);
     const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
-    return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept +
+    return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept + weights +
                       larger(larger(dq, dk_dv), d_bias)) *
            sizeof(float);
 }
@@ -175,8 +175,8 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 }
 
 static const struct cla_knob knobs[] = {
-    {"dot", offsetof(struct cla_config, cpu.dot), 0, 2, {0, 1}, 2},
-    {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12}, 4},
+    {"dot", offsetof(struct cla_config, cpu.dot), 0, 4, {0, 1, 3}, 3},
+    {"micro", offsetof(struct cla_config, cpu.micro), 1, 32, {4, 6, 8, 12, 32}, 5},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3}, 3},
     {"stream", offsetof(struct cla_config, cpu.stream), 4, 1024, {32, 64, 128}, 3},
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},

@@ -5,15 +5,18 @@
 #include "plan/planner.h"
 
 /* The products of bf16 by pairs that forward_cpu and backward_cpu may take instead of multiply-adds
- * (cl/unit/cpu_dot.clh): values of their constant CLATTN_DOT. */
+ * (cl/unit/cpu_dot.clh, cl/unit/cpu_amx.clh): values of their constant CLATTN_DOT. Those that are emulated compute what
+ * the instructions do, for tests. */
 enum cla_cpu_dot {
     CLA_CPU_FMA = 0,
     CLA_CPU_AVX512_BF16 = 1,
-    CLA_CPU_DOT_EMULATED = 2 /* what the instruction computes, for tests */
+    CLA_CPU_AVX512_BF16_EMULATED = 2,
+    CLA_CPU_AMX = 3,
+    CLA_CPU_AMX_EMULATED = 4
 };
 
-/* The unit that the device has for the problem, whose register tile is chosen; `streamed` rows or keys pass at a time.
- */
+/* The unit that the device has for the problem, whose register tile is chosen, and the unit's own register tile;
+ * `streamed` rows or keys pass at a time. */
 void cla_cpu_take_dot(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       int streamed, struct cla_config *config);
 
@@ -28,6 +31,9 @@ void cla_cpu_explain_dot(const struct clattn_capabilities *capabilities, const s
 
 /* 32-bit words that a row of n elements takes in a tile of an operand, as the kernels derive it (D_ITEMS). */
 int cla_cpu_items(int n, const struct cla_config *config);
+
+/* 1 where forward_cpu has the scores of two panels at a time, else 0 (CPU_SCORES_AHEAD). */
+int cla_cpu_scores_ahead(const struct cla_config *config);
 
 /* Words of a panel's weights as such an operand, of so many streamed rows. */
 int cla_cpu_weight_words(int streamed, const struct cla_config *config);

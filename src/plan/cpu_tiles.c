@@ -42,7 +42,7 @@ bool cla_cpu_tile_is_whole(const struct cla_config *config)
 {
     const int width = config->cpu.vector_width;
     return (width == 4 || width == 8 || width == 16) && config->cpu.row_vectors >= 1 && config->cpu.row_vectors <= 4 &&
-           config->cpu.micro >= 1 && config->cpu.micro <= 16;
+           config->cpu.micro >= 1 && config->cpu.micro <= 32;
 }
 
 /* A step of the products' innermost loop is micro * row_vectors multiply-adds on as many accumulators, micro +

@@ -16,8 +16,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 {
     const int64_t d = cla_cpu_items(problem->d, config), d_v = cla_cpu_items(problem->d_v, config);
     return (uint64_t)(config->b_r * (d + cla_cpu_stride(problem->d_v, config)) + config->b_c * (d + d_v) +
-                      config->b_c * cla_cpu_panel(config) + cla_cpu_weight_words(config->b_c, config) +
-                      3 * config->b_r) *
+                      (1 + cla_cpu_scores_ahead(config)) * config->b_c * cla_cpu_panel(config) +
+                      cla_cpu_weight_words(config->b_c, config) + 3 * config->b_r) *
            sizeof(float);
 }
 
@@ -175,9 +175,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 }
 
 static const struct cla_knob knobs[] = {
-    {"dot", offsetof(struct cla_config, cpu.dot), 0, 2, {0, 1}, 2},
+    {"dot", offsetof(struct cla_config, cpu.dot), 0, 4, {0, 1, 3}, 3},
     {"fetch", offsetof(struct cla_config, cpu.fetch), 0, MOST_FETCHED, {0, 1, 2, 4}, 4},
-    {"micro", offsetof(struct cla_config, cpu.micro), 1, 16, {4, 6, 8, 12, 16}, 5},
+    {"micro", offsetof(struct cla_config, cpu.micro), 1, 32, {4, 6, 8, 12, 16, 32}, 6},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3, 4}, 4},
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};

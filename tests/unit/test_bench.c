@@ -79,6 +79,7 @@ static void units_follow_the_plan(void **state)
                 {"backward_fused_emulated", "", UNIT_MATRIX_EMULATED},
                 {"forward_cpu", "dot=0 micro=8", UNIT_FMA},
                 {"forward_cpu", "dot=1 micro=8", UNIT_DOT},
+                {"backward_cpu", "dot=3 micro=32", UNIT_AMX},
                 {"backward_cpu", "dot=2 micro=8", UNIT_FMA}};
     EACH (i, rows) {
         struct clattn_plan_info plan = {.knobs = ""};

@@ -8,10 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct clattn_capabilities cpu(uint64_t bf16_dot, uint32_t width)
+/* What a device has. */
+enum { NOTHING, PAIRS, TILES, BOTH };
+
+static struct clattn_capabilities cpu(int has, uint32_t width)
 {
     struct clattn_capabilities capabilities = test_cpu(width);
-    capabilities.cpu_bf16_dot = bf16_dot;
+    capabilities.cpu_bf16_dot = has & PAIRS ? 1 : 0;
+    capabilities.cpu_amx_bf16 = has & TILES ? 1 : 0;
     return capabilities;
 }
 
@@ -31,22 +35,29 @@ static void it_is_taken_where_all_is_bf16(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t has;
+        int has;
         uint32_t width;
         struct clattn_problem problem;
         int dot;
     } rows[] = {
-        {1, 16, {.d = 64, .dtype = CLATTN_BF16}, 1},
-        {1, 16, {.d = 40, .d_v = 72, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD}, 1},
-        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_ACCUMULATE}, 1},
-        {1, 16, {.d = 64, .q_type = CLATTN_AS_BF16, .k_type = CLATTN_AS_BF16, .v_type = CLATTN_AS_BF16}, 1},
-        {0, 16, {.d = 64, .dtype = CLATTN_BF16}, 0},
-        {1, 8, {.d = 64, .dtype = CLATTN_BF16}, 0},
-        {1, 16, {.d = 64, .dtype = CLATTN_FP16}, 0},
-        {1, 16, {.d = 64, .dtype = CLATTN_FP32}, 0},
-        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .v_type = CLATTN_AS_FP16}, 0},
-        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD, .k_type = CLATTN_AS_FP32}, 0},
-        {1, 16, {.d = 64, .dtype = CLATTN_BF16, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_BF16}, 1},
+        {PAIRS, 16, {.d = 40, .d_v = 72, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD}, 1},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_ACCUMULATE}, 1},
+        {PAIRS, 16, {.d = 64, .q_type = CLATTN_AS_BF16, .k_type = CLATTN_AS_BF16, .v_type = CLATTN_AS_BF16}, 1},
+        {NOTHING, 16, {.d = 64, .dtype = CLATTN_BF16}, 0},
+        {PAIRS, 8, {.d = 64, .dtype = CLATTN_BF16}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_FP16}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_FP32}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_BF16, .v_type = CLATTN_AS_FP16}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD, .k_type = CLATTN_AS_FP32}, 0},
+        {PAIRS, 16, {.d = 64, .dtype = CLATTN_BF16, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16}, 0},
+        {TILES, 16, {.d = 64, .dtype = CLATTN_BF16}, 3},
+        {BOTH, 16, {.d = 40, .d_v = 72, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD}, 3},
+        {BOTH, 16, {.d = 64, .dtype = CLATTN_BF16, .b_c = 48}, 1},
+        {BOTH, 16, {.d = 64, .dtype = CLATTN_BF16, .features = CLATTN_BLOCK_MASK, .block_q = 32, .block_kv = 32}, 3},
+        {BOTH, 16, {.d = 64, .dtype = CLATTN_BF16, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16}, 0},
+        {TILES, 16, {.d = 64, .dtype = CLATTN_FP16}, 0},
+        {TILES, 8, {.d = 64, .dtype = CLATTN_BF16}, 0},
     };
     EACH (i, rows) {
         const struct clattn_capabilities capabilities = cpu(rows[i].has, rows[i].width);
@@ -58,18 +69,24 @@ static void it_is_forced_where_it_can_be(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t has;
+        int has;
         enum clattn_dtype dtype;
         const char *knobs, *says; /* NULL: it is taken */
     } rows[] = {
-        {1, CLATTN_BF16, "dot=0", NULL},
-        {0, CLATTN_BF16, "dot=2", NULL},
-        {0, CLATTN_BF16, "dot=2 vector_width=4", NULL},
-        {0, CLATTN_BF16, "dot=1", "AVX512-BF16"},
-        {1, CLATTN_BF16, "dot=1 vector_width=8", "vector_width 16"},
-        {1, CLATTN_BF16, "dot=1 micro=6", "micro"},
-        {1, CLATTN_FP16, "dot=1", "bf16 alone"},
-        {1, CLATTN_FP32, "dot=2", "bf16 alone"},
+        {PAIRS, CLATTN_BF16, "dot=0", NULL},
+        {NOTHING, CLATTN_BF16, "dot=2", NULL},
+        {NOTHING, CLATTN_BF16, "dot=2 vector_width=4", NULL},
+        {NOTHING, CLATTN_BF16, "dot=1", "AVX512-BF16"},
+        {PAIRS, CLATTN_BF16, "dot=1 vector_width=8", "vector_width 16"},
+        {PAIRS, CLATTN_BF16, "dot=1 micro=6", "micro"},
+        {PAIRS, CLATTN_FP16, "dot=1", "bf16 alone"},
+        {PAIRS, CLATTN_FP32, "dot=2", "bf16 alone"},
+        {TILES, CLATTN_BF16, "dot=0 micro=8", NULL},
+        {NOTHING, CLATTN_BF16, "dot=4 micro=32", NULL},
+        {NOTHING, CLATTN_BF16, "dot=4 micro=32 row_vectors=1", NULL},
+        {PAIRS, CLATTN_BF16, "dot=3 micro=32", "AMX"},
+        {PAIRS, CLATTN_BF16, "dot=4 micro=16", "micro 32"},
+        {TILES, CLATTN_FP16, "dot=3 micro=32", "bf16 alone"},
     };
     static const char *const names[] = {"forward_cpu", "backward_cpu"};
     EACH (i, rows)
@@ -97,7 +114,7 @@ static void it_takes_less_room(void **state)
     (void)state;
     for (int pass = 0; pass < 2; pass++) {
         uint64_t bytes[2];
-        for (uint64_t has = 0; has < 2; has++) {
+        for (int has = NOTHING; has <= PAIRS; has++) {
             const struct clattn_capabilities capabilities = cpu(has, 16);
             const struct clattn_problem problem = {
                 .d = 128, .dtype = CLATTN_BF16, .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD};

@@ -8,7 +8,7 @@
  * anew beside each row, which is then judged by what it had beside it. */
 
 /* What retires multiply-adds. */
-enum bench_unit { UNIT_FMA, UNIT_DOT, UNIT_MATRIX, UNIT_MATRIX_EMULATED, UNITS };
+enum bench_unit { UNIT_FMA, UNIT_DOT, UNIT_AMX, UNIT_MATRIX, UNIT_MATRIX_EMULATED, UNITS };
 
 /* The one that a plan's products run on, and what it is called. */
 enum bench_unit bench_unit_of(const struct clattn_plan_info *plan);

@@ -101,21 +101,22 @@ const char *bench_share_problem(const struct bench_row *row)
                : "faster than the peak beside it: the clock or the machine's load changed in between";
 }
 
-/* Skeletons that decline what it does not serve have a matrix unit; those of CPUs say by a knob that they take pairs.
- */
+/* Skeletons that decline what it does not serve have a matrix unit; those of CPUs say by a knob what they
+ * take. */
 enum bench_unit bench_unit_of(const struct clattn_plan_info *plan)
 {
     struct clattn_skeleton_info info;
     for (int i = 0; i < clattn_skeleton_count() && !clattn_skeleton_get_info(i, &info); i++)
         if (!strcmp(info.name, plan->skeleton) && (info.emulated || info.declines))
             return info.emulated ? UNIT_MATRIX_EMULATED : UNIT_MATRIX;
-    return !strncmp(plan->knobs, "dot=1 ", 6) ? UNIT_DOT : UNIT_FMA;
+    return !strncmp(plan->knobs, "dot=1 ", 6) ? UNIT_DOT : !strncmp(plan->knobs, "dot=3 ", 6) ? UNIT_AMX : UNIT_FMA;
 }
 
 const char *bench_unit_name(enum bench_unit unit)
 {
     static const char *const names[UNITS] = {[UNIT_FMA] = "fp32 multiply-adds",
                                              [UNIT_DOT] = "multiply-adds of pairs of bf16",
+                                             [UNIT_AMX] = "tiles of bf16",
                                              [UNIT_MATRIX] = "matrix units",
                                              [UNIT_MATRIX_EMULATED] = "emulated matrix units"};
     return names[unit];

@@ -11,7 +11,8 @@ struct variant {
 };
 
 enum { MAX_ITERATIONS = 1 << 26, MOST_VARIANTS = 8 };
-enum { DOT_WIDTH = 16, DOT_MICRO = 8, DOT_STEPS = 64 }; /* of cl/peak_dot.cl */
+enum { DOT_AVX512_BF16 = 1, DOT_AMX = 3 };                              /* CLATTN_DOT */
+enum { DOT_WIDTH = 16, DOT_MICRO = 8, AMX_MICRO = 32, DOT_STEPS = 64 }; /* of cl/peak_dot.cl */
 
 struct bench_peak {
     const struct session *session;
@@ -34,16 +35,28 @@ static cl_int build_fma(struct bench_peak *peak)
     return bench_kernel_build(peak->session, files, defines, "clattn_peak_fma", &peak->kernel);
 }
 
+/* Of pairs of bf16, by vectors or by tiles. */
+static bool has_pairs(enum bench_unit unit)
+{
+    return unit == UNIT_DOT || unit == UNIT_AMX;
+}
+
+static int micro_of(enum bench_unit unit)
+{
+    return unit == UNIT_AMX ? AMX_MICRO : DOT_MICRO;
+}
+
 /* With one vector of rows, and with two, as planned. */
 static cl_int build_dot(struct bench_peak *peak)
 {
+    const int micro = micro_of(peak->unit);
     static const char *const files[] = {"peak_dot.cl", NULL};
     char defines[320];
     snprintf(defines, sizeof defines,
              "#define CLATTN_DTYPE 2\n#define CLATTN_FEATURES 0\n#define CLATTN_CAUSAL 0\n#define CLATTN_STATE 0\n"
-             "#define CLATTN_DOT 1\n#define CLATTN_VECTOR_WIDTH %d\n#define CLATTN_MICRO %d\n"
+             "#define CLATTN_DOT %d\n#define CLATTN_VECTOR_WIDTH %d\n#define CLATTN_MICRO %d\n"
              "#define CLATTN_ROW_VECTORS %d\n#define CLATTN_D 64\n#define CLATTN_D_V 64\n",
-             DOT_WIDTH, DOT_MICRO, peak->variant.accumulators / DOT_MICRO);
+             peak->unit == UNIT_AMX ? DOT_AMX : DOT_AVX512_BF16, DOT_WIDTH, micro, peak->variant.accumulators / micro);
     return bench_kernel_build(peak->session, files, defines, "clattn_peak_dot", &peak->kernel);
 }
 
@@ -63,9 +76,9 @@ static cl_int build_matrix(struct bench_peak *peak)
 
 static cl_int prepare(struct bench_peak *peak)
 {
-    cl_int code = peak->unit == UNIT_FMA   ? build_fma(peak)
-                  : peak->unit == UNIT_DOT ? build_dot(peak)
-                                           : build_matrix(peak);
+    cl_int code = peak->unit == UNIT_FMA  ? build_fma(peak)
+                  : has_pairs(peak->unit) ? build_dot(peak)
+                                          : build_matrix(peak);
     const size_t items = peak->groups * (size_t)peak->variant.work_group_size;
     if (!code)
         peak->out = clCreateBuffer(peak->session->context, CL_MEM_WRITE_ONLY, items * sizeof(cl_float), NULL, &code);
@@ -91,9 +104,9 @@ static double flops_of(const struct bench_peak *peak, cl_int iterations)
 {
     const double items = (double)peak->groups * peak->variant.work_group_size;
     const double lanes = peak->unit == UNIT_MATRIX ? CLA_NVIDIA_LANES : CLA_EMULATED_LANES;
-    const double each = peak->unit == UNIT_FMA   ? peak->variant.vector_width
-                        : peak->unit == UNIT_DOT ? 2 * DOT_STEPS * DOT_WIDTH
-                                                 : (double)(CLA_PIECE * CLA_PIECE * CLA_PIECE) / lanes;
+    const double each = peak->unit == UNIT_FMA  ? peak->variant.vector_width
+                        : has_pairs(peak->unit) ? 2 * DOT_STEPS * DOT_WIDTH
+                                                : (double)(CLA_PIECE * CLA_PIECE * CLA_PIECE) / lanes;
     return 2.0 * items * iterations * peak->variant.accumulators * each;
 }
 
@@ -166,9 +179,9 @@ static int list_variants(const struct clattn_capabilities *capabilities, enum be
 {
     if (unit == UNIT_FMA)
         return list_fma(capabilities, variants);
-    if (unit == UNIT_DOT) {
-        variants[0] = (struct variant){.accumulators = DOT_MICRO, .work_group_size = 1};
-        variants[1] = (struct variant){.accumulators = 2 * DOT_MICRO, .work_group_size = 1};
+    if (has_pairs(unit)) {
+        variants[0] = (struct variant){.accumulators = micro_of(unit), .work_group_size = 1};
+        variants[1] = (struct variant){.accumulators = 2 * micro_of(unit), .work_group_size = 1};
         return 2;
     }
     const int group = unit == UNIT_MATRIX ? 128 : 1;
@@ -206,9 +219,9 @@ int bench_peak_create(const struct session *session, enum bench_unit unit, enum 
     }
     bench_peak_destroy(&best);
     return fail_code(failure,
-                     unit == UNIT_FMA   ? "measuring the peak (cl/peak_fma.cl)"
-                     : unit == UNIT_DOT ? "measuring the peak (cl/peak_dot.cl)"
-                                        : "measuring the peak (cl/peak_matrix.cl)",
+                     unit == UNIT_FMA  ? "measuring the peak (cl/peak_fma.cl)"
+                     : has_pairs(unit) ? "measuring the peak (cl/peak_dot.cl)"
+                                       : "measuring the peak (cl/peak_matrix.cl)",
                      code);
 }
 
