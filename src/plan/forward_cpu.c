@@ -43,11 +43,21 @@ static bool fit_forced(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
-static int tile_keys(const struct clattn_problem *problem)
+static int tile_keys(const struct clattn_problem *problem, const struct cla_cpu_sizes *sizes)
 {
-    const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
     const bool few = problem->expected_n_q && problem->expected_n_q <= sizes->few_rows;
-    return few ? sizes->few_stream : sizes->stream;
+    return cla_cpu_streamed(few ? sizes->few_stream : sizes->stream, problem->block_kv);
+}
+
+/* The keys of a tile, and the unit that multiplies them: AMX takes longer tiles than others. */
+static void take_tile(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    config->b_c = problem->b_c ? problem->b_c : tile_keys(problem, &cla_forward_cpu_sizes);
+    cla_cpu_take_dot(capabilities, problem, config->b_c, config);
+    const int longer = tile_keys(problem, &cla_forward_amx_sizes);
+    if (config->cpu.dot == CLA_CPU_AMX && !problem->b_c && longer % config->cpu.micro == 0)
+        config->b_c = longer;
 }
 
 /* K and V are read once per query block, so more rows mean less traffic, where one head's blocks are enough for the
@@ -141,8 +151,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
             "is a multiple of 4, b_c at least %d, work_group_size 1",
             problem->b_r, problem->b_c, problem->work_group_size, config->cpu.vector_width);
     config->work_group_size = 1;
-    config->b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(tile_keys(problem), problem->block_kv);
-    cla_cpu_take_dot(capabilities, problem, config->b_c, config);
+    take_tile(capabilities, problem, config);
     if (problem->b_r)
         config->b_r = problem->b_r;
     else

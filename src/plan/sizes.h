@@ -100,6 +100,7 @@ struct cla_cpu_sizes {
     const char *source;
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
+extern const struct cla_cpu_sizes cla_forward_amx_sizes; /* what streams past blocks, where AMX multiplies */
 
 /* decode_cpu: most rows of a block; bytes of K that are a tile, and its most keys; rows up to which it is the faster
  * kernel; sums that registers hold, with vectors of 16 floats and with narrower ones; keys that are fetched ahead of
