@@ -201,8 +201,8 @@ const struct cla_cpu_sizes cla_forward_cpu_sizes = {.block = 128,
                                                      .stream = 64,
                                                      .source = "EPYC with 512-bit vectors, 2 cores"};
 
-/* Of 4096 rows and keys, 32 heads, tiles of 256 keys took 0.76 to 0.94 of the time of 64 (d 64 and 128, with and without
- * a causal mask; others were at work beside): what AMX has begun is done while powers are computed. */
+/* Of 4096 rows and keys, 32 heads, tiles of 256 keys took 0.76 to 0.94 of the time of 64 (d 64 and 128, with and
+ * without a causal mask; others were at work beside): what AMX has begun is done while powers are computed. */
 const struct cla_cpu_sizes cla_forward_amx_sizes = {.stream = 256, .source = NOTES "xeon-amx-notes.md"};
 
 /* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first
