@@ -20,7 +20,8 @@
  *
  * With CLATTN_STATE `o` is float, un-normalised, and it, m (natural units) and l are read first and written back; the
  * keys are those from the view's first_key on. lse is then not used. With CLATTN_SPLIT they are the workspace's
- * (common/splits.clh).
+ * (common/splits.clh). With CLATTN_STREAMS the work-group that comes last makes the results of them
+ * (common/matrix_join.clh).
  *
  * With CLATTN_PACKS rows are packed ones (score/view.clh).
  *
@@ -35,7 +36,7 @@
  *                            looked for
  *   CLATTN_KEEPS_SCORES      1: scores are kept until it is known whether such bounds hold; 0: where these do not hold,
  *                            they are formed once more
- *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) sub-groups of UNIT_LANES items
+ *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) * SHARERS sub-groups of UNIT_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: MATRIX_LOCAL_BYTES, below.
@@ -53,6 +54,7 @@
 #include "common/matrix_repair.clh"
 #include "common/matrix_tile_weights.clh"
 #include "common/matrix_stream.clh"
+#include "common/matrix_join.clh"
 
 #ifndef CLATTN_Q_REGISTERS
 #error "CLATTN_Q_REGISTERS must be 0 or 1"
@@ -68,7 +70,9 @@
 #endif
 
 CLATTN_ASSERT(RT >= 1 && RT <= 4);
-CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PIECE * RT) * UNIT_LANES);
+CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0);
+CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES);
+CLATTN_ASSERT(CLATTN_SHARERS == 1 || CLATTN_B_R == UNIT_PIECE * RT);
 
 /* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
 #define D_PITCH     MATRIX_PITCH(CLATTN_D)
@@ -85,8 +89,11 @@ CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0 && WG == CLATTN_B_R / (UNIT_PI
 #else
 #define STORED_BYTES 0
 #endif
+#if CLATTN_STREAMS && CLATTN_STATE
+#define MATRIX_JOIN_BYTES 0
+#endif
 #if CLATTN_STREAMS
-#define MATRIX_LOCAL_BYTES (WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
+#define MATRIX_LOCAL_BYTES (MATRIX_JOIN_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #else
 #define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #endif
@@ -360,19 +367,31 @@ CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volati
 }
 #endif
 
+#if MATRIX_JOINS
+#define MATRIX_RESULT clattn_output
+#else
+#define MATRIX_RESULT MATRIX_OUTPUT
+#endif
+#if MATRIX_JOINS && CLATTN_SPLIT
+#define MATRIX_WORKSPACE __global float *workspace,
+#else
+#define MATRIX_WORKSPACE
+#endif
+
 __kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
-               __global MATRIX_OUTPUT *o, __global float *lse, __global float *m, __global float *l,
-               const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
+               __global MATRIX_RESULT *o, __global float *lse, __global float *m, __global float *l,
+               MATRIX_WORKSPACE const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
     const unit_address q_tile = unit_address_of(memory);
     const int lid = (int)get_local_id(0);
-    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + (CLATTN_STREAMS ? 0 : STORED + STORED_BYTES) +
+    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + (CLATTN_STREAMS ? MATRIX_JOIN_BYTES : STORED + STORED_BYTES) +
                                                  lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
-    const int group_row = place.row, row = group_row + lid / UNIT_LANES * UNIT_PIECE * RT, b = place.b, h = place.h;
+    const int group_row = place.row, b = place.b, h = place.h;
+    const int row = group_row + lid / (UNIT_LANES * CLATTN_SHARERS) * UNIT_PIECE * RT;
     clattn_view view = clattn_open_forward(b, h, p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_FEWER_ROWS
     if (group_row >= view.n_q)
@@ -384,6 +403,14 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
     matrix_pack(&q_rows, p.q.head, &view);
     matrix_attending by;
+    by.key_end = clattn_key_end(min(group_row + CLATTN_B_R, view.n_q) - 1, &view);
+#if CLATTN_SHARERS > 1
+    const int all_first = view.first_key, all_keys = view.n_kv;
+    const int first_key = CLATTN_SPLIT ? view.first_key : matrix_first_key(group_row, &view);
+    clattn_take_run(lid / UNIT_LANES, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
+#else
+    const int first_key = matrix_first_key_met(group_row, &view);
+#endif
     by.k = clattn_open_keys(k, CLATTN_DTYPE, p.k, CLATTN_D, MATRIX_VECTOR, place.kv_head, &view);
     by.v = clattn_open_keys(v, CLATTN_DTYPE, p.v, CLATTN_D_V, MATRIX_VECTOR, place.kv_head, &view);
     by.q_tile = q_tile;
@@ -391,7 +418,6 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     by.lane = lane;
     by.group_row = group_row;
     by.row = row;
-    by.key_end = clattn_key_end(min(group_row + CLATTN_B_R, view.n_q) - 1, &view);
     by.my_key_end = clattn_key_end(min(row + UNIT_PIECE * RT, view.n_q) - 1, &view);
     unit_accumulator out[RT][VT];
     matrix_softmax rows;
@@ -406,11 +432,15 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     matrix_attend(q_rows, &by, p, &view, &rows, out);
 #endif
+#if CLATTN_SHARERS > 1
+    view.first_key = all_first;
+    view.n_kv = all_keys;
+#endif
 #if MATRIX_MAY_REPAIR
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
 #define MATRIX_REPAIR(r)                                                                                               \
     matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + UNIT_PIECE * (r),                            \
-                  matrix_first_key_met(group_row, &view), by.key_end, lane, p, &view)
+                  first_key, by.key_end, lane, p, &view)
 #if CLATTN_STATE
     if (poisoned)
         UNROLL for (int r = 0; r < RT; ++r) to.written[r] = MATRIX_REPAIR(r);
@@ -420,6 +450,18 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 
     float factor[RT][UNIT_SLOTS];
     matrix_finish(lane, &rows, factor, row, p, &view);
+#if MATRIX_JOINS
+    const matrix_joining joining = {(__local float *)memory, lid, min(CLATTN_B_R, view.n_q - group_row)};
+    join_leave(&joining, lid / UNIT_LANES, &rows, factor, out, lane);
+    join_weigh(&joining, CLATTN_SHARERS);
+#if CLATTN_SPLIT
+    const matrix_results to = join_results(workspace + p.states, place, p);
+    join_write_state(&joining, place, workspace + p.states, p);
+#else
+    const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
+    join_write_results(&joining, place, o, lse, m, l, p, &view);
+#endif
+#else
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][UNIT_SLOT(e)];
 #if !CLATTN_STATE
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
@@ -440,12 +482,16 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     matrix_write(q_tile, V_PITCH, CLATTN_B_R, CLATTN_D_V, o, p.o, b, h, view.row_base, group_row, view.n_q, lid,
                  p.pack);
 #endif
+#endif
 #if MATRIX_MAY_REPAIR && !CLATTN_STATE
     if (poisoned) {
         barrier(CLK_GLOBAL_MEM_FENCE); /* others may have written what is looked at now */
 #pragma unroll 1
-        for (int r = 0; r < RT; ++r)
+        for (int r = 0; r < RT && lid / UNIT_LANES % CLATTN_SHARERS == 0; ++r)
             MATRIX_REPAIR(r);
     }
+#endif
+#if MATRIX_JOINS && CLATTN_SPLIT
+    join_splits(&joining, place, workspace, memory + (MATRIX_LOCAL_BYTES / 4 - 4), o, lse, m, l, p, &view);
 #endif
 }

@@ -9,6 +9,7 @@
 #include "device/report.h"
 #include "plan/checked.h"
 #include "plan/kernel_params.h"
+#include <time.h>
 
 clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
                                   struct cla_error *error)
@@ -58,11 +59,19 @@ static struct cla_forward_params params_of(const struct cla_call *call)
                                        .exact_m = operands[CLA_M].buffer || operands[CLA_L].buffer};
 }
 
-/* The recipe's kernels, which are the call's last unless keys are split: then another makes one of the states. */
+/* A number unlike those of other calls, and unlike what memory holds by chance. */
+static int64_t call_number(void)
+{
+    struct timespec now = {0};
+    timespec_get(&now, TIME_UTC);
+    return (int64_t)(((uint64_t)now.tv_sec << 32 | (uint64_t)now.tv_nsec) ^ UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* The recipe's kernels, which are the call's last unless keys are split, and another makes one of the states. */
 static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain, const struct cla_call *call,
                          const struct cla_recipe *recipe, struct cla_error *error)
 {
-    const bool splits = recipe->splits > 1;
+    const bool splits = recipe->splits > 1 && !recipe->joins;
     struct cla_call parts = *call;
     struct cla_state_places places = {0};
     clattn_status status = CLATTN_SUCCESS;
@@ -71,7 +80,8 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     if (splits)
         cla_point_into_states(&parts, CLA_WORKSPACE, &places);
     struct cla_forward_params params = params_of(&parts);
-    params.splits = places.states;
+    params.splits = recipe->joins ? recipe->splits : places.states;
+    params.call = recipe->joins ? call_number() : 0;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     cla_recipe_tell(recipe, &params);
     const struct cla_stage_call of = {&parts, &params, sizeof params, !splits};
@@ -118,7 +128,7 @@ static clattn_status dispatch(const struct clattn_plan *plan, const struct clatt
             cla_forward_arguments(&plan->problem, plan->features, CLA_BUFFERS, args, recipe.end_byte, &call, error);
     if (!status)
         status = cla_stages_count(plan, &recipe, error);
-    if (!status && (cla_score_is_csr(&call) || recipe.splits > 1))
+    if (!status && (cla_score_is_csr(&call) || (recipe.splits > 1 && !recipe.joins)))
         status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_dispatch_checks(plan, to, &call, error);

@@ -245,7 +245,7 @@ clattn_status cla_plan_settle(struct clattn_plan *plan, struct cla_error *error)
         plan->choice = choice;
         if (!status)
             return cla_rows_make(&plan->kernels->rows, context, &plan->problem, plan->features,
-                                 cla_may_split(&plan->split_rule), error);
+                                 cla_may_split(&plan->split_rule) && !plan->split_rule.joins, error);
         drop_kernels(plan);
         if (!refusal.reason[0])
             return status;

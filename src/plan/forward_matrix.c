@@ -11,7 +11,8 @@
 #include <stddef.h>
 
 enum {
-    MOST_ROW_TILES = 4 /* that the kernel takes; planned are 1 and 2 */
+    MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
+    MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
 };
 
 static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_matrix_emulated";
@@ -33,11 +34,19 @@ static bool stores_words(const struct clattn_problem *problem, const struct cla_
     return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_philox;
 }
 
+/* What sub-groups that share rows leave each other, or splits' states of them (MATRIX_JOIN_BYTES). */
+static uint64_t join_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int parts = config->matrix.sharers * CLA_PIECE * (problem->d_v + 3);
+    const int splits = 2 * CLA_PIECE * CLATTN_MAX_SPLITS;
+    return cla_problem_accumulates(problem) ? 0 : (uint64_t)(3 * CLA_PIECE + (parts > splits ? parts : splits)) * 4;
+}
+
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
-        return (uint64_t)(config->b_r / CLA_PIECE * config->unit->scratch_bytes) + 16;
+        return join_bytes(problem, config) + (uint64_t)(config->matrix.sharers * config->unit->scratch_bytes) + 16;
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
@@ -56,9 +65,15 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return (uint64_t)words * 4;
 }
 
+static int joins(const struct cla_config *config)
+{
+    return config->matrix.streams ? config->matrix.sharers : 0;
+}
+
 static int group_size(const struct cla_config *config)
 {
-    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes;
+    const int sharers = config->matrix.streams ? config->matrix.sharers : 1;
+    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes * sharers;
 }
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
@@ -77,6 +92,7 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
     struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
     cla_matrix_keep_unit(&timed, config);
     timed.matrix.stale_max = gains_by_stale_max(problem);
+    timed.matrix.sharers = 1;
     *config = timed;
 }
 
@@ -86,7 +102,17 @@ static bool may_stream(const struct clattn_problem *problem, const struct cla_co
 {
     return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
            !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
-           config->matrix.keys == CLA_PIECE;
+           config->matrix.keys == CLA_PIECE && config->b_r == CLA_PIECE &&
+           (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
+}
+
+/* As many as were timed, or as a forced work-group has; a state has one's sums alone. */
+static int sharers_of(const struct clattn_problem *problem, int lanes)
+{
+    const int forced = problem->work_group_size / lanes;
+    if (cla_problem_accumulates(problem))
+        return 1;
+    return forced && forced <= MOST_SHARERS ? forced : cla_stream_sizes.sharers;
 }
 
 /* Few rows: no more of them than there are, shared by as many sub-groups. Up to 16 are one sub-group's, which takes K
@@ -102,6 +128,7 @@ static void suit_few_rows(const struct clattn_problem *problem, struct cla_confi
         struct cla_config streamed = *config;
         streamed.b_c = streamed.matrix.keys = CLA_PIECE;
         streamed.matrix.stale_max = 0;
+        streamed.matrix.sharers = sharers_of(problem, config->lanes);
         streamed.matrix.streams = may_stream(problem, &streamed) && !problem->b_c;
         if (streamed.matrix.streams)
             *config = streamed;
@@ -150,6 +177,9 @@ static bool take_forced_rows(const struct clattn_problem *problem, struct cla_co
     const int sub_groups = problem->work_group_size / config->lanes;
     if (problem->b_r % CLA_PIECE || problem->work_group_size % config->lanes)
         return false;
+    if (config->matrix.streams && (!problem->b_r || problem->b_r == CLA_PIECE))
+        return !sub_groups || group_size(config) == problem->work_group_size;
+    config->matrix.streams = 0;
     if (problem->b_r)
         config->b_r = problem->b_r;
     else if (sub_groups)
@@ -297,8 +327,9 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
     {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},                              \
         {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
         {"stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2},                                 \
+        {"streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0},                                        \
     {                                                                                                                  \
-        "streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0                                           \
+        "sharers", offsetof(struct cla_config, matrix.sharers), 1, MOST_SHARERS, {1, 2, 4, 8}, 4                       \
     }
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
@@ -338,9 +369,14 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
-            "is a multiple of 32 and d_v of 64, both up to 128, keys and b_c are 16, a sub-group has 16 "
-            "rows, and there is no dropout",
+            "is a multiple of 32 and d_v of 64, both up to 128, keys, b_r and b_c are 16, there is no dropout, and "
+            "sharers is 1 where a state is added to",
             problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
+    if (!config->matrix.streams && config->matrix.sharers != 1)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s: sharers is 1 unless streams is",
+                        problem->knobs ? problem->knobs : "", name_of(config));
+    config->work_group_size = group_size(config);
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
@@ -393,7 +429,15 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
                                          {"STALE_MAX", config->matrix.stale_max},
                                          {"STREAMS", config->matrix.streams}};
+    const struct cla_define shared[] = {{"MAX_SPLITS", CLATTN_MAX_SPLITS}, {"SHARERS", config->matrix.sharers}};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
+    if (config->matrix.streams)
+        cla_text_define(text, shared, sizeof shared / sizeof *shared);
+}
+
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    (joins(run->config) ? cla_recipe_joined_forward : cla_recipe_forward)(run, out);
 }
 
 const struct cla_skeleton cla_forward_matrix = {
@@ -411,8 +455,9 @@ const struct cla_skeleton cla_forward_matrix = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .joins = joins,
     .build_options = cla_matrix_build_options,
-    .recipe = cla_recipe_forward,
+    .recipe = recipe,
     .define = define,
 };
 
@@ -432,7 +477,8 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .step_down = step_down,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
+    .joins = joins,
     .build_options = cla_matrix_build_options,
-    .recipe = cla_recipe_forward,
+    .recipe = recipe,
     .define = define,
 };

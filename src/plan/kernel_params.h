@@ -17,6 +17,8 @@ enum { CLA_DESCRIPTOR_WORDS = 32 };
 struct cla_forward_params {
     struct cla_layout q, k, v, o, lse, m, l;
     int64_t descriptors;
+    int64_t states, flags; /* where they lie in the workspace, in 4-byte words, where a kernel merges its splits */
+    int64_t call;          /* unlike those of other calls */
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
@@ -24,7 +26,7 @@ struct cla_forward_params {
     int32_t pack;    /* with CLATTN_PACKS, query heads to a packed one, of which heads and n_q tell; else unused */
 };
 
-_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 8 + 40, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 4 * 8 + 40, "the kernels expect this size");
 
 /* Floats that a backward pass keeps of each row in its workspace (cl/common/types.clh). */
 enum { CLA_STATISTICS = 4 };

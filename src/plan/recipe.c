@@ -91,6 +91,21 @@ void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)
                                         .arguments = cla_forward_list});
 }
 
+void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    enum { FLAG_WORDS = 2 };
+    cla_recipe_forward(run, recipe);
+    if (run->splits == 1)
+        return;
+    recipe->joins = true;
+    recipe->regions[0].told_at = offsetof(struct cla_forward_params, states);
+    const struct cla_stage *stage = &recipe->stages[0];
+    const int64_t heads = cla_recipe_times(recipe, stage->batch, stage->heads);
+    cla_recipe_region(recipe, "flags of splits", cla_recipe_times(recipe, heads, stage->blocks), FLAG_WORDS * WORD,
+                      false, offsetof(struct cla_forward_params, flags));
+    recipe->stages[0].arguments = cla_forward_workspace_list;
+}
+
 static void over_rows(const struct cla_run *run, bool wanted, struct cla_recipe *recipe)
 {
     if (wanted)

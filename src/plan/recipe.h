@@ -53,6 +53,7 @@ struct cla_recipe {
     struct cla_number numbers[CLA_MOST_NUMBERS];
     int region_count, stage_count, number_count;
     int splits;       /* of the keys; then states of so many lie from the workspace's beginning on */
+    bool joins;       /* which the kernel itself makes results of */
     int stuck_region; /* its word `stuck_word` is 1 once a work-group has given up waiting; -1: none waits */
     int stuck_word;
     bool too_large;  /* something is more than can be counted */
@@ -86,8 +87,9 @@ int64_t cla_run_key_blocks(const struct cla_run *run);
 /* Tells a kernel of packed rows of them: of so many heads to a packed one. */
 void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int pack);
 
-/* The forward kernel, whole or of splits, with a region for their states. */
+/* The forward kernel, whole or of splits, with a region for their states; and where it makes results of them. */
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe);
+void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* Launches of a backward pass: over blocks of rows where dQ is wanted, over blocks of keys in any case (each shared out
  * between so many work-groups; `groups` persistent ones, or 0), and over both where d_bias is wanted. */

@@ -234,11 +234,14 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
                                                 .spilled = 0.1,
                                                 .source = "EPYC with 512-bit vectors, 2 cores"};
 
+const struct cla_stream_sizes cla_stream_sizes = {.sharers = 4};
+
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
  * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */
 const struct cla_split_weights cla_split_weights = {.start = 64, .split_start = 64, .merge = 64, .launch = 256},
                                cla_persistent_split_weights = {
-                                   .start = 64, .split_start = 864, .merge = 300, .launch = 256};
+                                   .start = 64, .split_start = 864, .merge = 300, .launch = 256},
+                               cla_joined_split_weights = {.start = 64, .split_start = 64, .merge = 32, .launch = 64};
 
 /* Not timed yet: a block of rows of most kernels. */
 const struct cla_packing_sizes cla_packing_sizes = {.most_rows = 64};

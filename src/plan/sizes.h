@@ -130,6 +130,12 @@ struct cla_packing_sizes {
 };
 extern const struct cla_packing_sizes cla_packing_sizes;
 
+/* Sub-groups of a work-group that share few rows' keys (cl/common/matrix_join.clh). */
+struct cla_stream_sizes {
+    int sharers;
+};
+extern const struct cla_stream_sizes cla_stream_sizes;
+
 /* The model of splits (plan/splits.h), in keys that a block of rows meets. */
 struct cla_split_weights {
     double start;       /* what a work-group costs beside its keys: its rows come in, its results go out; */
@@ -137,6 +143,6 @@ struct cla_split_weights {
     double merge;       /* each row of each split, written and read in float, in keys of that row */
     double launch;      /* of the merging kernel */
 };
-extern const struct cla_split_weights cla_split_weights, cla_persistent_split_weights;
+extern const struct cla_split_weights cla_split_weights, cla_persistent_split_weights, cla_joined_split_weights;
 
 #endif

@@ -46,6 +46,7 @@ struct cla_config {
             int row_tiles, keys, q_registers;
             int stale_max; /* tries bounds before it looks for them */
             int streams;   /* K and V do not pass through local memory */
+            int sharers;   /* then so many sub-groups share a row's keys (cl/common/matrix_join.clh) */
         } matrix;
         struct {
             int stages, q_stages, ping_pong, tma;
@@ -155,6 +156,10 @@ struct cla_skeleton {
     uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
     uint64_t (*private_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
 
+    /* Sub-groups of a work-group that share a row's keys, and whose kernel makes results of the states of splits, too;
+     * 0: none do, and another kernel follows that does. NULL: as 0. */
+    int (*joins)(const struct cla_config *config);
+
     /* How its kernels meet device memory (NULL: as cla_streams_plain() says). */
     void (*streams)(const struct cla_config *config, struct clattn_plan_stream streams[2]);
 
@@ -192,6 +197,9 @@ CLA_EACH_SKELETON(CLA_DECLARE_SKELETON)
 
 /* Whether the skeleton serves the pass. */
 bool cla_skeleton_serves(const struct cla_skeleton *skeleton, enum clattn_pass pass);
+
+/* As `joins` says. */
+int cla_joins(const struct cla_skeleton *skeleton, const struct cla_config *config);
 
 /* The kernels that most skeletons have: one text each, in work-groups as configured. */
 extern const struct cla_kernel_form cla_forward_kernels[], cla_backward_kernels[];

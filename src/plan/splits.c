@@ -13,7 +13,9 @@ enum { LEAST_TILES = 2 };
 
 static const struct cla_split_weights *weights_of(const struct cla_split_rule *rule)
 {
-    return rule->persistent ? &cla_persistent_split_weights : &cla_split_weights;
+    return rule->joins        ? &cla_joined_split_weights
+           : rule->persistent ? &cla_persistent_split_weights
+                              : &cla_split_weights;
 }
 
 /* More work-groups than so many for each that runs at a time even out nothing any more. */
@@ -51,9 +53,11 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                      const struct clattn_problem *problem, const struct cla_skeleton *skeleton,
                                      const struct cla_config *config)
 {
+    const int sharers = cla_joins(skeleton, config);
     struct cla_split_rule rule = {.slots = slots_of(capabilities, problem, skeleton, config),
                                   .b_r = config->b_r,
-                                  .b_c = config->b_c,
+                                  .b_c = config->b_c * (sharers ? sharers : 1),
+                                  .joins = sharers > 0,
                                   .causal = problem->causal,
                                   .persistent = skeleton->persistent,
                                   .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
@@ -181,7 +185,8 @@ int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q,
     if (heads <= 0 || n_q <= 0 || n_kv <= 0)
         return 1;
     heads = heads < INT32_MAX ? heads : INT32_MAX; /* no call has more, and products stay within 64 bits */
-    const int64_t tiles = cla_ceil_div((int64_t)longest_row(rule, n_q, n_kv), rule->b_c) / LEAST_TILES;
+    const int64_t least = rule->joins ? 1 : LEAST_TILES;
+    const int64_t tiles = cla_ceil_div((int64_t)longest_row(rule, n_q, n_kv), rule->b_c) / least;
     const double groups = (double)cla_split_blocks(rule, heads, n_q);
     const double enough = fmin(WAVES * (double)rule->slots / groups, CLATTN_MAX_SPLITS);
     const int most = (int)fmin((double)tiles, enough);

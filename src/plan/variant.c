@@ -26,6 +26,11 @@ const struct cla_kernel_form cla_backward_kernels[CLA_MOST_KERNELS + 1] = {[CLA_
                                                                            [CLA_DK_DV] = {.entry = "clattn_dk_dv"},
                                                                            [CLA_D_BIAS] = {.entry = "clattn_d_bias"}};
 
+int cla_joins(const struct cla_skeleton *skeleton, const struct cla_config *config)
+{
+    return skeleton->joins ? skeleton->joins(config) : 0;
+}
+
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number)
 {
