@@ -72,7 +72,6 @@
 CLATTN_ASSERT(RT >= 1 && RT <= 4);
 CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0);
 CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES);
-CLATTN_ASSERT(CLATTN_SHARERS == 1 || CLATTN_B_R == UNIT_PIECE * RT);
 
 /* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
 #define D_PITCH     MATRIX_PITCH(CLATTN_D)
@@ -400,6 +399,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_SPLIT
     matrix_take_split(place, p, &view);
 #endif
+#if MATRIX_JOINS && CLATTN_SPLIT
+    volatile __global ulong *const counter = join_counter(workspace, place, p);
+#endif
     clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
     matrix_pack(&q_rows, p.q.head, &view);
     matrix_attending by;
@@ -407,7 +409,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #if CLATTN_SHARERS > 1
     const int all_first = view.first_key, all_keys = view.n_kv;
     const int first_key = CLATTN_SPLIT ? view.first_key : matrix_first_key(group_row, &view);
-    clattn_take_run(lid / UNIT_LANES, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
+    clattn_take_run(lid / UNIT_LANES % CLATTN_SHARERS, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
 #else
     const int first_key = matrix_first_key_met(group_row, &view);
 #endif
@@ -451,16 +453,24 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     float factor[RT][UNIT_SLOTS];
     matrix_finish(lane, &rows, factor, row, p, &view);
 #if MATRIX_JOINS
-    const matrix_joining joining = {(__local float *)memory, lid, min(CLATTN_B_R, view.n_q - group_row)};
-    join_leave(&joining, lid / UNIT_LANES, &rows, factor, out, lane);
-    join_weigh(&joining, CLATTN_SHARERS);
+    const join_results results = {o, lse, m, l, place};
+    const int quads = min(CLATTN_B_R, view.n_q - group_row) * JOIN_QUADS;
 #if CLATTN_SPLIT
-    const matrix_results to = join_results(workspace + p.states, place, p);
-    join_write_state(&joining, place, workspace + p.states, p);
+    const matrix_results to = join_state(workspace + p.states, place, p);
 #else
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
-    join_write_results(&joining, place, o, lse, m, l, p, &view);
 #endif
+    join_leave((__local float *)memory, lid / UNIT_LANES, &rows, factor, out, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int at = lid; at < quads; at += WG) {
+        const int r = at / JOIN_QUADS, x = at % JOIN_QUADS * 4;
+        const join_sum sum = join_parts((__local const float *)memory, r, x);
+#if CLATTN_SPLIT
+        join_put_state(to, group_row + r, x, sum);
+#else
+        join_put(results, r, x, sum, p, &view);
+#endif
+    }
 #else
     FOR_OUTPUTS out[r][c].x[e] *= factor[r][UNIT_SLOT(e)];
 #if !CLATTN_STATE
@@ -492,6 +502,13 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     }
 #endif
 #if MATRIX_JOINS && CLATTN_SPLIT
-    join_splits(&joining, place, workspace, memory + (MATRIX_LOCAL_BYTES / 4 - 4), o, lse, m, l, p, &view);
+    if (!join_is_last(counter, p.splits, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
+        return;
+    for (int at = lid; at < quads; at += WG) {
+        const int r = at / JOIN_QUADS, x = at % JOIN_QUADS * 4;
+        join_put(results, r, x, join_splits(workspace + p.states, join_row(place, p) + group_row + r, x, p), p, &view);
+    }
+    if (lid == 0)
+        *counter = 0;
 #endif
 }

@@ -59,12 +59,13 @@ static struct cla_forward_params params_of(const struct cla_call *call)
                                        .exact_m = operands[CLA_M].buffer || operands[CLA_L].buffer};
 }
 
-/* A number unlike those of other calls, and unlike what memory holds by chance. */
+/* A multiple of 2^16 unlike those of other calls, and unlike what memory holds by chance. */
 static int64_t call_number(void)
 {
     struct timespec now = {0};
     timespec_get(&now, TIME_UTC);
-    return (int64_t)(((uint64_t)now.tv_sec << 32 | (uint64_t)now.tv_nsec) ^ UINT64_C(0x9e3779b97f4a7c15));
+    const uint64_t nanoseconds = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    return (int64_t)((nanoseconds * UINT64_C(0x9e3779b97f4a7c15)) << 16);
 }
 
 /* The recipe's kernels, which are the call's last unless keys are split, and another makes one of the states. */

@@ -12,7 +12,8 @@
 
 enum {
     MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
-    MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
+    MOST_SHARERS = 8,   /* likewise; planned are as plan/sizes.h says */
+    MOST_STREAM_ROWS = 64
 };
 
 static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_matrix_emulated";
@@ -34,19 +35,30 @@ static bool stores_words(const struct clattn_problem *problem, const struct cla_
     return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_philox;
 }
 
-/* What sub-groups that share rows leave each other, or splits' states of them (MATRIX_JOIN_BYTES). */
+static int joins(const struct cla_config *config)
+{
+    return config->matrix.streams ? config->matrix.sharers : 0;
+}
+
+static int group_size(const struct cla_config *config)
+{
+    const int sharers = config->matrix.streams ? config->matrix.sharers : 1;
+    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes * sharers;
+}
+
+/* What sub-groups that share rows leave each other (MATRIX_JOIN_BYTES). */
 static uint64_t join_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int parts = config->matrix.sharers * CLA_PIECE * (problem->d_v + 3);
-    const int splits = 2 * CLA_PIECE * CLATTN_MAX_SPLITS;
-    return cla_problem_accumulates(problem) ? 0 : (uint64_t)(3 * CLA_PIECE + (parts > splits ? parts : splits)) * 4;
+    return cla_problem_accumulates(problem) ? 0
+                                            : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
 }
 
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
-        return join_bytes(problem, config) + (uint64_t)(config->matrix.sharers * config->unit->scratch_bytes) + 16;
+        return join_bytes(problem, config) +
+               (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
     const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
     const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
@@ -63,17 +75,6 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
                       (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
     return (uint64_t)words * 4;
-}
-
-static int joins(const struct cla_config *config)
-{
-    return config->matrix.streams ? config->matrix.sharers : 0;
-}
-
-static int group_size(const struct cla_config *config)
-{
-    const int sharers = config->matrix.streams ? config->matrix.sharers : 1;
-    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes * sharers;
 }
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
@@ -102,21 +103,19 @@ static bool may_stream(const struct clattn_problem *problem, const struct cla_co
 {
     return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
            !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
-           config->matrix.keys == CLA_PIECE && config->b_r == CLA_PIECE &&
+           config->matrix.keys == CLA_PIECE && config->b_r <= MOST_STREAM_ROWS &&
            (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
 }
 
-/* As many as were timed, or as a forced work-group has; a state has one's sums alone. */
-static int sharers_of(const struct clattn_problem *problem, int lanes)
+/* Sub-groups for each 16 rows, of as many as were timed; a state has one's sums alone. */
+static int sharers_of(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int forced = problem->work_group_size / lanes;
-    if (cla_problem_accumulates(problem))
-        return 1;
-    return forced && forced <= MOST_SHARERS ? forced : cla_stream_sizes.sharers;
+    const int sharers = cla_stream_sizes.sub_groups / (config->b_r / CLA_PIECE);
+    return cla_problem_accumulates(problem) || sharers < 1 ? 1 : sharers;
 }
 
-/* Few rows: no more of them than there are, shared by as many sub-groups. Up to 16 are one sub-group's, which takes K
- * and V straight from device memory. */
+/* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
+ * memory. */
 static void suit_few_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     if (!problem->expected_n_q || problem->expected_n_q > 64)
@@ -124,15 +123,14 @@ static void suit_few_rows(const struct clattn_problem *problem, struct cla_confi
     config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
-    if (problem->expected_n_q <= CLA_PIECE) {
-        struct cla_config streamed = *config;
-        streamed.b_c = streamed.matrix.keys = CLA_PIECE;
-        streamed.matrix.stale_max = 0;
-        streamed.matrix.sharers = sharers_of(problem, config->lanes);
-        streamed.matrix.streams = may_stream(problem, &streamed) && !problem->b_c;
-        if (streamed.matrix.streams)
-            *config = streamed;
-    }
+    struct cla_config streamed = *config;
+    streamed.b_c = streamed.matrix.keys = CLA_PIECE;
+    streamed.matrix.stale_max = 0;
+    streamed.matrix.sharers = sharers_of(problem, config);
+    streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows && may_stream(problem, &streamed) &&
+                              !problem->b_r && !problem->b_c && !problem->work_group_size;
+    if (streamed.matrix.streams)
+        *config = streamed;
 }
 
 /* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
@@ -177,9 +175,8 @@ static bool take_forced_rows(const struct clattn_problem *problem, struct cla_co
     const int sub_groups = problem->work_group_size / config->lanes;
     if (problem->b_r % CLA_PIECE || problem->work_group_size % config->lanes)
         return false;
-    if (config->matrix.streams && (!problem->b_r || problem->b_r == CLA_PIECE))
-        return !sub_groups || group_size(config) == problem->work_group_size;
-    config->matrix.streams = 0;
+    if (config->matrix.streams)
+        return true;
     if (problem->b_r)
         config->b_r = problem->b_r;
     else if (sub_groups)
@@ -429,10 +426,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
                                          {"STALE_MAX", config->matrix.stale_max},
                                          {"STREAMS", config->matrix.streams}};
-    const struct cla_define shared[] = {{"MAX_SPLITS", CLATTN_MAX_SPLITS}, {"SHARERS", config->matrix.sharers}};
+    const struct cla_define sharers = {"SHARERS", config->matrix.sharers};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
     if (config->matrix.streams)
-        cla_text_define(text, shared, sizeof shared / sizeof *shared);
+        cla_text_define(text, &sharers, 1);
 }
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)

@@ -17,8 +17,8 @@ enum { CLA_DESCRIPTOR_WORDS = 32 };
 struct cla_forward_params {
     struct cla_layout q, k, v, o, lse, m, l;
     int64_t descriptors;
-    int64_t states, flags; /* where they lie in the workspace, in 4-byte words, where a kernel merges its splits */
-    int64_t call;          /* unlike those of other calls */
+    int64_t states, counters; /* where they lie in the workspace, in 4-byte words, where a kernel merges its splits */
+    int64_t call;             /* a multiple of 2^16 unlike those of other calls */
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
     int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */

@@ -93,7 +93,6 @@ void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)
 
 void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *recipe)
 {
-    enum { FLAG_WORDS = 2 };
     cla_recipe_forward(run, recipe);
     if (run->splits == 1)
         return;
@@ -101,8 +100,8 @@ void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *rec
     recipe->regions[0].told_at = offsetof(struct cla_forward_params, states);
     const struct cla_stage *stage = &recipe->stages[0];
     const int64_t heads = cla_recipe_times(recipe, stage->batch, stage->heads);
-    cla_recipe_region(recipe, "flags of splits", cla_recipe_times(recipe, heads, stage->blocks), FLAG_WORDS * WORD,
-                      false, offsetof(struct cla_forward_params, flags));
+    cla_recipe_region(recipe, "counters of splits", cla_recipe_times(recipe, heads, stage->blocks / run->splits),
+                      sizeof(int64_t), false, offsetof(struct cla_forward_params, counters));
     recipe->stages[0].arguments = cla_forward_workspace_list;
 }
 

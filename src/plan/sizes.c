@@ -234,7 +234,7 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
                                                 .spilled = 0.1,
                                                 .source = "EPYC with 512-bit vectors, 2 cores"};
 
-const struct cla_stream_sizes cla_stream_sizes = {.sharers = 4};
+const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 64, .sub_groups = 4};
 
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
  * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */

@@ -130,9 +130,10 @@ struct cla_packing_sizes {
 };
 extern const struct cla_packing_sizes cla_packing_sizes;
 
-/* Sub-groups of a work-group that share few rows' keys (cl/common/matrix_join.clh). */
+/* Rows up to which forward_matrix takes K and V without local memory (cl/common/matrix_stream.clh), and sub-groups of a
+ * work-group then. */
 struct cla_stream_sizes {
-    int sharers;
+    int most_rows, sub_groups;
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 
