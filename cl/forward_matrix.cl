@@ -378,7 +378,7 @@ CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volati
 #endif
 
 __kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_forward(__global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,
+clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __global const clattn_v *v,
                __global MATRIX_RESULT *o, __global float *lse, __global float *m, __global float *l,
                MATRIX_WORKSPACE const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -400,7 +400,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
     matrix_take_split(place, p, &view);
 #endif
 #if MATRIX_JOINS && CLATTN_SPLIT
-    volatile __global ulong *const counter = join_counter(workspace, place, p);
+    volatile __global ulong *const counter = join_counter(workspace, place, p, lid);
 #endif
     clattn_source q_rows = clattn_open_rows(q, CLATTN_DTYPE, p.q, CLATTN_D, MATRIX_VECTOR, &view);
     matrix_pack(&q_rows, p.q.head, &view);
@@ -413,8 +413,8 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_storage *
 #else
     const int first_key = matrix_first_key_met(group_row, &view);
 #endif
-    by.k = clattn_open_keys(k, CLATTN_DTYPE, p.k, CLATTN_D, MATRIX_VECTOR, place.kv_head, &view);
-    by.v = clattn_open_keys(v, CLATTN_DTYPE, p.v, CLATTN_D_V, MATRIX_VECTOR, place.kv_head, &view);
+    by.k = clattn_open_k(k, p.k, CLATTN_D, MATRIX_VECTOR, place.kv_head, &view);
+    by.v = clattn_open_v(v, p.v, CLATTN_D_V, MATRIX_VECTOR, place.kv_head, &view);
     by.q_tile = q_tile;
     by.lid = lid;
     by.lane = lane;

@@ -75,7 +75,9 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
 /* The exact device memory, in bytes, that a call of this shape needs as workspace, the sum of:
  *
  *     forward, accumulate   nothing, but:
- *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split
+ *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split; and where
+ *                           the kernel is "forward_matrix" with the knob streams=1, 8 bytes for each block of rows,
+ *                           from a multiple of 128 on
  *       tma=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
  *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
  *     backward              always four floats for each row (delta, and what weights follow from), and:

@@ -159,9 +159,9 @@ struct clattn_problem {
     float expected_density;
 
     /* Whether the keys of one block of rows may be split between work-groups (Flash-Decoding), which keeps all compute
-     * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts are put
-     * together by a second kernel, and wait for it in the workspace (clattn_plan_workspace_bytes). In CLATTN_FORWARD
-     * alone, else 0 or 1.
+     * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts wait in the
+     * workspace (clattn_plan_workspace_bytes) until all are there; a second kernel, or the work-group that is last with
+     * one, puts them together. In CLATTN_FORWARD alone, else 0 or 1.
      *
      *     0                       into as many as the model takes for the shape of each call, if at the expected sizes,
      *                             which must all be known, that is more than one; else, and with CLATTN_WINDOW

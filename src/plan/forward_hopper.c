@@ -216,6 +216,16 @@ static void share_out(const struct clattn_capabilities *capabilities, const stru
         *config = other;
 }
 
+/* Descriptors take a work-group as long as it gains by them with a few tiles. */
+static bool gains_by_tma(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                         const struct cla_config *config)
+{
+    const double blocks =
+        (double)problem->expected_heads * (double)cla_ceil_div(problem->expected_n_q, config->b_r);
+    const double tiles = blocks * (double)cla_ceil_div(problem->expected_n_kv, config->b_c);
+    return tiles > cla_hopper_lengths.few_tiles * (double)capabilities->compute_units;
+}
+
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
@@ -223,12 +233,14 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     const enum cla_hopper_situation situation = cla_hopper_situation_of(problem);
     if (!fit(&limits, problem, situation, config))
         return false;
-    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv || consumers(config) <= 2 ||
-        config->pipelines > 1)
+    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv)
         return true;
-    if (situation == CLA_HOPPER_PLAIN_LONG)
-        share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
-    share_out(capabilities, problem, CLA_HOPPER_FEW, config);
+    if (consumers(config) > 2 && config->pipelines <= 1) {
+        if (situation == CLA_HOPPER_PLAIN_LONG)
+            share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
+        share_out(capabilities, problem, CLA_HOPPER_FEW, config);
+    }
+    config->hopper.tma = config->hopper.tma && gains_by_tma(capabilities, problem, config);
     return true;
 }
 

@@ -4,10 +4,12 @@
  * costs, and which one to take. The figures are in tests/data/measured/h200-forward-matrix-notes.md. */
 #include "plan/checked.h"
 #include "plan/matrix_units.h"
+#include "plan/packing.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
+#include "plan/types.h"
 #include <stddef.h>
 
 enum {
@@ -309,11 +311,22 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
+/* Whether it takes K and V as they lie. */
+static clattn_status reads(const struct clattn_problem *problem, const struct cla_config *config,
+                           struct cla_error *error)
+{
+    return config->matrix.streams ? CLATTN_SUCCESS : cla_types_check_plain(problem, name_of(config), error);
+}
+
 static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     if (!find(capabilities, problem, config))
         return nothing_fits(capabilities, problem, config, error);
+    /* A knob may still say streams=1. */
+    const clattn_status status = problem->knobs ? CLATTN_SUCCESS : reads(problem, config, error);
+    if (status)
+        return status;
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
@@ -376,13 +389,31 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     config->work_group_size = group_size(config);
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
-    return CLATTN_SUCCESS;
+    return reads(problem, config, error);
+}
+
+/* Few rows read K and V in pages, and in formats, which become elements of the problem's type in registers: the problem
+ * as it would be without these. */
+static struct clattn_problem plain_of(const struct clattn_problem *problem)
+{
+    struct clattn_problem plain = *problem;
+    plain.features &= ~(unsigned)CLATTN_PAGES;
+    if (cla_type_of(problem, CLA_K) > CLATTN_BF16)
+        plain.k_type = CLATTN_AS_DTYPE;
+    if (cla_type_of(problem, CLA_V) > CLATTN_BF16)
+        plain.v_type = CLATTN_AS_DTYPE;
+    return plain;
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    return cla_matrix_choose(capabilities, problem, matrix_name, take, config, info, error);
+    const struct clattn_problem plain = plain_of(problem);
+    const clattn_status status = cla_matrix_check(capabilities, &plain, matrix_name, error);
+    if (status)
+        return status;
+    *config = cla_matrix_config(capabilities);
+    return take(capabilities, problem, config, info, error);
 }
 
 /* Wherever it runs it is the fastest: 7 times forward_simt at d = 256, more below. Sizes that a caller forces and it
@@ -390,17 +421,24 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, problem, matrix_name, &unused))
+    const struct clattn_problem plain = plain_of(problem);
+    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, &plain, matrix_name, &unused))
         return false;
+    const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
+    const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;
     struct cla_config config = cla_matrix_config(capabilities);
-    return find(capabilities, problem, &config);
+    return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS;
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
                                      const struct clattn_problem *problem, struct cla_config *config,
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
-    return cla_matrix_choose_emulated(capabilities, problem, emulated_name, take, config, info, error);
+    const struct clattn_problem plain = plain_of(problem);
+    const clattn_status status = cla_matrix_check_problem(&plain, emulated_name, error);
+    (void)capabilities;
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .lanes = CLA_EMULATED_LANES};
+    return status ? status : take(capabilities, problem, config, info, error);
 }
 
 /* The device refused: half the keys, which takes registers as well as local memory, then half the rows. */

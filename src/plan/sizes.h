@@ -37,9 +37,10 @@ extern const struct cla_stale_max_sizes cla_stale_max_sizes;
 
 /* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
  * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
- * widest tiles gain more than they lose at the diagonal or a change of rows. */
+ * widest tiles gain more than they lose at the diagonal or a change of rows. And tiles of a work-group up to which
+ * TMA's descriptors cost more than they gain. */
 struct cla_hopper_lengths {
-    int wide, narrow, causal, four_causal, longest;
+    int wide, narrow, causal, four_causal, longest, few_tiles;
 };
 extern const struct cla_hopper_lengths cla_hopper_lengths;
 
