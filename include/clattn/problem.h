@@ -159,9 +159,9 @@ struct clattn_problem {
     float expected_density;
 
     /* Whether the keys of one block of rows may be split between work-groups (Flash-Decoding), which keeps all compute
-     * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts wait in the
-     * workspace (clattn_plan_workspace_bytes) until all are there; a second kernel, or the work-group that is last with
-     * one, puts them together. In CLATTN_FORWARD alone, else 0 or 1.
+     * units busy where blocks of rows are too few: one step of decoding, one sequence of few heads. The parts wait in
+     * the workspace (clattn_plan_workspace_bytes) until all are there; a second kernel, or the work-group that is last
+     * with one, puts them together. In CLATTN_FORWARD alone, else 0 or 1.
      *
      *     0                       into as many as the model takes for the shape of each call, if at the expected sizes,
      *                             which must all be known, that is more than one; else, and with CLATTN_WINDOW
@@ -201,13 +201,16 @@ struct clattn_problem {
     /* How Q, K and V are stored, each by itself: enum clattn_operand_type. dQ, dK and dV are stored as they are; dO and
      * whatever else has no type of its own stay of the problem's dtype. Skeletons without matrix units convert elements
      * as they load them. Those on matrix units multiply elements of one 16-bit type, and are planned where Q, K and V
-     * (with gradients dO, too) are of one; where not, the plan's steps say so. */
+     * (with gradients dO, too) are of one; where not, the plan's steps say so. Of few rows (expected_n_q, with packed
+     * heads up to 16) "forward_matrix" takes K and V in formats, too: what they stand for is rounded to the problem's
+     * dtype. */
     int64_t q_type;
     int64_t k_type;
     int64_t v_type;
 
     /* With CLATTN_PAGES: keys of a page, from 1 on, which are compiled into the kernels; else 0. Skeletons on matrix
-     * units read keys that are contiguous, and are not planned then: the plan's steps say so. */
+     * units read keys that are contiguous, unless rows are few as above, and are not planned then: the plan's steps say
+     * so. */
     int64_t page_keys;
 
     /* Where k_type (v_type) is INT8, INT4 or one of FP8: so many elements of a row of K (V) have one scale; 0: all of

@@ -220,8 +220,7 @@ static void share_out(const struct clattn_capabilities *capabilities, const stru
 static bool gains_by_tma(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                          const struct cla_config *config)
 {
-    const double blocks =
-        (double)problem->expected_heads * (double)cla_ceil_div(problem->expected_n_q, config->b_r);
+    const double blocks = (double)problem->expected_heads * (double)cla_ceil_div(problem->expected_n_q, config->b_r);
     const double tiles = blocks * (double)cla_ceil_div(problem->expected_n_kv, config->b_c);
     return tiles > cla_hopper_lengths.few_tiles * (double)capabilities->compute_units;
 }

@@ -240,8 +240,10 @@ const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16, .sub_groups =
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
  * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */
 const struct cla_split_weights cla_split_weights = {.start = 64, .split_start = 64, .merge = 64, .launch = 256},
-                               cla_persistent_split_weights = {
-                                   .start = 64, .split_start = 864, .merge = 300, .launch = 256},
+                               cla_persistent_split_weights = {.start = 64,
+                                                               .split_start = 864,
+                                                               .merge = 300,
+                                                               .launch = 256},
                                cla_joined_split_weights = {.start = 64, .split_start = 64, .merge = 32, .launch = 64};
 
 /* Not timed yet: a block of rows of most kernels. */

@@ -396,9 +396,13 @@ static void refused(void **state)
         {{.d = 8, .features = CLATTN_PAGES, .page_keys = 16, .pass = CLATTN_BACKWARD},
          CLATTN_INVALID_ARGUMENT,
          "problem.features has CLATTN_PAGES, and problem.pass is 1, a backward one"},
-        {{.d = 64, .dtype = CLATTN_FP16, .features = CLATTN_PAGES, .page_keys = 16, .skeleton = "forward_matrix"},
+        {{.d = 64,
+          .dtype = CLATTN_FP16,
+          .features = CLATTN_PAGES,
+          .page_keys = 16,
+          .skeleton = "forward_matrix_emulated"},
          CLATTN_NOTHING_FITS,
-         "problem.features has CLATTN_PAGES: forward_matrix reads keys that lie at one distance"}};
+         "problem.features has CLATTN_PAGES: forward_matrix_emulated reads keys that lie at one distance"}};
     struct clattn_plan_info info;
     EACH (i, wrong) {
         assert_int_equal(clattn_plan_preview(clattn_context_capabilities(device.clattn), &wrong[i].problem, &info),
