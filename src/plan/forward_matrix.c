@@ -14,8 +14,7 @@
 
 enum {
     MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
-    MOST_SHARERS = 8,   /* likewise; planned are as plan/sizes.h says */
-    MOST_STREAM_ROWS = 64
+    MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
 };
 
 static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_matrix_emulated";
@@ -105,20 +104,26 @@ static bool may_stream(const struct clattn_problem *problem, const struct cla_co
 {
     return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
            !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
-           config->matrix.keys == CLA_PIECE && config->b_r <= MOST_STREAM_ROWS &&
+           config->matrix.keys == CLA_PIECE && config->b_r == CLA_PIECE &&
            (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
 }
 
-/* Sub-groups for each 16 rows, of as many as were timed; a state has one's sums alone. */
-static int sharers_of(const struct clattn_problem *problem, const struct cla_config *config)
+/* As many as were timed (plan/sizes.h); a state has one's sums alone. */
+static int sharers_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      const struct cla_config *config)
 {
-    const int sharers = cla_stream_sizes.sub_groups / (config->b_r / CLA_PIECE);
-    return cla_problem_accumulates(problem) || sharers < 1 ? 1 : sharers;
+    const int64_t blocks = problem->expected_heads, units = capabilities->compute_units;
+    const bool few = blocks && blocks <= units && config->unit->devices &&
+                     (problem->expected_n_q > cla_stream_sizes.few_rows || 2 * blocks > units);
+    if (cla_problem_accumulates(problem))
+        return 1;
+    return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
 }
 
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
  * memory. */
-static void suit_few_rows(const struct clattn_problem *problem, struct cla_config *config)
+static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config)
 {
     if (!problem->expected_n_q || problem->expected_n_q > 64)
         return;
@@ -128,7 +133,7 @@ static void suit_few_rows(const struct clattn_problem *problem, struct cla_confi
     struct cla_config streamed = *config;
     streamed.b_c = streamed.matrix.keys = CLA_PIECE;
     streamed.matrix.stale_max = 0;
-    streamed.matrix.sharers = sharers_of(problem, config);
+    streamed.matrix.sharers = sharers_of(capabilities, problem, config);
     streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows && may_stream(problem, &streamed) &&
                               !problem->b_r && !problem->b_c && !problem->work_group_size;
     if (streamed.matrix.streams)
@@ -243,7 +248,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     take_timed(cla_matrix_family(capabilities, config), problem, config);
-    suit_few_rows(problem, config);
+    suit_few_rows(capabilities, problem, config);
     suit_block_mask(capabilities, problem, config);
     if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
         return false;

@@ -28,6 +28,9 @@ enum { GPU_GROUPS_A_UNIT = 2, MOST_GROUPS_A_UNIT = 8, SMALL_GROUP = 64 };
 static int64_t groups_a_unit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                              const struct cla_skeleton *skeleton, const struct cla_config *config)
 {
+    const int sharers = cla_joins(skeleton, config);
+    if (sharers)
+        return sharers < MOST_GROUPS_A_UNIT ? MOST_GROUPS_A_UNIT / sharers : 1;
     if (!config->work_group_size || config->work_group_size > SMALL_GROUP)
         return GPU_GROUPS_A_UNIT;
     const uint64_t each = skeleton->local_bytes(problem, config), all = cla_usable_local_bytes(capabilities);
@@ -57,7 +60,7 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
     struct cla_split_rule rule = {.slots = slots_of(capabilities, problem, skeleton, config),
                                   .b_r = config->b_r,
                                   .b_c = config->b_c * (sharers ? sharers : 1),
-                                  .joins = sharers > 0,
+                                  .joins = sharers,
                                   .causal = problem->causal,
                                   .persistent = skeleton->persistent,
                                   .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
@@ -151,6 +154,17 @@ static double together_cost(const struct cla_split_rule *rule, const struct leng
     return most;
 }
 
+/* What follows the work on keys. Where a work-group does it, that is for the rows of one block, and counts in what so
+ * many sub-groups would have met in that time. */
+static double merge_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int splits)
+{
+    const struct cla_split_weights *weights = weights_of(rule);
+    const double rows = (double)(n_q * pack_of(rule)), most = (double)rule->b_r;
+    if (rule->joins)
+        return weights->launch * rule->joins + fmin(rows, most) * splits * weights->merge / rule->joins;
+    return weights->launch + (double)heads * (double)n_q * splits * weights->merge / ((double)rule->slots * most);
+}
+
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits)
 {
     const int64_t blocks = cla_ceil_div(n_q * pack_of(rule), rule->b_r), packed_heads = heads / pack_of(rule);
@@ -169,10 +183,7 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
     }
-    if (splits > 1)
-        cost += weights_of(rule)->launch +
-                (double)heads * (double)n_q * splits * weights_of(rule)->merge / (slots * (double)rule->b_r);
-    return cost;
+    return splits > 1 ? cost + merge_cost(rule, heads, n_q, splits) : cost;
 }
 
 int cla_splits_of(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv)

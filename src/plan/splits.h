@@ -9,7 +9,7 @@
 struct cla_split_rule {
     int64_t slots;             /* work-groups that run at a time */
     int64_t b_r, b_c;          /* of the configuration; where sub-groups share keys, b_c is what they have together */
-    bool joins;                /* the kernel makes results of its splits' states (plan/skeleton.h) */
+    int joins;                 /* as the skeleton says (plan/skeleton.h) */
     enum clattn_causal causal; /* of the problem */
     bool persistent;           /* causal blocks go in pairs, the longest with the shortest, or all together */
     int64_t key_bytes;         /* of K and V, of each key of a head */
