@@ -68,6 +68,13 @@ class Verify(CommandTest):
         self.assertRegex(result.stdout, r"FAILED case 7: .*\n  ln l: error .*\n  reproduce: clattn verify .* --only 7\n")
         self.assertIn("FAILED: 0 of 1 cases passed", result.stdout)
 
+    def test_wrong_gradients(self):
+        """Nothing is said but that: a skeleton of gradients is not asked for among those of forward passes. (A case of test_quick.)"""
+        lie = {"OPENCL_LAYERS": LAYER, "CLATTN_FAULT_CORRUPT_READ": "1"}
+        skeleton = "backward_cpu" if self.on_cpu() else "backward_simt"
+        result = self.run_it("verify", "--seed", "2", "--skeleton", skeleton, "--only", "1", "--quiet", environment=lie, status=MISMATCH)
+        self.assertNotIn("clattn verify:", result.stderr)
+
     def test_knobs(self):
         self.refused(USAGE, "verify", "--knobs", "stale_max=1", says=["--knobs 'stale_max=1'", "--skeleton"])
         if not self.on_cpu():

@@ -245,11 +245,10 @@ void session_title(const struct session *session, char *text, size_t size)
 
 int check_any_skeleton(const struct clattn_capabilities *capabilities, const char *skeleton, struct failure *failure)
 {
-    struct failure backward;
-    const int status = check_skeleton(capabilities, skeleton, failure);
+    struct failure forward, backward; /* a text in *failure would be told, whatever fails later */
+    const int status = check_skeleton(capabilities, skeleton, &forward);
     if (!status || !check_backward_skeleton(capabilities, "skeleton", skeleton, &backward))
         return STATUS_OK;
-    const struct failure forward = *failure;
     return fail(failure, status, "%.1800s; or, for gradients: %.1800s", forward.text, clattn_error_message());
 }
 
