@@ -7,6 +7,10 @@
  * where S' and S'' are the derivatives of the modified score by the scaled one and by the bias, and dV's P is without
  * what dropout took.
  *
+ * With CLATTN_FUSED kernel 1 forms dQ as well, and S, dP, P and dS once for all gradients (common/cpu_fused.clh):
+ *               dQ += dS K
+ * and kernel 0 adds up what work-groups have left of dQ, where several share a head.
+ *
  * One text for all kernels: a block of one side is stationary, the other side streams past (common/cpu_gradients.clh).
  * Each side has two tensors, one of d columns, whose products are scores, and one of d_v columns, whose products are
  * dP:
@@ -21,12 +25,14 @@
  *                    2 clattn_d_bias, which loops over the batch elements and heads that share a bias: those along
  *                    which d_bias has stride 0.
  *   CLATTN_STATE     1: K, V, dK and dV are a chunk of the keys, and dQ and dbias are float and added to.
+ *   CLATTN_FUSED     1: see above; not with CLATTN_STATE or CLATTN_DOT. Else 0.
  *   CLATTN_B_R       a multiple of VECTOR_WIDTH * ROW_VECTORS: rows of a block.
  *   CLATTN_B_C       the same for keys.
  *   CLATTN_STREAM    a multiple of MICRO, at least VECTOR_WIDTH: rows or keys of a streamed tile.
  *
  * NDRange, work-groups of one work-item
  *     0: batch * heads * ceil(n_q / B_R);  1: batch * kv_heads * ceil(n_kv / B_C);
+ *     with CLATTN_FUSED 1: batch * kv_heads * p.shares
  *     2: bias batch * bias heads * ceil(n_q / B_R) * ceil(n_kv / B_C).
  * Private arrays, in floats, with d' and d_v' as D_STRIDE and D_V_STRIDE, B the stationary block and panel
  * VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel,
@@ -94,7 +100,24 @@
 #define DECLARE_SUMS
 #endif
 
-#if CLATTN_KERNEL == 0
+#if CLATTN_KERNEL == 0 && CLATTN_FUSED
+/* Where `again` is not NULL it is the workspace, and those heads alone are computed whose words say so. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_dq(__global float *workspace, __global const float *again, __global clattn_sum_q *d_q,
+          const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    int bh;
+    const int first = block_of((int)get_group_id(0), (p.n_q + BLOCK - 1) / BLOCK, &bh) * BLOCK;
+    const int b = bh / p.heads, h = bh - b * p.heads;
+    const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    __global int *const word = (__global int *)workspace + p.flags + b * p.kv_heads + h / (p.heads / p.kv_heads);
+    if (first >= view.n_q || (again && !*word))
+        return;
+    if (finish_rows(workspace, d_q, &p, first, min(BLOCK, view.n_q - first), !again, &view))
+        atomic_or(word, 1);
+}
+
+#elif CLATTN_KERNEL == 0
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
           __global const clattn_storage *d_o, __global float *workspace, __global clattn_sum_q *d_q,
@@ -150,9 +173,133 @@ clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const
 }
 
 #elif CLATTN_KERNEL == 1
+/* What the kernel of keys is given. */
+typedef struct {
+    __global const clattn_q *q;
+    __global const clattn_k *k;
+    __global const clattn_v *v;
+    __global const clattn_storage *d_o;
+    __global float *workspace;
+    __global clattn_k *d_k;
+    __global clattn_v *d_v;
+} tensors;
+
+/* dK and dV of block `number` of the head of keys that `any` is of; and what it adds to dQ. */
+CLATTN_INLINE void add_keys(const arrays *a, const tensors *at, int number, int kv_head, int share,
+                            const clattn_view *any, const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int first = any->first_key + number * BLOCK, group = p.heads / p.kv_heads;
+    if (first >= any->keys)
+        return;
+    const int count = min(BLOCK, any->keys - first); /* to be written: those that no row may see get 0 */
+    const int seen = min(count, any->n_kv - first);
+    cpu_open_unit();
+    load_keys(a, at->k, at->v, &p, any, first, count);
+    if (a->out)
+        zero_vectors(a->out, PANELS * D_STRIDE * RV);
+    if (a->out_v)
+        zero_vectors(a->out_v, PANELS * D_V_STRIDE * RV);
+
+    for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        const clattn_view view = clattn_open(any->b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        streamed in = rows_of(at->q, at->d_o, at->workspace, &p, &view);
+#if CLATTN_FUSED
+        in.sums = sums_of(at->workspace, &p, share, &view);
+#endif
+        const int end = clattn_row_end(first + seen - 1, &view);
+        for (int i0 = clattn_row_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; i0 < end; i0 += CLATTN_STREAM)
+            add_tile(a, &in, first, seen, i0, min(end, i0 + CLATTN_STREAM), 0, p.scale, &view);
+    }
+    cpu_close_unit();
+    const long key = any->key_base + first;
+    if (at->d_k)
+        store_block(at->d_k, CLATTN_K_TYPE, clattn_at(p.d_k, any->b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D,
+                    ROW_SCRATCH(a->tile), a->out, D_STRIDE, count, p.scale);
+    float factor = 1.0f;
+#if CLATTN_DROPOUT
+    factor = any->dropout_scale;
+#endif
+    if (at->d_v)
+        store_block(at->d_v, CLATTN_V_TYPE, clattn_at(p.d_v, any->b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V,
+                    ROW_SCRATCH(a->tile_v), a->out_v, D_V_STRIDE, count, factor);
+}
+
+#if CLATTN_FUSED
+/* A work-group's sums before the first block of keys. */
+CLATTN_INLINE void begin_heads(__global float *workspace, int b, int kv_head, int share,
+                               const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int group = p.heads / p.kv_heads;
+    for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        const row_sums sums = sums_of(workspace, &p, share, &view);
+        clear_sums(&sums, view.n_q);
+    }
+}
+
+/* dQ of all its rows, where it has all blocks of keys. Whether all is to be computed again. */
+CLATTN_INLINE bool finish_heads(__global float *workspace, __global clattn_q *d_q, int b, int kv_head, bool mends,
+                                const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int group = p.heads / p.kv_heads;
+    bool again = false;
+    for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+        for (int i = 0; i < view.n_q; i += CLATTN_B_R)
+            again = finish_rows(workspace, d_q, &p, i, min(CLATTN_B_R, view.n_q - i), mends, &view) || again;
+    }
+    return again;
+}
+
+#define DECLARE_FUSED_ARRAYS                                                                                           \
+    vec keys[PANELS * PANEL * ROW_GROUPS * RV], d_rows[CLATTN_STREAM * ROW_GROUPS * RV];                               \
+    vec_sums sums[CLATTN_STREAM];                                                                                      \
+    bool keys_finite[PANELS];                                                                                          \
+    a.keys = keys;                                                                                                     \
+    a.keys_finite = keys_finite;                                                                                       \
+    a.sums = sums;                                                                                                     \
+    a.d_rows = d_q ? d_rows : 0
+
+/* Where `again` is not NULL it is the workspace: see clattn_dq. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
-             __global const clattn_storage *d_o, __global const float *workspace,
+             __global const clattn_storage *d_o, __global float *workspace, __global const float *again,
+             __global clattn_sum_q *d_q, __global clattn_k *d_k, __global clattn_v *d_v,
+             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const int head = (int)get_group_id(0) / p.shares, share = (int)get_group_id(0) - head * p.shares;
+    const int b = head / p.kv_heads, kv_head = head - b * p.kv_heads, group = p.heads / p.kv_heads;
+    const int blocks = (p.n_kv + BLOCK - 1) / BLOCK;
+    __global int *const word = (__global int *)workspace + p.flags + head;
+    if (again && !*word)
+        return;
+    if (!again && !share)
+        *word = 0;
+    const clattn_view any = clattn_open(b, kv_head * group, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    const tensors at = {q, k, v, d_o, workspace, d_k, d_v};
+
+    DECLARE_ARRAYS(PANELS * D_STRIDE * RV, PANELS * D_V_STRIDE * RV);
+    DECLARE_ROW_ARRAYS;
+    DECLARE_FUSED_ARRAYS;
+    a.out = d_k ? out : 0;
+    a.out_v = d_v ? out_v : 0;
+    bool mends = !again;
+    for (bool more = true; more; mends = false) {
+        begin_heads(workspace, b, kv_head, share, p CLATTN_SCORE_ARGUMENTS);
+        /* Back and forth, as under a causal mask the first blocks have most rows. */
+        for (int n = 0; n * p.shares < blocks; ++n) {
+            const int number = n * p.shares + (n & 1 ? p.shares - 1 - share : share);
+            if (number < blocks)
+                add_keys(&a, &at, number, kv_head, share, &any, p CLATTN_SCORE_ARGUMENTS);
+        }
+        more = p.shares == 1 && finish_heads(workspace, d_q, b, kv_head, mends, p CLATTN_SCORE_ARGUMENTS);
+    }
+}
+
+#else
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
+             __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_k *d_k, __global clattn_v *d_v,
              const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -160,41 +307,15 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
     const int number = block_of((int)get_group_id(0), (p.n_kv + BLOCK - 1) / BLOCK, &bh);
     const int b = bh / p.kv_heads, kv_head = bh - b * p.kv_heads, group = p.heads / p.kv_heads;
     const clattn_view any = clattn_open(b, kv_head * group, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-    const int first = any.first_key + number * BLOCK;
-    if (first >= any.keys)
-        return;
-    const int count = min(BLOCK, any.keys - first); /* to be written: those that no row may see get 0 */
-    const int seen = min(count, any.n_kv - first);
-    cpu_open_unit();
+    const tensors at = {q, k, v, d_o, workspace, d_k, d_v};
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, PANELS * D_V_STRIDE * RV);
     DECLARE_ROW_ARRAYS;
-    load_keys(&a, k, v, &p, &any, first, count);
-    zero_vectors(out, PANELS * D_STRIDE * RV);
-    zero_vectors(out_v, PANELS * D_V_STRIDE * RV);
     a.out = d_k ? out : 0;
     a.out_v = d_v ? out_v : 0;
-
-    for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-        const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-        const streamed in = rows_of(q, d_o, workspace, &p, &view);
-        const int end = clattn_row_end(first + seen - 1, &view);
-        for (int i0 = clattn_row_begin(first, &view) / CLATTN_STREAM * CLATTN_STREAM; i0 < end; i0 += CLATTN_STREAM)
-            add_tile(&a, &in, first, seen, i0, min(end, i0 + CLATTN_STREAM), 0, p.scale, &view);
-    }
-    cpu_close_unit();
-    const long key = any.key_base + first;
-    if (d_k)
-        store_block(d_k, CLATTN_K_TYPE, clattn_at(p.d_k, b, kv_head, key), p.d_k.row, p.d_k.column, CLATTN_D,
-                    ROW_SCRATCH(a.tile), out, D_STRIDE, count, p.scale);
-    float factor = 1.0f;
-#if CLATTN_DROPOUT
-    factor = any.dropout_scale;
-#endif
-    if (d_v)
-        store_block(d_v, CLATTN_V_TYPE, clattn_at(p.d_v, b, kv_head, key), p.d_v.row, p.d_v.column, CLATTN_D_V,
-                    ROW_SCRATCH(a.tile_v), out_v, D_V_STRIDE, count, factor);
+    add_keys(&a, &at, number, kv_head, 0, &any, p CLATTN_SCORE_ARGUMENTS);
 }
+#endif
 
 #else
 /* dS of some rows, and keys from first_key on, to their places; or the sum over these rows. */

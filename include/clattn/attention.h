@@ -83,6 +83,9 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *     backward              always four floats for each row (delta, and what weights follow from), and:
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
  *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
+ *       fused=1             where the kernel is "backward_cpu" with this knob, d + 4 floats for each row and share of
+ *                           the keys, d rounded up to vectors: 1 share where heads of K and V keep all compute units
+ *                           busy, else two for each unit, of all these heads together
  *       shares              where "backward_hopper" shares out blocks of keys, since they are too few or too uneven for
  *                           the device, a float for each element of K and V and share, rows and columns rounded up to
  *                           tiles; 32 shares at most, and the more the fewer blocks there are
@@ -189,9 +192,11 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * and dS to bf16 where it multiplies pairs (the knob dot). Their kernel of dQ adds up P (dP - delta) over each row.
  * The sum should be 0, and what it is instead goes to delta, for all gradients of the row. They are then as exact as
  * if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it computed twice. The kernel runs
- * for d_k, d_bias and d_sinks even where d_q is left out. Delta stays as it is in chunks of keys
- * (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of these
- * where the other keys have more than 2^-19 of its weight.
+ * for d_k, d_bias and d_sinks even where d_q is left out. Where one kernel of backward_cpu forms dQ, dK and dV (the
+ * knob fused), a head of K and V where that matters has all three computed twice; elsewhere these take delta as it was,
+ * which is off by at most 2^-20 of the block's largest sum of |P (dP - delta)| in fp32. Delta stays as it is in chunks
+ * of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of
+ * these where the other keys have more than 2^-19 of its weight.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

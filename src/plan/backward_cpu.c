@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/backward_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/checked.h"
 #include "plan/cpu_dot.h"
 #include "plan/cpu_tiles.h"
+#include "plan/kernel_params.h"
 #include "plan/recipe.h"
 #include "plan/sizes.h"
 #include "plan/traffic.h"
@@ -14,7 +16,8 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* The arrays of the kernel that has most: the streamed tiles with S and dP of a panel, two transposed tensors of a
- * block, and the outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. */
+ * block, and the outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. Where one kernel forms
+ * all gradients, K once more, a tile's dQ and sums of its pairs. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t d = cla_cpu_stride(problem->d, config), row = d + cla_cpu_stride(problem->d_v, config);
@@ -22,9 +25,11 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int64_t turned = config->cpu.dot ? in : 0, weights = cla_cpu_weight_words(config->cpu.stream, config);
     const int64_t b_r = config->b_r, b_c = config->b_c;
     const int64_t dq = b_r * (in + d + 2), dk_dv = b_c * (in + row), d_bias = b_c * (in + b_r);
+    const int64_t groups = cla_round_up((int)d, cla_cpu_panel(config));
+    const int64_t fused = config->cpu.fused ? (b_c + config->cpu.stream) * groups + config->cpu.stream * 48 : 0;
     const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
     return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept + weights +
-                      larger(larger(dq, dk_dv), d_bias)) *
+                      larger(larger(dq, dk_dv + fused), d_bias)) *
            sizeof(float);
 }
 
@@ -76,6 +81,11 @@ static bool halve(const struct clattn_problem *problem, struct cla_config *confi
     return config->b_r < b_r || config->b_c < b_c;
 }
 
+static int64_t units_of(const struct clattn_capabilities *capabilities)
+{
+    return capabilities->compute_units ? capabilities->compute_units : 1;
+}
+
 static void take_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                         struct cla_config *config)
 {
@@ -83,20 +93,23 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
     config->cpu.stream =
         cla_cpu_streamed(cla_backward_cpu_sizes.stream, greatest_common_divisor(problem->block_q, problem->block_kv));
     cla_cpu_take_dot(capabilities, problem, config->cpu.stream, config);
+    config->cpu.fused =
+        !config->cpu.dot && !cla_problem_accumulates(problem) && units_of(capabilities) <= cla_backward_cpu_fused_units;
     config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);
     config->b_c = problem->b_c ? problem->b_c : take_lanes(capabilities, problem, problem->expected_n_kv, panel);
     while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
     }
 }
 
-/* As forward_cpu's, for seven products. */
+/* As forward_cpu's, for seven products, or five. */
 static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const struct cla_cpu_weights *weights = &cla_cpu_weights;
     const double lanes = config->b_r < config->b_c ? config->b_r : config->b_c;
     const double columns = cla_round_up(problem->d, config->cpu.micro),
                  columns_v = cla_round_up(problem->d_v, config->cpu.micro);
-    return (4.0 * columns + 3.0 * columns_v) * (1 + weights->block / lanes) * (1 + weights->tile / config->cpu.stream) *
+    const double products = config->cpu.fused ? 3.0 * columns + 2.0 * columns_v : 4.0 * columns + 3.0 * columns_v;
+    return products * (1 + weights->block / lanes) * (1 + weights->tile / config->cpu.stream) *
            (1 + weights->columns / problem->d) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
@@ -119,11 +132,22 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
             config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
             (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    config->cpu.fused = config->cpu.fused && !config->cpu.dot; /* products of pairs have a kernel for each gradient */
+    if (config->cpu.fused && cla_problem_accumulates(problem))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "knob fused is 1, and problem.pass CLATTN_BACKWARD_ACCUMULATE: one kernel forms all gradients "
+                        "where it has all keys: set fused to 0");
     const clattn_status allowed =
         cla_cpu_check_dot(capabilities, problem, "backward_cpu", config, config->cpu.stream, error);
     if (allowed)
         return allowed;
     info->estimate = estimate(problem, config);
+    info->sums = config->cpu.fused;
+    if (config->cpu.fused)
+        cla_plan_step(
+            info, "kernels", config->b_r, config->b_c,
+            "one forms all gradients, with S and dP once: a work-group takes a head of K and V, or a share of "
+            "its blocks of keys, and adds dQ to sums in the workspace");
     cla_plan_step(info, "registers", config->b_r, config->b_c,
                   "vectors of %d floats; %d rows or keys x %d vectors of the others are %d accumulators in registers",
                   config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
@@ -168,14 +192,85 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 {
     (void)problem;
     cla_text_printf(text,
-                    "#define CLATTN_DOT %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
-                    "#define CLATTN_STREAM %d\n#define CLATTN_VECTOR_WIDTH %d\n",
-                    config->cpu.dot, config->cpu.micro, config->cpu.row_vectors, config->cpu.stream,
+                    "#define CLATTN_DOT %d\n#define CLATTN_FUSED %d\n#define CLATTN_MICRO %d\n"
+                    "#define CLATTN_ROW_VECTORS %d\n#define CLATTN_STREAM %d\n#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->cpu.dot, config->cpu.fused, config->cpu.micro, config->cpu.row_vectors, config->cpu.stream,
                     config->cpu.vector_width);
+}
+
+/* Between how many work-groups the blocks of keys of a head of K and V are shared out: one where heads keep all units
+ * busy, else so many that each unit has two or more. Shares are of equal work, but each has sums of its own. */
+static int64_t shares_of(const struct cla_run *run)
+{
+    enum { ROUNDS = 2, MANY = 4 };
+    const int64_t units = units_of(run->capabilities), heads = run->shape.batch * run->shape.kv_heads;
+    const int64_t blocks = cla_ceil_div(run->shape.n_kv, run->config->b_c);
+    if (heads >= MANY * units || heads % units == 0 || blocks < 2)
+        return 1;
+    const int64_t shares = larger(cla_ceil_div(ROUNDS * units, heads), 2);
+    return shares < blocks ? shares : blocks;
+}
+
+/* Sums of each row of each share, and a word for each head of K and V. */
+static void fused_regions(const struct cla_run *run, int64_t shares, struct cla_recipe *out)
+{
+    enum { PAIR_SUMS = 4 };
+    const struct clattn_shape *shape = &run->shape;
+    const int64_t lines = cla_recipe_times(out, cla_recipe_times(out, shape->batch, shape->heads), shape->n_q);
+    const int64_t count = cla_recipe_times(out, lines, shares);
+    const int columns = cla_round_up(cla_cpu_stride(run->problem->d, run->config), cla_cpu_panel(run->config));
+    cla_recipe_region(out, "sums of dQ", count, columns * (int64_t)sizeof(float), false,
+                      offsetof(struct cla_backward_params, sums));
+    cla_recipe_region(out, "sums of pairs", count, PAIR_SUMS * sizeof(float), false,
+                      offsetof(struct cla_backward_params, counters));
+    cla_recipe_region(out, "flags", cla_recipe_times(out, shape->batch, shape->kv_heads), sizeof(uint32_t), false,
+                      offsetof(struct cla_backward_params, flags));
+}
+
+/* Arguments of the kernels, `again` first an operand that no backward pass has. */
+#define FUSED(again)                                                                                                   \
+    CLA_Q, CLA_K, CLA_V, CLA_D_O, CLA_WORKSPACE, again, CLA_D_Q, CLA_D_K, CLA_D_V, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END
+#define SUMMED(again) CLA_WORKSPACE, again, CLA_D_Q, CLA_ARGUMENT_BLOCK, CLA_ARGUMENTS_END
+static const int fused_list[2][12] = {{FUSED(CLA_FROM)}, {FUSED(CLA_WORKSPACE)}};
+static const int summed_list[2][6] = {{SUMMED(CLA_FROM)}, {SUMMED(CLA_WORKSPACE)}};
+
+/* The kernel of keys; and where heads are shared out, one that adds up, and both again for heads whose delta was too
+ * far off. With one share the last three are named and do not run. */
+static void fused_stages(const struct cla_run *run, int64_t shares, struct cla_recipe *out)
+{
+    for (int again = 0; again < 2; again++) {
+        cla_recipe_stage(out, (struct cla_stage){.kernel = CLA_DK_DV,
+                                                 .batch = run->shape.batch,
+                                                 .heads = run->shape.kv_heads,
+                                                 .blocks = again && shares == 1 ? 0 : shares,
+                                                 .counted = "shares of n_kv / B_c",
+                                                 .arguments = fused_list[again]});
+        cla_recipe_stage(out, (struct cla_stage){.kernel = CLA_DQ,
+                                                 .batch = run->shape.batch,
+                                                 .heads = run->shape.heads,
+                                                 .blocks = shares == 1 ? 0 : cla_run_row_blocks(run),
+                                                 .counted = "n_q / B_r",
+                                                 .arguments = summed_list[again]});
+    }
+}
+
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    if (!run->config->cpu.fused) {
+        cla_recipe_mended_backward(run, out);
+        return;
+    }
+    const int64_t shares = shares_of(run);
+    fused_regions(run, shares, out);
+    cla_recipe_number(out, offsetof(struct cla_backward_params, shares), (int32_t)shares);
+    if (cla_run_wants(run, CLA_D_Q) || cla_run_wants_keys(run) || cla_run_wants_delta(run))
+        fused_stages(run, shares, out);
+    cla_recipe_d_bias(run, out);
 }
 
 static const struct cla_knob knobs[] = {
     {"dot", offsetof(struct cla_config, cpu.dot), 0, 4, {0, 1, 3}, 3},
+    {"fused", offsetof(struct cla_config, cpu.fused), 0, 1, {0}, 0},
     {"micro", offsetof(struct cla_config, cpu.micro), 1, 32, {4, 6, 8, 12, 32}, 5},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3}, 3},
     {"stream", offsetof(struct cla_config, cpu.stream), 4, 1024, {32, 64, 128}, 3},
@@ -199,6 +294,6 @@ const struct cla_skeleton cla_backward_cpu = {
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
     .streams = streams,
-    .recipe = cla_recipe_mended_backward,
+    .recipe = recipe,
     .define = define,
 };

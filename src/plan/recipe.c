@@ -155,12 +155,15 @@ void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe)
     cla_recipe_d_bias(run, recipe);
 }
 
+bool cla_run_wants_delta(const struct cla_run *run)
+{
+    return cla_run_wants(run, CLA_D_K) || cla_run_wants(run, CLA_BIAS_GRAD) || cla_run_wants(run, CLA_SINKS_GRAD);
+}
+
 void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *recipe)
 {
     const bool mends = !cla_problem_accumulates(run->problem);
-    const bool by_delta =
-        cla_run_wants(run, CLA_D_K) || cla_run_wants(run, CLA_BIAS_GRAD) || cla_run_wants(run, CLA_SINKS_GRAD);
-    over_rows(run, cla_run_wants(run, CLA_D_Q) || (mends && by_delta), recipe);
+    over_rows(run, cla_run_wants(run, CLA_D_Q) || (mends && cla_run_wants_delta(run)), recipe);
     if (cla_run_wants_keys(run))
         cla_recipe_over_keys(run, CLA_DK_DV, 1, 0, recipe);
     cla_recipe_d_bias(run, recipe);

@@ -100,6 +100,7 @@ void cla_recipe_d_bias(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* The three of them, of kernels that give each other nothing; and where that of dQ mends the rows' deltas for the
  * others (cl/common/delta.clh): it comes first, and also where dQ is not wanted, so that these do not depend on it. */
+bool cla_run_wants_delta(const struct cla_run *run); /* beside dQ: gradients that a mended delta is in */
 void cla_recipe_backward(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_mended_backward(const struct cla_run *run, struct cla_recipe *recipe);
 

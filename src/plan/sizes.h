@@ -103,6 +103,9 @@ struct cla_cpu_sizes {
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
 extern const struct cla_cpu_sizes cla_forward_amx_sizes; /* what streams past blocks, where AMX multiplies */
 
+/* Up to so many compute units one kernel of backward_cpu forms all gradients. Each needs sums of dQ of its own. */
+extern const int cla_backward_cpu_fused_units;
+
 /* decode_cpu: most rows of a block; bytes of K that are a tile, and its most keys; rows up to which it is the faster
  * kernel; sums that registers hold, with vectors of 16 floats and with narrower ones; keys that are fetched ahead of
  * their use where they lie in pages, and where they follow each other and the bytes of one, times the panels of rows

@@ -75,7 +75,7 @@ static clattn_status enqueue_flash(const struct bench *bench, cl_command_queue q
     return clattn_backward_enqueue(bench->plan, queue, &args, 0, NULL, event);
 }
 
-/* A backward pass's workspace, four floats for each row, is never nothing. */
+/* A backward pass's workspace, four floats for each row at least, is never nothing. */
 static clattn_status time_flash(const struct bench *bench, double *ms)
 {
     cl_event first = NULL, last = NULL;
