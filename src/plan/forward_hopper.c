@@ -240,6 +240,10 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
         share_out(capabilities, problem, CLA_HOPPER_FEW, config);
     }
     config->hopper.tma = config->hopper.tma && gains_by_tma(capabilities, problem, config);
+    /* A tile that is all of a narrow head's keys would be waited for as a whole. */
+    if (config->hopper.tma && !problem->b_c && problem->d_v <= CLA_HOPPER_NARROW && config->b_c == 128 &&
+        problem->expected_n_kv <= config->b_c)
+        config->b_c /= 2;
     return true;
 }
 

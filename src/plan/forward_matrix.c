@@ -134,6 +134,10 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
     streamed.b_c = streamed.matrix.keys = CLA_PIECE;
     streamed.matrix.stale_max = 0;
     streamed.matrix.sharers = sharers_of(capabilities, problem, config);
+    streamed.matrix.streams = 1; /* as local_bytes counts */
+    while (streamed.matrix.sharers > 1 &&
+           local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
+        streamed.matrix.sharers /= 2;
     streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows && may_stream(problem, &streamed) &&
                               !problem->b_r && !problem->b_c && !problem->work_group_size;
     if (streamed.matrix.streams)
