@@ -24,7 +24,7 @@ class Verify(CommandTest):
 
     def test_parts(self):
         """Three parts are all of the cases, each once. (The kernels are those of test_quick, which are compiled once.)"""
-        words = ["verify", "--seed", "2", "--skeleton", "forward_cpu" if self.on_cpu() else "forward_simt"]
+        words = ["verify", "--seed", "2", "--skeleton", "backward_cpu" if self.on_cpu() else "backward_simt"]
         refused = self.refused(USAGE, *words, "--only", "100000").stderr
         whole = int(re.search(r"numbered 0 to (\d+)", refused)[1]) + 1
         parts = [json.loads(self.run_it(*words, "--json", "--part", "%d/3" % part).stdout) for part in (1, 2, 3)]
