@@ -51,7 +51,7 @@ static int block_rows(const struct clattn_problem *problem)
 {
     const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
     const int64_t rows = problem->expected_n_q * cla_expected_pack(problem);
-    return !rows || !problem->expected_kv_heads ? sizes->few_rows : rows < sizes->block ? (int)rows : sizes->block;
+    return !rows || !problem->expected_kv_heads ? sizes->usual_block : rows < sizes->block ? (int)rows : sizes->block;
 }
 
 /* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */

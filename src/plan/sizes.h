@@ -106,12 +106,12 @@ extern const struct cla_cpu_sizes cla_forward_amx_sizes; /* what streams past bl
 /* Up to so many compute units one kernel of backward_cpu forms all gradients. Each needs sums of dQ of its own. */
 extern const int cla_backward_cpu_fused_units;
 
-/* decode_cpu: most rows of a block; bytes of K that are a tile, and its most keys; rows up to which it is the faster
- * kernel; sums that registers hold, with vectors of 16 floats and with narrower ones; keys that are fetched ahead of
- * their use where they lie in pages, and where they follow each other and the bytes of one, times the panels of rows
- * that it meets, are long_row or more. */
+/* decode_cpu: most rows of a block, and those of one where no number is expected; bytes of K that are a tile, and
+ * its most keys; rows up to which it is the faster kernel; sums that registers hold, with vectors of 16 floats and
+ * with narrower ones; keys that are fetched ahead of their use where they lie in pages, and where they follow each
+ * other and the bytes of one, times the panels of rows that it meets, are long_row or more. */
 struct cla_decode_sizes {
-    int block, tile_bytes, most_keys, few_rows, wide_sums, sums, ahead_in_pages, ahead, long_row;
+    int block, usual_block, tile_bytes, most_keys, few_rows, wide_sums, sums, ahead_in_pages, ahead, long_row;
     const char *source;
 };
 extern const struct cla_decode_sizes cla_decode_cpu_sizes;
