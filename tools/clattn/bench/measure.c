@@ -19,7 +19,6 @@ struct bench {
     struct bench_buffers buffers;
     cl_mem workspace, standard_workspace; /* NULL: none needed; no baseline */
     size_t workspace_bytes, standard_workspace_bytes;
-    int splits; /* of the keys: with more than one a forward pass is two kernels */
     double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS];
     double standard_total_ms;
 };
@@ -35,14 +34,13 @@ static double now_ms(void)
     return (double)(time.tv_sec - first) * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
-/* From when `from` ended, or else from when `to` started, to when `to` ended; by the device's clock. */
-static cl_int elapsed(cl_event from, cl_event to, double *ms)
+/* From a time of `from` to when `to` ended; by the device's clock. */
+static cl_int elapsed(cl_event from, cl_profiling_info when, cl_event to, double *ms)
 {
     cl_ulong start = 0, end = 0;
     cl_int code = clWaitForEvents(1, &to);
     if (!code)
-        code = clGetEventProfilingInfo(from ? from : to, from ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
-                                       sizeof start, &start, NULL);
+        code = clGetEventProfilingInfo(from, when, sizeof start, &start, NULL);
     if (!code)
         code = clGetEventProfilingInfo(to, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
     *ms = end > start ? (double)(end - start) * 1e-6 : 0.0;
@@ -57,35 +55,34 @@ static clattn_status mark_start(const struct bench *bench, cl_mem scratch, cl_ev
 }
 
 static clattn_status enqueue_forward(const struct bench *bench, const clattn_plan *plan, cl_command_queue queue,
-                                     cl_mem workspace, size_t bytes, cl_event *event)
+                                     cl_mem workspace, size_t bytes, cl_event *first, cl_event *event)
 {
     struct clattn_forward_args args = bench->buffers.args;
     args.workspace = workspace;
     args.workspace_bytes = bytes;
+    args.first_event = first;
     return clattn_forward_enqueue(plan, queue, &args, 0, NULL, event);
 }
 
-static clattn_status enqueue_flash(const struct bench *bench, cl_command_queue queue, cl_event *event)
+static clattn_status enqueue_flash(const struct bench *bench, cl_command_queue queue, cl_event *first, cl_event *event)
 {
     if (bench->shape->pass == CLATTN_FORWARD)
-        return enqueue_forward(bench, bench->plan, queue, bench->workspace, bench->workspace_bytes, event);
+        return enqueue_forward(bench, bench->plan, queue, bench->workspace, bench->workspace_bytes, first, event);
     struct clattn_backward_args args = bench->buffers.backward;
     args.workspace = bench->workspace;
     args.workspace_bytes = bench->workspace_bytes;
+    args.first_event = first;
     return clattn_backward_enqueue(bench->plan, queue, &args, 0, NULL, event);
 }
 
-/* A backward pass's workspace, four floats for each row at least, is never nothing. */
+/* From when the call's first command starts: a command in front would end before the host has enqueued the call, and
+ * what that takes would be counted. */
 static clattn_status time_flash(const struct bench *bench, double *ms)
 {
     cl_event first = NULL, last = NULL;
-    clattn_status code = CL_SUCCESS;
-    if (bench->shape->pass == CLATTN_BACKWARD || bench->splits > 1)
-        code = mark_start(bench, bench->workspace, &first);
+    clattn_status code = enqueue_flash(bench, bench->session->queue, &first, &last);
     if (!code)
-        code = enqueue_flash(bench, bench->session->queue, &last);
-    if (!code)
-        code = elapsed(first, last, ms);
+        code = elapsed(first, CL_PROFILING_COMMAND_START, last, ms);
     if (last)
         clReleaseEvent(last);
     if (first)
@@ -104,10 +101,10 @@ static clattn_status time_enqueues(const struct bench *bench, double once_ms, st
         return code;
     const double fitting = once_ms > 0.0 ? 200.0 / once_ms : MOST_ENQUEUES;
     const int count = fitting < 3.0 ? 3 : fitting > MOST_ENQUEUES ? MOST_ENQUEUES : (int)fitting;
-    clattn_status status = enqueue_flash(bench, queue, NULL); /* the first has more to do */
+    clattn_status status = enqueue_flash(bench, queue, NULL, NULL); /* the first has more to do */
     for (int i = 0; !status && i < count; i++) {
         const double start = now_ms();
-        status = enqueue_flash(bench, queue, NULL);
+        status = enqueue_flash(bench, queue, NULL, NULL);
         times[i] = (now_ms() - start) * 1e3;
     }
     if (!status)
@@ -129,7 +126,7 @@ static clattn_status time_standard(struct bench *bench, double *ms)
         code = clattn_standard_enqueue(bench->session->clattn, &bench->problem, bench->session->queue, &args, 0, NULL,
                                        &last);
     if (!code)
-        code = elapsed(first, last, ms);
+        code = elapsed(first, CL_PROFILING_COMMAND_END, last, ms);
     if (last)
         clReleaseEvent(last);
     if (first)
@@ -167,7 +164,6 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
         code = clattn_plan_get_info(bench->plan, &row->plan);
     if (!code)
         code = clattn_plan_workspace_bytes(bench->plan, &shape->sizes, &bench->workspace_bytes);
-    bench->splits = row->plan.splits;
     const struct clattn_traffic_params traffic = {.shape = shape->sizes,
                                                   .window_left = shape->window_left,
                                                   .window_right = shape->window_right,
@@ -221,7 +217,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     if (!code && bytes)
         workspace = clCreateBuffer(bench->session->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (!code)
-        code = enqueue_forward(bench, plan, bench->session->queue, workspace, bytes, NULL);
+        code = enqueue_forward(bench, plan, bench->session->queue, workspace, bytes, NULL, NULL);
     if (!code)
         code = clFinish(bench->session->queue);
     if (workspace)
