@@ -101,7 +101,7 @@ static double share(const struct cla_split_rule *rule, double keys, int splits)
 {
     const struct cla_split_weights *weights = weights_of(rule);
     return ceil(ceil(keys / (double)rule->b_c) / splits) * (double)rule->b_c +
-           (splits > 1 ? weights->split_start : weights->start);
+           (splits > 1 ? weights->split_start : weights->start) * (rule->joins ? rule->joins : 1);
 }
 
 static int pack_of(const struct cla_split_rule *rule)
