@@ -90,9 +90,12 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
                         struct cla_config *config)
 {
     const int panel = cla_cpu_panel(config);
-    config->cpu.stream =
-        cla_cpu_streamed(cla_backward_cpu_sizes.stream, greatest_common_divisor(problem->block_q, problem->block_kv));
+    const int common = greatest_common_divisor(problem->block_q, problem->block_kv);
+    const int longer = cla_cpu_streamed(cla_backward_amx_sizes.stream, common);
+    config->cpu.stream = cla_cpu_streamed(cla_backward_cpu_sizes.stream, common);
     cla_cpu_take_dot(capabilities, problem, config->cpu.stream, config);
+    if (config->cpu.dot == CLA_CPU_AMX && longer % config->cpu.micro == 0)
+        config->cpu.stream = longer;
     config->cpu.fused =
         !config->cpu.dot && !cla_problem_accumulates(problem) && units_of(capabilities) <= cla_backward_cpu_fused_units;
     config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);

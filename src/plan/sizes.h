@@ -101,7 +101,8 @@ struct cla_cpu_sizes {
     const char *source;
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
-extern const struct cla_cpu_sizes cla_forward_amx_sizes; /* what streams past blocks, where AMX multiplies */
+/* What streams past blocks, where AMX multiplies. */
+extern const struct cla_cpu_sizes cla_forward_amx_sizes, cla_backward_amx_sizes;
 
 /* Up to so many compute units one kernel of backward_cpu forms all gradients. Each needs sums of dQ of its own. */
 extern const int cla_backward_cpu_fused_units;
