@@ -88,9 +88,6 @@ CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES
 #else
 #define STORED_BYTES 0
 #endif
-#if CLATTN_STREAMS && CLATTN_STATE
-#define MATRIX_JOIN_BYTES 0
-#endif
 #if CLATTN_STREAMS
 #define MATRIX_LOCAL_BYTES (MATRIX_JOIN_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #else
@@ -364,17 +361,6 @@ CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volati
     barrier(CLK_LOCAL_MEM_FENCE);
     return *flag != 0;
 }
-#endif
-
-#if MATRIX_JOINS
-#define MATRIX_RESULT clattn_output
-#else
-#define MATRIX_RESULT MATRIX_OUTPUT
-#endif
-#if MATRIX_JOINS && CLATTN_SPLIT
-#define MATRIX_WORKSPACE __global float *workspace,
-#else
-#define MATRIX_WORKSPACE
 #endif
 
 __kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
