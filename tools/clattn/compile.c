@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L
+#include "child.h"
 #include "commands.h"
 #include "compile_watch.h"
 #include "files/option_lines.h"
@@ -8,7 +8,6 @@
 #include "options/names.h"
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 struct values {
     const char *problems, *skeleton;
@@ -81,13 +80,6 @@ struct job {
     int count;
 };
 
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
 static void report(const struct job *job, const struct clattn_problem *problem, const struct clattn_plan_info *info,
                    bool compiled, double ms)
 {
@@ -111,7 +103,7 @@ static int compile_one(struct job *job, const struct clattn_problem *problem, st
 {
     struct compile_watch *watch = job->session->watch;
     const int before = compile_watch_count(watch);
-    const double start = now_ms();
+    const double start = child_clock();
     struct clattn_plan_info info;
     clattn_plan *plan = NULL;
     clattn_status code = clattn_plan_create(&plan, job->session->clattn, problem);
@@ -123,7 +115,7 @@ static int compile_one(struct job *job, const struct clattn_problem *problem, st
     const bool compiled = compile_watch_count(watch) > before;
     job->count++;
     if (!job->checking)
-        report(job, problem, &info, compiled, now_ms() - start);
+        report(job, problem, &info, compiled, (child_clock() - start) * 1e3);
     else if (compiled)
         return fail(failure, STATUS_FILE, "%s: was compiled, but the cache does not keep it ('clattn help compile')",
                     info.skeleton);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* readlink, fileno */
+#define _POSIX_C_SOURCE 200809L /* fileno */
 #include "child.h"
 #include "json_out.h"
 #include "report/report.h"
+#include "system.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_WORDS = 40, SAID_BYTES = 4000 };
 
@@ -32,10 +32,8 @@ static void add(struct line *line, char *word)
 
 static bool fill(struct line *line, const struct report_step *step, const struct report_room *room)
 {
-    const ssize_t length = readlink("/proc/self/exe", line->program, sizeof line->program - 1);
-    if (length < 0)
+    if (!system_program(line->program, sizeof line->program))
         return false;
-    line->program[length] = '\0';
     line->count = 0;
     add(line, line->program);
     snprintf(line->text, sizeof line->text, "%s", step->words);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* sysconf */
 #include "tune/ahead.h"
+#include "system.h"
 #include "tune/wire.h"
 #include <clattn/cache.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { DEFAULT_MOST = 8 };
 
@@ -16,11 +15,11 @@ bool tune_ahead_is_possible(void)
 
 int tune_ahead_default(bool cpu)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return cpu || processors < 2 ? 0 : processors / 2 < DEFAULT_MOST ? (int)(processors / 2) : DEFAULT_MOST;
+    const int processors = system_processors();
+    return cpu || processors < 2 ? 0 : processors / 2 < DEFAULT_MOST ? processors / 2 : DEFAULT_MOST;
 }
 
-static bool tell(struct tune_ahead *ahead, int index, json_t *request)
+static bool tell_builder(struct tune_ahead *ahead, int index, json_t *request)
 {
     char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     json_decref(request);
@@ -59,10 +58,10 @@ bool tune_ahead_build(struct tune_ahead *ahead, const struct tune_remote *remote
         struct child *child = &ahead->builders[i].child;
         if (!child->pid) {
             ahead->builders[i].expected = 0;
-            if (!tune_worker_start(child) || !tell(ahead, i, wire_open(&remote->device, remote->memory_bytes)))
+            if (!tune_worker_start(child) || !tell_builder(ahead, i, wire_open(&remote->device, remote->memory_bytes)))
                 continue;
         }
-        if (tell(ahead, i, wire_build(problem, candidate)))
+        if (tell_builder(ahead, i, wire_build(problem, candidate)))
             return true;
     }
     return false;

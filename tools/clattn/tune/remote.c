@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* readlink */
 #include "clinfo/fields.h"
+#include "system.h"
 #include "tune/wire.h"
 #include "tune/worker.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A driver loads, a context is made and probed. */
 #define OPEN_SECONDS 120.0
@@ -15,10 +14,8 @@
 bool tune_worker_start(struct child *child)
 {
     char program[4096];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0)
+    if (!system_program(program, sizeof program))
         return false;
-    program[length] = '\0';
     char *const argv[] = {program, "tune", "--worker", NULL};
     const struct child_spec spec = {.argv = argv, .quiet = true};
     return child_start(&spec, child);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "tune/tune.h"
 #include "clinfo/run.h"
 #include "commands.h"
 #include "json_out.h"
+#include "system.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct option_word passes[] = {{"forward", 1}, {"backward", 2}, {"both", 3}, {NULL, 0}};
 static const struct option_word causals[] = {{"off", 1}, {"on", 2}, {"both", 3}, {NULL, 0}};
@@ -286,8 +285,7 @@ static int no_device(const struct values *values, const struct clinfo_devices *h
 /* Unless it is said, half of what the machine has, at most 8 GiB. */
 static uint64_t memory_bytes(const struct values *values)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    const uint64_t most = UINT64_C(8) << 30, half = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : most;
+    const uint64_t most = UINT64_C(8) << 30, all = system_memory(), half = all ? all / 2 : most;
     return values->memory ? (uint64_t)values->memory << 20 : half < most ? half : most;
 }
 

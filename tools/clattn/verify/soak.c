@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* readlink */
 #include "verify/soak.h"
 #include "child.h"
 #include "progress.h"
+#include "system.h"
 #include "verify/draw.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A driver loads, a context is made and probed. */
 #define OPEN_SECONDS 180.0
@@ -103,17 +102,15 @@ static bool find_case(struct run *run, struct job *job)
 static bool start_process(struct job *job)
 {
     char program[4096];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0)
+    if (!system_program(program, sizeof program))
         return false;
-    program[length] = '\0';
     char *const argv[] = {program, "verify", "--worker", NULL};
     const struct child_spec spec = {.argv = argv, .quiet = true};
     job->programs = 0;
     return child_start(&spec, &job->child);
 }
 
-static bool tell(struct job *job, json_t *request)
+static bool tell_job(struct job *job, json_t *request)
 {
     char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     json_decref(request);
@@ -139,8 +136,8 @@ static void open_process(struct run *run, struct job *job)
 {
     const struct option_device *device = &run->soak->device;
     enter(job, OPENING);
-    if (!start_process(job) ||
-        !tell(job, json_pack("{s:s, s:i, s:i}", "op", "open", "platform", device->platform, "device", device->device)))
+    if (!start_process(job) || !tell_job(job, json_pack("{s:s, s:i, s:i}", "op", "open", "platform", device->platform,
+                                                        "device", device->device)))
         stop_with(
             run, fail(run->failure, STATUS_DEVICE, "a process to run cases in cannot be started: %s", strerror(errno)));
 }
@@ -162,8 +159,8 @@ static void begin_case(struct run *run, struct job *job)
     enter(job, BUILDING);
     run->begun++;
     /* One that is gone before it hears of the case is seen as one that died with it. */
-    tell(job, json_pack("{s:s, s:I, s:s, s:b}", "op", "case", "seed", (json_int_t)seed, "skeleton", job->skeleton,
-                        "unordered", item.unordered));
+    tell_job(job, json_pack("{s:s, s:I, s:s, s:b}", "op", "case", "seed", (json_int_t)seed, "skeleton", job->skeleton,
+                            "unordered", item.unordered));
 }
 
 /* --- outcomes */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* sysconf */
 #include "verify/soak_start.h"
+#include "system.h"
 #include "verify/draw.h"
 #include "verify/skeletons.h"
 #include <clattn/tuning.h>
 #include <signal.h>
-#include <unistd.h>
 
 enum { PER_PROGRAM = 4, GPU_SECONDS = 30, CPU_SECONDS = 300 };
 #define LARGEST_SEED INT64_C(90000000000) /* cases are numbered behind it */
@@ -75,8 +74,8 @@ static void choose_skeletons(struct soak *soak, const char *skeleton, const stru
 
 static int count_processors(void)
 {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > SOAK_MOST_JOBS ? SOAK_MOST_JOBS : (int)count;
+    const int count = system_processors();
+    return count > SOAK_MOST_JOBS ? SOAK_MOST_JOBS : count;
 }
 
 int soak_start(const struct soak_values *values, const struct soak_request *request, struct session *session,

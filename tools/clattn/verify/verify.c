@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "child.h"
 #include "commands.h"
 #include "json_out.h"
 #include "progress.h"
@@ -208,13 +209,6 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
     return STATUS_OK;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    timespec_get(&time, TIME_UTC);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static int select_cases(const struct values *values, int count, struct selection *selection, struct failure *failure)
 {
     int end = 0;
@@ -263,13 +257,13 @@ static int check_all(const struct values *values, const struct session *session,
         return fail(failure, STATUS_USAGE, "--part %s: there are not so many kernels", values->part);
     struct tally tally = {
         .values = values, .session = session, .largest = -1, .failures = values->json ? json_array() : NULL};
-    const double start = now();
+    const double start = child_clock();
     progress_start(&tally.progress, count, values->quiet);
     for (int i = 0; i < list->count; i++)
         if (is_selected(&selection, list, i))
             check(&tally, &list->items[i], i);
     progress_clear(&tally.progress);
-    status = print_outcome(&tally, now() - start, failure);
+    status = print_outcome(&tally, child_clock() - start, failure);
     return status ? status : tally.failed ? STATUS_MISMATCH : STATUS_OK;
 }
 
