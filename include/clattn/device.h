@@ -84,11 +84,16 @@ struct clattn_capabilities {
                             * the whole process and what it starts from then on, whose signal frames grow by 8 KB. Never
                             * where the environment's CLATTN_DISABLE has "amx_bf16": nothing is asked for then */
 
-    uint64_t reserved[62]; /* 0: clattn/version.h */
+    uint64_t matrix_unit_right; /* 1: the device has a matrix unit for which there are kernels (AMD's WMMA and MFMA,
+                                 * Intel's DPAS, NVIDIA's), and a tile came out right on it. Never where the
+                                 * environment's CLATTN_DISABLE names it: "amd_wmma", "amd_mfma", "intel_dpas" */
+
+    uint64_t reserved[61]; /* 0: clattn/version.h */
 };
 
 /* Fills what can be filled from tables of known devices without running anything (static_local_memory_bytes,
- * half_loads and nv_wgmma), leaving what is already known. For capabilities that came from a dump. Any thread. */
+ * half_loads, nv_wgmma and matrix_unit_right), leaving what is already known. For capabilities that came from a dump.
+ * Any thread. */
 CLATTN_API void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities);
 
 /* The library's hold on one device of a cl_context: its capabilities and its compiled programs.

@@ -9,6 +9,7 @@
 #include "device/query.h"
 #include "device/report.h"
 #include "plan/half.h"
+#include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/source.h"
 #include <inttypes.h>
@@ -39,23 +40,24 @@ enum { NVIDIA = 0x10de, MAX_CANDIDATES = 8, HOPPER = 900, HOPPER_GROUP = 128 };
 
 /* Units of products that are tried by a kernel of their own. */
 struct unit {
-    const char *files[2];
+    const char *const *files;
     const char *defines; /* constants that the files above the kernel ask for */
     uint32_t group;      /* items of its work-group */
 };
 
 /* fp16, compute capability 9.0. */
+static const char *const hopper_files[] = {"probe_hopper.cl", NULL};
 static const struct unit hopper = {
-    {"probe_hopper.cl"},
-    "#define CLATTN_DTYPE 1\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY 90\n",
+    hopper_files, "#define CLATTN_DTYPE 1\n#define CLATTN_FEATURES 0\n#define CLATTN_COMPUTE_CAPABILITY 90\n",
     HOPPER_GROUP};
 
 /* bf16, as the planner has the register tile. */
 #define CPU_UNIT                                                                                                       \
     "#define CLATTN_DTYPE 2\n#define CLATTN_FEATURES 0\n#define CLATTN_CAUSAL 0\n#define CLATTN_STATE 0\n"             \
     "#define CLATTN_VECTOR_WIDTH 16\n#define CLATTN_ROW_VECTORS 2\n#define CLATTN_D 64\n#define CLATTN_D_V 64\n"
-static const struct unit cpu_dot = {{"probe_dot.cl"}, CPU_UNIT "#define CLATTN_DOT 1\n#define CLATTN_MICRO 8\n", 1};
-static const struct unit cpu_amx = {{"probe_dot.cl"}, CPU_UNIT "#define CLATTN_DOT 3\n#define CLATTN_MICRO 32\n", 1};
+static const char *const cpu_dot_files[] = {"probe_dot.cl", NULL};
+static const struct unit cpu_dot = {cpu_dot_files, CPU_UNIT "#define CLATTN_DOT 1\n#define CLATTN_MICRO 8\n", 1};
+static const struct unit cpu_amx = {cpu_dot_files, CPU_UNIT "#define CLATTN_DOT 3\n#define CLATTN_MICRO 32\n", 1};
 
 /* One attempt: what is tried, and how it went. */
 struct attempt {
@@ -225,7 +227,7 @@ static int list_candidates(const struct clattn_capabilities *capabilities, uint3
 /* What the probe is for, as the disk cache keeps it. */
 struct answer {
     uint64_t static_local_bytes;
-    bool half_loads, wgmma, cpu_dot, cpu_amx;
+    bool half_loads, wgmma, cpu_dot, cpu_amx, matrix;
     uint32_t multiple;
 };
 
@@ -265,6 +267,30 @@ static bool may_try_dot(const struct clattn_capabilities *capabilities)
     return is_this_processor(capabilities) && cla_processor_has_avx512_bf16() && !cla_processor_has_amx_bf16();
 }
 
+/* A matrix unit that hardware has not run yet: a tile of each type that it takes. */
+static clattn_status ask_matrix(const struct clattn_context *context, bool *right, bool *certain,
+                                struct cla_error *error)
+{
+    static const enum clattn_dtype types[] = {CLATTN_FP16, CLATTN_BF16};
+    const struct clattn_capabilities *capabilities = &context->capabilities;
+    const struct cla_matrix_unit *matrix = cla_matrix_unit_of(capabilities);
+    clattn_status status = CLATTN_SUCCESS;
+    *right = matrix && matrix->trust == CLA_UNIT_PROBED;
+    for (size_t i = 0; i < sizeof types / sizeof *types && !status && *right; i++) {
+        struct cla_text defines = {0};
+        cla_text_printf(&defines, "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n", (int)types[i]);
+        cla_matrix_unit_define(matrix, cla_matrix_level(matrix, capabilities), &defines);
+        const struct unit unit = {
+            .files = matrix->files[CLA_UNIT_PROBE], .defines = defines.data, .group = (uint32_t)matrix->lanes};
+        if (defines.failed)
+            status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the text of a probe");
+        else if (matrix->takes(capabilities, types[i]))
+            status = ask_unit(context, &unit, right, certain, error);
+        cla_text_free(&defines);
+    }
+    return status;
+}
+
 /* Units of products, where they may be: Hopper's by a kernel that only runs if its PTX can be retargeted. */
 static clattn_status ask_units(const struct clattn_context *context, struct answer *answer, bool *certain,
                                struct cla_error *error)
@@ -276,7 +302,7 @@ static clattn_status ask_units(const struct clattn_context *context, struct answ
         return ask_unit(context, &cpu_amx, &answer->cpu_amx, certain, error);
     if (may_try_dot(capabilities))
         return ask_unit(context, &cpu_dot, &answer->cpu_dot, certain, error);
-    return CLATTN_SUCCESS;
+    return ask_matrix(context, &answer->matrix, certain, error);
 }
 
 /* Tries until one is accepted. A compiler that refuses the half functions altogether gets a second round without. */
@@ -317,7 +343,7 @@ static clattn_status ask(const struct clattn_context *context, struct answer *an
 /* Some runtimes report another local memory size or group limit from run to run: a new size is a new question. */
 static void write_identity(const struct clattn_capabilities *capabilities, struct cla_text *identity)
 {
-    cla_text_printf(identity, "probe 5\n");
+    cla_text_printf(identity, "probe 6\n");
     cla_device_identity(capabilities, identity);
     cla_text_printf(identity, "local memory %" PRIu64 ", type %d, group %" PRIu64 ", %" PRIu64 "\n",
                     capabilities->local_memory_bytes, (int)capabilities->local_memory_type,
@@ -328,7 +354,7 @@ static void write_identity(const struct clattn_capabilities *capabilities, struc
 }
 
 static const char answer_format[] =
-    "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 ", wgmma %d, cpu dot %d, amx %d\n";
+    "static local bytes %" PRIu64 ", half loads %d, multiple %" PRIu32 ", wgmma %d, cpu dot %d, amx %d, matrix %d\n";
 
 static bool load_answer(const char *directory, const char *identity, struct answer *answer)
 {
@@ -339,13 +365,15 @@ static bool load_answer(const char *directory, const char *identity, struct answ
     char text[128];
     snprintf(text, sizeof text, "%.*s", (int)(size < sizeof text ? size : 0), (const char *)payload);
     free(payload);
-    int half_loads = 0, wgmma = 0, dot = 0, amx = 0;
+    int half_loads = 0, wgmma = 0, dot = 0, amx = 0, matrix = 0;
     if (sscanf(text,
-               "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32 ", wgmma %d, cpu dot %d, amx %d",
-               &answer->static_local_bytes, &half_loads, &answer->multiple, &wgmma, &dot, &amx) != 6)
+               "static local bytes %" SCNu64 ", half loads %d, multiple %" SCNu32
+               ", wgmma %d, cpu dot %d, amx %d, matrix %d",
+               &answer->static_local_bytes, &half_loads, &answer->multiple, &wgmma, &dot, &amx, &matrix) != 7)
         return false;
     answer->cpu_dot = dot != 0;
     answer->cpu_amx = amx != 0;
+    answer->matrix = matrix != 0;
     answer->half_loads = half_loads != 0;
     answer->wgmma = wgmma != 0;
     return true;
@@ -354,8 +382,9 @@ static bool load_answer(const char *directory, const char *identity, struct answ
 static void store_answer(const char *directory, const char *identity, const struct answer *answer)
 {
     char text[128];
-    const int length = snprintf(text, sizeof text, answer_format, answer->static_local_bytes, (int)answer->half_loads,
-                                answer->multiple, (int)answer->wgmma, (int)answer->cpu_dot, (int)answer->cpu_amx);
+    const int length =
+        snprintf(text, sizeof text, answer_format, answer->static_local_bytes, (int)answer->half_loads,
+                 answer->multiple, (int)answer->wgmma, (int)answer->cpu_dot, (int)answer->cpu_amx, (int)answer->matrix);
     cla_binary_cache_store(directory, identity, text, (size_t)length);
 }
 
@@ -363,6 +392,13 @@ static void store_answer(const char *directory, const char *identity, const stru
 static bool takes(bool there, const char *name)
 {
     return there && !cla_os_disables(name);
+}
+
+/* The same of a matrix unit. One that needs no probe is right. */
+static bool takes_matrix(const struct clattn_capabilities *capabilities, bool right)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    return unit && takes(right || unit->trust == CLA_UNIT_PROVEN, unit->name);
 }
 
 static const char *unit_word(bool there, bool taken)
@@ -376,6 +412,7 @@ void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
         return;
     cla_apply_known(capabilities);
     capabilities->nv_wgmma = takes(capabilities->nv_wgmma, "nvidia_wgmma");
+    capabilities->matrix_unit_right = takes_matrix(capabilities, capabilities->matrix_unit_right);
 }
 
 clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
@@ -403,6 +440,7 @@ clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
     capabilities->nv_wgmma = takes(answer.wgmma, "nvidia_wgmma");
     capabilities->cpu_bf16_dot = takes(answer.cpu_dot, "avx512_bf16");
     capabilities->cpu_amx_bf16 = takes(answer.cpu_amx, "amx_bf16");
+    capabilities->matrix_unit_right = takes_matrix(capabilities, answer.matrix);
     if (!capabilities->preferred_work_group_multiple)
         capabilities->preferred_work_group_multiple = answer.multiple;
     cla_say(&context->log, CLATTN_LOG_INFO,

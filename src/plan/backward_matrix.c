@@ -180,6 +180,23 @@ static bool shrink_rows(const struct clattn_problem *problem, struct cla_config 
     return true;
 }
 
+static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        const struct cla_config *config, int side)
+{
+    return cla_matrix_hides_waits(capabilities, config, side_local_bytes(problem, config, side), sub_groups(config));
+}
+
+/* Less of the moving side, where a compute unit then holds work-groups enough. */
+static void make_room(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config, int side)
+{
+    struct cla_config smaller = *config;
+    while (!hides_waits(capabilities, problem, &smaller, side))
+        if (!shrink_side(&smaller.backward_matrix.side[side]))
+            return;
+    *config = smaller;
+}
+
 static bool fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                 struct cla_config *config)
 {
@@ -191,6 +208,8 @@ static bool fit(const struct clattn_capabilities *capabilities, const struct cla
         while (side_local_bytes(problem, config, side) > limits.local_bytes)
             if (!shrink_side(&config->backward_matrix.side[side]) && !shrink_rows(problem, config))
                 return false;
+    for (int side = DQ; side < SIDES; side++)
+        make_room(capabilities, problem, config, side);
     return true;
 }
 
@@ -355,7 +374,8 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, problem, matrix_name, &unused))
         return false;
     struct cla_config config = cla_matrix_config(capabilities);
-    return find(capabilities, problem, &config);
+    return find(capabilities, problem, &config) && hides_waits(capabilities, problem, &config, DQ) &&
+           hides_waits(capabilities, problem, &config, DK_DV);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,

@@ -234,6 +234,24 @@ static bool halve_rows(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
+static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        const struct cla_config *config)
+{
+    return cla_matrix_hides_waits(capabilities, config, local_bytes(problem, config),
+                                  group_size(config) / config->lanes);
+}
+
+/* Fewer keys, where a compute unit then holds work-groups enough. */
+static void make_room(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    struct cla_config smaller_one = *config;
+    while (!hides_waits(capabilities, problem, &smaller_one))
+        if (!halve_keys(problem, &smaller_one))
+            return;
+    *config = smaller_one;
+}
+
 /* Keys before rows: each row that shares a tile saves reading it once more. */
 static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -257,7 +275,10 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
         return false;
     config->matrix.streams = config->matrix.streams && may_stream(problem, config);
-    return fit(&limits, problem, config);
+    if (!fit(&limits, problem, config))
+        return false;
+    make_room(capabilities, problem, config);
+    return true;
 }
 
 /* Of local memory it asks nothing: more of it must not make a choice look worse. 1 in the emulation. */
@@ -436,7 +457,8 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
     const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;
     struct cla_config config = cla_matrix_config(capabilities);
-    return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS;
+    return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS &&
+           hides_waits(capabilities, &planned, &config);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,

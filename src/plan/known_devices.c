@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include <string.h>
 
@@ -34,6 +35,7 @@ void cla_apply_known(struct clattn_capabilities *capabilities)
     /* vload_half and vstore_half are core OpenCL C 1.0; the probe exists for drivers that get them wrong. */
     capabilities->half_loads = true;
     capabilities->nv_wgmma = capabilities->nv_compute_capability == 900;
+    capabilities->matrix_unit_right = cla_matrix_unit_of(capabilities) != NULL;
 }
 
 uint64_t cla_usable_local_bytes(const struct clattn_capabilities *capabilities)

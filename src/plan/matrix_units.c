@@ -64,8 +64,9 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
 #define PROGRAMS(...)                                                                                                  \
     {                                                                                                                  \
         {__VA_ARGS__, "forward_matrix.cl", NULL}, {__VA_ARGS__, "backward_matrix.cl", NULL},                           \
+            {__VA_ARGS__, "peak_matrix.cl", NULL},                                                                     \
         {                                                                                                              \
-            __VA_ARGS__, "peak_matrix.cl", NULL                                                                        \
+            __VA_ARGS__, "probe_unit.cl", NULL                                                                         \
         }                                                                                                              \
     }
 const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_mma.clh");
@@ -171,7 +172,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                       .own_philox = true,
                       .streams = true},
     {.name = "amd_wmma",
-     .by_request = true,
+     .trust = CLA_UNIT_PROBED,
      .files = amd_files,
      .lanes = 32,
      .slots = 1,
@@ -183,7 +184,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .takes = takes_both,
      .takes_text = "fp16 and bf16"},
     {.name = "amd_mfma",
-     .by_request = true,
+     .trust = CLA_UNIT_PROBED,
      .files = amd_files,
      .lanes = 64,
      .slots = 1,
@@ -195,7 +196,8 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .takes = takes_both,
      .takes_text = "fp16 and bf16"},
     {.name = "intel_dpas",
-     .by_request = true,
+     .trust = CLA_UNIT_BY_REQUEST,
+     .why_not = "its kernels spill registers on DG2",
      .files = dpas_files,
      .lanes = 8,
      .slots = 2,
@@ -209,7 +211,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .takes = takes_both,
      .takes_text = "fp16 and bf16"},
     {.name = "intel_dpas",
-     .by_request = true,
+     .trust = CLA_UNIT_PROBED,
      .files = dpas_files,
      .lanes = 16,
      .slots = 1,
@@ -267,7 +269,21 @@ const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilitie
 bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
-    return unit && !unit->by_request;
+    return unit &&
+           (unit->trust == CLA_UNIT_PROVEN || (unit->trust == CLA_UNIT_PROBED && capabilities->matrix_unit_right));
+}
+
+const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    if (!unit)
+        return "there are no kernels for one of this device";
+    if (unit->trust == CLA_UNIT_BY_REQUEST)
+        return unit->why_not;
+    if (unit->trust == CLA_UNIT_PROVEN)
+        return "hardware has run its kernels";
+    return capabilities->matrix_unit_right ? "a tile came out right"
+                                           : "no tile came out right, or CLATTN_DISABLE names it";
 }
 
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes)
@@ -364,6 +380,15 @@ double cla_matrix_waiting(int words, int items, int most_groups)
     const int sub_groups = groups * items / CLA_NVIDIA_LANES;
     return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
            (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
+}
+
+bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                            uint64_t local_bytes, int sub_groups)
+{
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    const uint64_t groups = machine.local_bytes * (uint64_t)machine.local_parts / local_bytes;
+    const int wanted = machine.schedulers * machine.least_sub_groups;
+    return config->unit->trust == CLA_UNIT_PROVEN || groups * (uint64_t)sub_groups >= (uint64_t)wanted;
 }
 
 bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,

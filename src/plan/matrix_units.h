@@ -26,8 +26,15 @@ enum {
 };
 
 /* The kernels that are written over any unit: a program is its header and one of them. */
-enum cla_unit_kernel { CLA_UNIT_FORWARD, CLA_UNIT_BACKWARD, CLA_UNIT_PEAK, CLA_UNIT_KERNELS };
+enum cla_unit_kernel { CLA_UNIT_FORWARD, CLA_UNIT_BACKWARD, CLA_UNIT_PEAK, CLA_UNIT_PROBE, CLA_UNIT_KERNELS };
 enum { CLA_UNIT_FILES = 4 }; /* of such a program at most, with the NULL that ends them */
+
+/* When plans take a unit by themselves, and not only where problem.skeleton has them. */
+enum cla_unit_trust {
+    CLA_UNIT_PROVEN = 0, /* always: hardware has run its kernels */
+    CLA_UNIT_PROBED,     /* where the device's probe was right: no hardware has run its kernels yet */
+    CLA_UNIT_BY_REQUEST  /* never: `why_not` */
+};
 
 /* A matrix unit: a header of cl/unit (contract.clh says what it has to define), and what planners know of it. */
 struct cla_matrix_unit {
@@ -42,7 +49,8 @@ struct cla_matrix_unit {
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);
     const char *devices; /* which have it, in words; NULL: it is an emulation, for tests alone */
-    bool by_request;     /* no hardware has run it: only problem.skeleton takes it */
+    enum cla_unit_trust trust;
+    const char *why_not; /* of CLA_UNIT_BY_REQUEST */
     bool (*is_there)(const struct clattn_capabilities *capabilities);
     bool (*takes)(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
     const char *takes_text; /* what takes() says, for a message */
@@ -61,8 +69,9 @@ extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES],
 const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes);
 
-/* Whether plans take it on the device by themselves. */
+/* Whether plans take the device's unit by themselves; and why, or why not, in words. */
 bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities);
+const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities);
 
 /* Its level on a device; 0 where it has none. And its constants. */
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);
@@ -118,6 +127,11 @@ struct cla_matrix_limits {
     int64_t items;
 };
 struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities);
+
+/* Whether work-groups of so many bytes of local memory and so many sub-groups leave each scheduler of a compute unit
+ * the sub-groups that it wants (plan/machine.h). Always on a unit that hardware has run: its sizes were measured. */
+bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                            uint64_t local_bytes, int sub_groups);
 
 /* How much longer a compute unit takes since its sub-groups are few, or all of one group, whose barriers they wait at
  * together; and since registers spill. An item takes `words` of them; local memory lets a unit hold `most_groups`. */

@@ -64,12 +64,12 @@ static void print_memory(const struct clattn_capabilities *c)
     printf("\n     device memory   %s, at most %s in one buffer\n", global, largest);
 }
 
-/* Whether kernels on matrix units run, and why plans do not take them by themselves. */
+/* Whether kernels on matrix units run, and why. */
 static void print_matrix_unit(const struct clattn_capabilities *c)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(c);
-    printf("     matrix unit     %s%s\n", unit ? unit->name : "none that there are kernels for",
-           unit && !cla_matrix_is_trusted(c) ? ", by --skeleton alone: no hardware has run its kernels yet" : "");
+    printf("     matrix unit     %s%s: %s\n", unit ? unit->name : "none",
+           unit && !cla_matrix_is_trusted(c) ? ", by --skeleton alone" : "", cla_matrix_trust_text(c));
 }
 
 static void print_finding(const struct finding *finding)

@@ -31,7 +31,7 @@ json_t *json_capabilities(const struct clattn_capabilities *c)
 {
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:b, "
-        "s:b, s:b, s:I, s:I}",
+        "s:b, s:b, s:b, s:I, s:I}",
         "name", json_text(c->device_name), "platform", json_text(c->platform_name), "vendor", json_text(c->vendor),
         "driver", json_text(c->driver_version), "version", json_text(c->device_version), "type",
         device_type_name(c->type), "available", c->available, "compiler", c->compiler_available, "compute_units",
@@ -42,8 +42,8 @@ json_t *json_capabilities(const struct clattn_capabilities *c)
         (json_int_t)c->local_memory_bytes, "static_local_memory_bytes", (json_int_t)c->static_local_memory_bytes,
         "cache_bytes", (json_int_t)c->cache_bytes, "nv_compute_capability", (json_int_t)c->nv_compute_capability,
         "nv_wgmma", c->nv_wgmma, "cpu_bf16_dot", c->cpu_bf16_dot != 0, "cpu_amx_bf16", c->cpu_amx_bf16 != 0,
-        "half_loads", c->half_loads, "global_memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
-        (json_int_t)c->max_allocation_bytes);
+        "matrix_unit_right", c->matrix_unit_right != 0, "half_loads", c->half_loads, "global_memory_bytes",
+        (json_int_t)c->global_memory_bytes, "max_allocation_bytes", (json_int_t)c->max_allocation_bytes);
 }
 
 static json_t *json_steps(const struct clattn_plan_info *info)
