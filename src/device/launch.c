@@ -90,8 +90,9 @@ static uint64_t addresses_among(const struct cla_argument *arguments, cl_uint ar
     return bits;
 }
 
-/* NVIDIA's driver 580 answers CL_INVALID_KERNEL_ARGS to a kernel object that had an address where it now has a buffer.
- * So one whose arguments change in kind is made anew. */
+/* NVIDIA's driver 580 refused a launch of a state's kernel (CL_INVALID_KERNEL_ARGS) in a test that gives it addresses
+ * and buffers in turn; other kernels, which have one kind alone, ran. So one whose arguments change in kind is made
+ * anew. */
 static clattn_status suit(struct cla_kernel *kernel, uint64_t addresses, struct cla_error *error)
 {
     cl_kernel made = NULL;
