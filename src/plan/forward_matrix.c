@@ -2,8 +2,8 @@
  *
  * The planner's side of cl/forward_matrix.cl, over NVIDIA's tensor cores and over the emulation: what a configuration
  * costs, and which one to take. The figures are in tests/data/measured/h200-forward-matrix-notes.md. */
+#include "plan/forward_matrix.h"
 #include "plan/checked.h"
-#include "plan/matrix_units.h"
 #include "plan/packing.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -17,7 +17,7 @@ enum {
     MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
 };
 
-static const char matrix_name[] = "forward_matrix", emulated_name[] = "forward_matrix_emulated";
+static const char matrix_name[] = CLA_FORWARD_MATRIX, emulated_name[] = "forward_matrix_emulated";
 
 static const char *name_of(const struct cla_config *config)
 {
@@ -54,8 +54,7 @@ static uint64_t join_bytes(const struct clattn_problem *problem, const struct cl
                                             : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
 }
 
-/* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
-static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
         return join_bytes(problem, config) +
@@ -76,109 +75,6 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
                       (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
     return (uint64_t)words * 4;
-}
-
-/* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
- * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
-static bool gains_by_stale_max(const struct clattn_problem *problem)
-{
-    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < cla_stale_max_sizes.few_keys;
-    return cla_widest(problem) <= cla_stale_max_sizes.most_d && !(problem->features & CLATTN_MASK) &&
-           !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
-}
-
-/* The sizes that were the fastest (plan/sizes.h). */
-static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
-{
-    const struct cla_size_wish any = {0};
-    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
-    cla_matrix_keep_unit(&timed, config);
-    timed.matrix.stale_max = gains_by_stale_max(problem);
-    timed.matrix.sharers = 1;
-    *config = timed;
-}
-
-/* What cl/common/matrix_stream.clh asserts: a sub-group has 16 rows, and as many keys at a time; of wider rows it would
- * not have the registers. */
-static bool may_stream(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
-           !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
-           config->matrix.keys == CLA_PIECE && config->b_r == CLA_PIECE &&
-           (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
-}
-
-/* As many as were timed (plan/sizes.h); a state has one's sums alone. */
-static int sharers_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                      const struct cla_config *config)
-{
-    const int64_t blocks = problem->expected_heads, units = capabilities->compute_units;
-    const bool few = blocks && blocks <= units && config->unit->devices &&
-                     (problem->expected_n_q > cla_stream_sizes.few_rows || 2 * blocks > units);
-    if (cla_problem_accumulates(problem))
-        return 1;
-    return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
-}
-
-/* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
- * memory. */
-static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                          struct cla_config *config)
-{
-    if (!problem->expected_n_q || problem->expected_n_q > 64)
-        return;
-    config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
-    config->matrix.row_tiles = 1;
-    config->matrix.q_registers = problem->d <= 128;
-    struct cla_config streamed = *config;
-    streamed.b_c = streamed.matrix.keys = CLA_PIECE;
-    streamed.matrix.stale_max = 0;
-    streamed.matrix.sharers = sharers_of(capabilities, problem, config);
-    streamed.matrix.streams = 1; /* as local_bytes counts */
-    while (streamed.matrix.sharers > 1 &&
-           local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
-        streamed.matrix.sharers /= 2;
-    streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows && may_stream(problem, &streamed) &&
-                              !problem->b_r && !problem->b_c && !problem->work_group_size;
-    if (streamed.matrix.streams)
-        *config = streamed;
-}
-
-/* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
- * `least`, for then tiles cost more than the pairs that a smaller one would skip. */
-static int dividing(int block, int size, int step, int least)
-{
-    for (int x = size - size % step; x >= least; x -= step)
-        if (block % x == 0)
-            return x;
-    return size;
-}
-
-/* Scores are held for no more keys at a time than divide a tile's. */
-static void hold_whole_keys(struct cla_config *config)
-{
-    config->matrix.keys = smaller(config->matrix.keys, config->b_c);
-    while (config->b_c % config->matrix.keys)
-        config->matrix.keys -= CLA_PIECE;
-}
-
-/* Rows of a tile that lie in one block of a mask are skipped together: else a sub-group skips its own, and
- * waits for others, which is worth it where few are hidden. Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
- * keys at a time, where a compute unit holds several such groups; where it does not, they would not hide each other's
- * waits. Timed on an H100: tests/data/measured/h200-forward-matrix-notes.md. */
-static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                            struct cla_config *config)
-{
-    if (!problem->block_q || !problem->block_kv)
-        return;
-    if (!cla_problem_is_mostly_seen(problem))
-        config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
-    const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;
-    const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES;
-    if (short_rows && !many_fit)
-        config->matrix.row_tiles = 1;
-    config->b_c = dividing(problem->block_kv, short_rows && many_fit ? 32 : config->b_c, CLA_PIECE, 32);
-    hold_whole_keys(config);
 }
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
@@ -208,7 +104,7 @@ static bool take_forced_keys(const struct clattn_problem *problem, struct cla_co
         return false;
     if (problem->b_c)
         config->b_c = problem->b_c;
-    hold_whole_keys(config);
+    cla_forward_matrix_hold_whole_keys(config);
     return true;
 }
 
@@ -218,7 +114,7 @@ static bool halve_keys(const struct clattn_problem *problem, struct cla_config *
     if (problem->b_c || config->b_c <= CLA_PIECE)
         return false;
     config->b_c = config->b_c / CLA_PIECE / 2 * CLA_PIECE;
-    hold_whole_keys(config);
+    cla_forward_matrix_hold_whole_keys(config);
     return true;
 }
 
@@ -237,7 +133,7 @@ static bool halve_rows(const struct clattn_problem *problem, struct cla_config *
 static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                         const struct cla_config *config)
 {
-    return cla_matrix_hides_waits(capabilities, config, local_bytes(problem, config),
+    return cla_matrix_hides_waits(capabilities, config, cla_forward_matrix_local_bytes(problem, config),
                                   group_size(config) / config->lanes);
 }
 
@@ -258,7 +154,7 @@ static bool fit(const struct cla_matrix_limits *limits, const struct clattn_prob
     while (group_size(config) > limits->items)
         if (!halve_rows(problem, config))
             return false;
-    while (local_bytes(problem, config) > limits->local_bytes)
+    while (cla_forward_matrix_local_bytes(problem, config) > limits->local_bytes)
         if (!halve_keys(problem, config) && !halve_rows(problem, config))
             return false;
     config->work_group_size = group_size(config);
@@ -269,12 +165,10 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
                  struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    take_timed(cla_matrix_family(capabilities, config), problem, config);
-    suit_few_rows(capabilities, problem, config);
-    suit_block_mask(capabilities, problem, config);
+    cla_forward_matrix_wish(capabilities, problem, config);
     if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
         return false;
-    config->matrix.streams = config->matrix.streams && may_stream(problem, config);
+    config->matrix.streams = config->matrix.streams && cla_forward_matrix_may_stream(problem, config);
     if (!fit(&limits, problem, config))
         return false;
     make_room(capabilities, problem, config);
@@ -337,7 +231,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "Q %s, and K and V twice, so that a tile arrives while the one before is used: %llu of %llu bytes",
                   config->matrix.q_registers ? "passes through to registers" : "stays",
-                  (unsigned long long)local_bytes(problem, config),
+                  (unsigned long long)cla_forward_matrix_local_bytes(problem, config),
                   (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
 }
 
@@ -405,7 +299,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
                         problem->knobs ? problem->knobs : "", name_of(config), config->b_c);
-    if (config->matrix.streams && !may_stream(problem, config))
+    if (config->matrix.streams && !cla_forward_matrix_may_stream(problem, config))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
@@ -519,7 +413,7 @@ const struct cla_skeleton cla_forward_matrix = {
     .knobs = knobs,
     .adopt = adopt,
     .step_down = step_down,
-    .local_bytes = local_bytes,
+    .local_bytes = cla_forward_matrix_local_bytes,
     .private_bytes = private_bytes,
     .joins = joins,
     .build_options = cla_matrix_build_options,
@@ -541,7 +435,7 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .knobs = emulated_knobs,
     .adopt = adopt,
     .step_down = step_down,
-    .local_bytes = local_bytes,
+    .local_bytes = cla_forward_matrix_local_bytes,
     .private_bytes = private_bytes,
     .joins = joins,
     .build_options = cla_matrix_build_options,

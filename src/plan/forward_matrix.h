@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_FORWARD_MATRIX_H
+#define CLA_FORWARD_MATRIX_H
+
+#include "plan/matrix_units.h"
+
+/* The planner of forward_matrix, in two files. */
+#define CLA_FORWARD_MATRIX "forward_matrix"
+
+/* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
+uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config);
+
+/* The sizes of a configuration whose unit is known. */
+void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                             struct cla_config *config);
+
+/* What cl/common/matrix_stream.clh asserts: a sub-group has 16 rows, and as many keys at a time; of wider rows it would
+ * not have the registers. */
+bool cla_forward_matrix_may_stream(const struct clattn_problem *problem, const struct cla_config *config);
+
+/* Scores are held for no more keys at a time than divide a tile's. */
+void cla_forward_matrix_hold_whole_keys(struct cla_config *config);
+
+#endif
