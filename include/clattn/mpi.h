@@ -113,8 +113,9 @@ struct clattn_ring_forward_args {
 CLATTN_API clattn_status clattn_ring_forward(clattn_ring *ring, const struct clattn_ring_forward_args *args);
 
 /* One backward pass, likewise: o, d_o, lse, m, l, d_q and score.d_lse are of this rank's rows, d_k and d_v of its keys,
- * d_bias as the bias. A d_bias that is a sum over batch or heads is one over this rank's rows. d_sinks is the sum over
- * all rows, on each rank. Which of d_k, d_v and d_sinks are NULL is the same on all ranks. */
+ * d_bias as the bias. A d_bias that is a sum over batch or heads is one over this rank's rows; none is one over rows
+ * (d_bias_layout.row 0). d_sinks is the sum over all rows, on each rank. Which of d_k, d_v and d_sinks are NULL is the
+ * same on all ranks. */
 struct clattn_ring_backward_args {
     struct clattn_host_backward_args arrays;
     struct clattn_ring_part rows, keys;

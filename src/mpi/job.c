@@ -297,6 +297,11 @@ static clattn_status take_sums(struct cla_job *job, const struct clattn_host_bac
 {
     const struct clattn_layout *layout = &args->d_bias_layout;
     struct cla_array *d_bias = &job->arrays[CLA_BIAS_GRAD], *d_sinks = &job->arrays[CLA_SINKS_GRAD];
+    if (args->d_bias && !cla_layout_is_default(layout) && !layout->row && job->shape.n_q > 1)
+        return cla_fail(
+            error, CLATTN_INVALID_ARGUMENT,
+            "d_bias_layout.row is 0: in a ring the gradient of a bias has each row of this rank, and is no sum "
+            "over rows");
     if ((args->d_bias && !(job->problem->features & CLATTN_BIAS)) ||
         (args->d_sinks && !(job->problem->features & CLATTN_SINKS)))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,

@@ -19,7 +19,9 @@ class BenchPasses(CommandTest):
         self.assertGreater(backward["enqueue_us"], 0.0)
         self.assertAlmostEqual(backward["tflops"], 2.5 * 4.0 * 2 * 64 * 64 * 64 / backward["median_ms"] * 1e-9,
                                delta=1e-3 * backward["tflops"])
-        self.assertEqual((forward["extra_bytes"], backward["extra_bytes"]), (4 * 2 * 64, 6 * 4 * 2 * 64))
+        self.assertEqual(forward["extra_bytes"], 4 * 2 * 64)
+        apart, sums = 6 * 4 * 2 * 64, (64 + 4) * 4 * 2 * 64 + 4 * 2  # two kernels; one that has sums of dQ and a flag for each head
+        self.assertIn(backward["extra_bytes"], (apart, apart + sums))
         self.assertIn("forward pass", backward["standard_problem"])
         self.refused(USAGE, "bench", "--n", "64", "--pass", "both", "--skeleton", "forward_cpu", says=["--pass"])
 

@@ -136,6 +136,7 @@ struct wrong {
     const char *name, *says;
     clattn_status status;
     void (*spoil)(struct call *call);
+    bool gradients;
 };
 
 static void spoil_shape(struct call *call)
@@ -175,6 +176,13 @@ static void spoil_inner(struct call *call)
     call->forward.keys.reserved[0] = 1;
 }
 
+static void spoil_bias_rows(struct call *call)
+{
+    static float sum[N];
+    call->backward.arrays.d_bias = sum;
+    call->backward.arrays.d_bias_layout = (struct clattn_layout){.batch = N, .head = N, .strided = 1};
+}
+
 static const struct wrong wrongs[] = {
     {"shape", "shape.n_kv is 24 on rank 0 and 25 on rank 1", CLATTN_INVALID_ARGUMENT, spoil_shape},
     {"heads", "shape.kv_heads is 2 on rank 0 and 1 on rank 1", CLATTN_INVALID_ARGUMENT, spoil_heads},
@@ -184,30 +192,35 @@ static const struct wrong wrongs[] = {
     {"layout", "rank 1: q.layout.row", CLATTN_INVALID_LAYOUT, spoil_layout},
     {"whole", "rank 1: whole is 2", CLATTN_INVALID_ARGUMENT, spoil_whole},
     {"reserved", "rank 1: args.reserved[3]", CLATTN_INVALID_ARGUMENT, spoil_reserved},
-    {"inner", "rank 1: args.keys.reserved[0]", CLATTN_INVALID_ARGUMENT, spoil_inner}};
+    {"inner", "rank 1: args.keys.reserved[0]", CLATTN_INVALID_ARGUMENT, spoil_inner},
+    {"bias rows", "rank 1: d_bias_layout.row is 0", CLATTN_INVALID_ARGUMENT, spoil_bias_rows, true}};
 
 static bool try_wrong(clattn_ring *ring, const struct wrong *wrong)
 {
     struct call call;
-    describe(&call, false);
+    describe(&call, wrong->gradients);
     if (ranks.rank == 1)
         wrong->spoil(&call);
     const clattn_status status = start(ring, &call);
     if (status != wrong->status || !strstr(clattn_ring_error_message(), wrong->says) || !is_untouched(&call))
         return complain(wrong->name, status);
-    describe(&call, false);
+    describe(&call, wrong->gradients);
     return (!start(ring, &call) && is_right(&call)) || complain("after it", status);
 }
 
 static bool try_wrongs(void)
 {
     struct call call;
-    clattn_ring *ring = NULL;
-    describe(&call, false);
-    bool good = !clattn_ring_create(&ring, &call.params, &call.problem);
+    clattn_ring *rings[2] = {NULL, NULL};
+    bool good = true;
+    for (int gradients = 0; gradients < 2 && good; gradients++) {
+        describe(&call, gradients);
+        good = !clattn_ring_create(&rings[gradients], &call.params, &call.problem);
+    }
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs && good; i++)
-        good = try_wrong(ring, &wrongs[i]);
-    clattn_ring_destroy(&ring);
+        good = try_wrong(rings[wrongs[i].gradients], &wrongs[i]);
+    clattn_ring_destroy(&rings[0]);
+    clattn_ring_destroy(&rings[1]);
     return good;
 }
 
