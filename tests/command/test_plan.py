@@ -72,7 +72,7 @@ class Plan(CommandTest):
             self.assertEqual(len(plan["kernels"]), len(kernels))
             text = self.run_it(*words).stdout
             for kernel in plan["kernels"]:
-                self.assertRegex(text, r"%s +a work-group holds" % kernel["name"])
+                self.assertRegex(text, r"%s +a work-group (holds|ends the sums of)" % kernel["name"])
         self.refused(USAGE, "plan", "--pass", "sideways", says=["'sideways'", "backward"])
         self.refused(USAGE, "plan", "--pass", "backward", "--skeleton", "forward_cpu", says=["forward_cpu", "backward_cpu"])
 
@@ -110,7 +110,11 @@ class Plan(CommandTest):
         dump = os.path.join(DUMPS, "nvidia-h200.json")
         words = ["plan", "--clinfo", dump, "--pass", "backward", "--dtype", "fp16", "--n", "4096", "--heads", "8"]
         cpu, gpu = [item["plan"] for item in json.loads(self.run_it(*words, "--json").stdout)]
-        self.assertEqual((cpu["skeleton"], cpu["sums"]), ("backward_cpu", False))
+        self.assertEqual((cpu["skeleton"], cpu["sums"]), ("backward_cpu", True))  # 16 units: one kernel
+        words_of_cpu = ["plan", "--pass", "backward", "--n", "4096", "--skeleton", "backward_cpu", "--json", "--knobs"]
+        for fused in (0, 1):
+            plan = json.loads(self.run_it(*words_of_cpu, "fused=%d" % fused).stdout)[0]["plan"]
+            self.assertEqual(plan["sums"], bool(fused))
         self.assertEqual((gpu["skeleton"], gpu["sums"]), ("backward_hopper", True))
         text = self.run_it(*words).stdout
         self.assertIn("ends the sums of %d rows" % gpu["b_r"], text)
