@@ -41,10 +41,10 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
     struct clattn_kv_scales *const scales = job->scales;
     struct clattn_score_args score = numbers_of(args);
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
+    const struct cla_feature_tensor *row = NULL;
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
-    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++) {
+    for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++) {
         const char *from = struct_of(row, args);
         if (from)
             cla_feature_give(
@@ -60,10 +60,10 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     struct clattn_kv_scales *const scales = job->scales;
     struct clattn_score_args score = numbers_of(args);
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
+    const struct cla_feature_tensor *row = NULL;
     *scales = (struct clattn_kv_scales){0};
     score.kv_scales = args->kv_scales ? scales : NULL;
-    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++)
+    for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
         cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
     return score;
 }
@@ -229,8 +229,8 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
 {
     clattn_status status = measure_data(job, args, error);
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
-    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)) && !status; i++) {
+    const struct cla_feature_tensor *row = NULL;
+    for (int i = 0; (row = cla_feature_tensor_after(row, &of)) && !status; i++) {
         const void *array = array_of(row, args);
         if (array)
             status = check_contents(job, args, row, array, error);

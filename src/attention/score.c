@@ -105,12 +105,12 @@ void cla_score_sizes(struct cla_call *call)
 {
     struct cla_operand *operands = call->operands;
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_tensor *tensor = NULL;
     operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS, 0);
     operands[CLA_BIAS_GRAD].element_bytes = cla_size_of(call->problem, CLA_BIAS_GRAD);
     operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD, 0);
     operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++) {
         if (!(call->features & of->bit))
             continue; /* what block_q is, is known with a block mask alone */
         operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent, tensor->keys ? tensor->keys : tensor->each);
@@ -276,8 +276,8 @@ clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_a
 {
     clattn_status status = CLATTN_SUCCESS;
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)) && !status; i++)
+    const struct cla_feature_tensor *tensor = NULL;
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)) && !status; i++)
         if ((call->features & of->bit) && !is_of_csr(CLA_SCORE + i, args))
             status = place_tensor(call, i, tensor, args, error);
     if (!status && (call->features & CLATTN_BLOCK_MASK) && args->block_offsets.buffer)
@@ -291,9 +291,9 @@ clattn_status cla_score_place(struct cla_call *call, const struct clattn_score_a
 cl_uint cla_score_arguments(const struct cla_call *call, unsigned features, bool state, struct cla_argument *arguments)
 {
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_tensor *tensor = NULL;
     cl_uint count = 0;
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++) {
         if (!(features & of->bit) || !cla_feature_tensor_is_argument(i))
             continue;
         const bool expanded = CLA_SCORE + i == CLA_BLOCK_MASK && cla_score_is_csr(call);

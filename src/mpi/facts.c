@@ -89,14 +89,14 @@ static int job_facts(const struct cla_job *job, struct fact facts[CLA_FACTS])
                                   integer("whether d_v is given", job->arrays[CLA_D_V].data != NULL),
                                   integer("whether d_sinks is given", job->arrays[CLA_SINKS_GRAD].data != NULL)};
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
+    const struct cla_feature_tensor *row = NULL;
     const struct cla_feature_number *number;
     int count = sizeof shapes / sizeof *shapes;
     _Static_assert(sizeof shapes / sizeof *shapes + CLA_SCORE_TENSORS + CLA_SCORE_NUMBERS <= CLA_FACTS, "they fit");
     memcpy(facts, shapes, sizeof shapes);
     for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         facts[count++] = number_fact(number, job->score);
-    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++)
+    for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
         facts[count++] = array_fact(job, i, row->path);
     return count;
 }

@@ -140,12 +140,12 @@ static void give_score(struct cla_run *run, const struct cla_job *job)
                                    [CLA_NUMBER_UINT64] = sizeof(uint64_t),
                                    [CLA_NUMBER_UINT32] = sizeof(uint32_t)};
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
+    const struct cla_feature_tensor *row = NULL;
     const struct cla_feature_number *number;
     run->score = (struct clattn_score_args){0};
     for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         memcpy((char *)&run->score + number->given, (const char *)job->score + number->array, bytes[number->type]);
-    for (int i = 0; (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++)
+    for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
         if (!row->apart)
             cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score, NULL);
     if (job->problem->features & CLATTN_VARLEN)

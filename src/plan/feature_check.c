@@ -53,8 +53,8 @@ static bool is_given(const struct cla_feature_tensor *tensor, const struct clatt
 static clattn_status check_absent_tensors(const struct cla_feature_call *call, struct cla_error *error)
 {
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++)
+    const struct cla_feature_tensor *tensor = NULL;
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++)
         if (!(call->features & of->bit) && is_given(tensor, call->args))
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                             "%s is given, and the problem has no %s: it must be all zero then", tensor->path,

@@ -262,8 +262,8 @@ size_t cla_feature_tensor_at(int number)
 {
     const struct cla_feature *of;
     size_t at = offsetof(struct cla_score_params, more);
-    const struct cla_feature_tensor *tensor;
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)) && i < number; i++)
+    const struct cla_feature_tensor *tensor = NULL;
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)) && i < number; i++)
         at += bytes_behind(tensor);
     return tensor && tensor->params ? tensor->params - 1 : at;
 }
@@ -273,9 +273,9 @@ size_t cla_feature_number_at(int number)
 {
     const struct cla_feature *of;
     size_t at = offsetof(struct cla_score_params, more);
-    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_tensor *tensor = NULL;
     const struct cla_feature_number *other;
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++)
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++)
         at += bytes_behind(tensor);
     for (int i = 0; i < number && (other = cla_feature_number_after(i ? other : NULL, &of)); i++)
         at += other->range ? sizeof(int64_t) : 0;
@@ -307,9 +307,9 @@ static void define_of_tensors(const char *macro, unsigned features, const char *
                               const char *constant, struct cla_text *text)
 {
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_tensor *tensor = NULL;
     cla_text_printf(text, "#define %s", macro);
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++) {
         if (!(of->bit & features) || !*kernel_name(tensor))
             continue;
         cla_text_add(text, " ", 1);
@@ -360,10 +360,10 @@ static void define_of_numbers(unsigned features, const char *template, struct cl
 static void define_params(struct cla_text *text)
 {
     const struct cla_feature *of;
-    const struct cla_feature_tensor *tensor;
+    const struct cla_feature_tensor *tensor = NULL;
     cla_text_printf(text, "#define CLATTN_SCORE_PARAMS_BYTES %d\n", (int)cla_score_params_bytes());
     cla_text_printf(text, "#define CLATTN_MORE_PARAMS");
-    for (int i = 0; (tensor = cla_feature_tensor_after(i ? tensor : NULL, &of)); i++) {
+    for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++) {
         cla_text_add(text, " ", 1);
         if (bytes_behind(tensor))
             add(text, extent_of(tensor)->params, kernel_name(tensor), elements[tensor->element], tensor->each);

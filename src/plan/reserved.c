@@ -201,8 +201,8 @@ static bool is_member_zero(const struct member *member, const char *given, struc
 static bool are_features_zero(const struct cla_struct *type, const char *given, struct found *found)
 {
     const struct cla_feature *of;
-    const struct cla_feature_tensor *row;
-    for (int i = 0; type->of_feature && (row = cla_feature_tensor_after(i ? row : NULL, &of)); i++) {
+    const struct cla_feature_tensor *row = NULL;
+    for (int i = 0; type->of_feature && (row = cla_feature_tensor_after(row, &of)); i++) {
         const struct member member = type->of_feature(row);
         if (!is_member_zero(&member, given, found))
             return false;

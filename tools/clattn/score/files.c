@@ -70,7 +70,7 @@ static int match_blocks(const struct score_entry *entry, const struct option_num
 static int wrong_heads(const struct score_entry *entry, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &entry->arrays->shape;
-    char last[24] = "", right[128], without_batch[48] = "", with_batch[64] = "";
+    char last[24] = "", right[192], without_batch[48] = "", with_batch[64] = "";
     const bool with = row->extent == CLA_OF_HEADS, without = !with || is_broadcast(row) || shape->batch == 1;
     if (row->each)
         snprintf(last, sizeof last, " %d", row->each);
