@@ -398,7 +398,7 @@ static bool takes(bool there, const char *name)
 static bool takes_matrix(const struct clattn_capabilities *capabilities, bool right)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
-    return unit && takes(right || unit->trust == CLA_UNIT_PROVEN, unit->name);
+    return unit && (unit->trust == CLA_UNIT_PROVEN || takes(right, unit->name));
 }
 
 static const char *unit_word(bool there, bool taken)

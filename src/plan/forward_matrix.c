@@ -141,11 +141,11 @@ static bool hides_waits(const struct clattn_capabilities *capabilities, const st
 static void make_room(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    struct cla_config smaller_one = *config;
-    while (!hides_waits(capabilities, problem, &smaller_one))
-        if (!halve_keys(problem, &smaller_one))
+    struct cla_config fewer = *config;
+    while (!hides_waits(capabilities, problem, &fewer))
+        if (!halve_keys(problem, &fewer))
             return;
-    *config = smaller_one;
+    *config = fewer;
 }
 
 /* Keys before rows: each row that shares a tile saves reading it once more. */
@@ -371,9 +371,9 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
                       struct cla_config *config)
 {
     (void)capabilities;
-    const bool smaller_one = halve_keys(problem, config) || halve_rows(problem, config);
+    const bool fewer = halve_keys(problem, config) || halve_rows(problem, config);
     config->work_group_size = group_size(config);
-    return smaller_one;
+    return fewer;
 }
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)

@@ -51,7 +51,8 @@ static const struct command_spec ring_command = {
     .name = "ring",
     .summary = "Compute attention, and its gradients, on .npy arrays that ranks of MPI share",
     .synopsis = "mpirun -n N clattn ring --q Q.npy --k K.npy --v V.npy --out O.npy [OPTIONS]\n"
-                "mpirun -n N clattn ring [OPTIONS] --grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy",
+                "mpirun -n N clattn ring [OPTIONS] --grad-out dO.npy --dq dQ.npy --dk dK.npy --dv dV.npy\n"
+                "mpirun -n N clattn ring bench --help",
     .details =
         "Each rank maps the files and reads its part of them; rank 0 gathers the outputs, which appear together\n"
         "when all have been computed and written, or not at all.",
