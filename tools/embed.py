@@ -3,7 +3,7 @@
 """Turns files into one C file that defines cla_embedded_files[] (src/plan/source.h).
 
 What a kernel file defines outside of functions gets the prefix clattn_ where it has another name, so that a user's own
-functions and types, which are compiled above, may have any other name. Macros need none: see src/plan/user_text.h.
+functions and types, which are compiled above, may have any other name. Macros need none: see src/plan/features/user_text.h.
 
 A file says what it needs: `#include "common/types.clh"`, named below --root. The library puts a program together from the
 files that it names and all that these need, each once, before the first that needs it. The lines themselves, and

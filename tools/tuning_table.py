@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Turns a tuning file into one C file that defines cla_tuning_built_in[] (src/plan/tuning_db.h), or adds what a device's
+"""Turns a tuning file into one C file that defines cla_tuning_built_in[] (src/plan/tuning/tuning_db.h), or adds what a device's
 tuning file has to the file that this is made from:
 
-    tuning_table.py --output tuning_built_in.c src/plan/tuning_built_in.json
-    tuning_table.py --add tuning.json src/plan/tuning_built_in.json
+    tuning_table.py --output tuning_built_in.c src/plan/tuning/tuning_built_in.json
+    tuning_table.py --add tuning.json src/plan/tuning/tuning_built_in.json
 
 Of each class of problems on a device the record to take is kept: the one marked best, else the fastest. Added ones serve
 any driver and any version of the kernels, and replace those of their class. What is wrong with a record a test finds,
@@ -14,8 +14,8 @@ import argparse
 import json
 import pathlib
 
-HEAD = '''/* Made by tools/tuning_table.py from src/plan/tuning_built_in.json. */
-#include "plan/tuning_db.h"
+HEAD = '''/* Made by tools/tuning_table.py from src/plan/tuning/tuning_built_in.json. */
+#include "plan/tuning/tuning_db.h"
 '''
 ENUMS = {
     'pass': {'forward': 'CLATTN_FORWARD', 'backward': 'CLATTN_BACKWARD', 'accumulate': 'CLATTN_ACCUMULATE'},

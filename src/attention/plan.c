@@ -6,7 +6,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/reserved.h"
-#include "plan/tuned.h"
+#include "plan/tuning/tuned.h"
 #include <stdlib.h>
 
 clattn_status clattn_plan_preview(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,

@@ -3,10 +3,10 @@
 #include "device/clcall.h"
 #include "device/report.h"
 #include "device/tuning.h"
+#include "plan/features/user_text.h"
 #include "plan/planner.h"
 #include "plan/source.h"
-#include "plan/tuned.h"
-#include "plan/user_text.h"
+#include "plan/tuning/tuned.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

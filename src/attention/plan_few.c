@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/plan_few.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include "plan/problem.h"
 
 /* Where the problem says how many rows there will be, or takes the choice out of the planner's hands, the plan is what

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/score.h"
 #include "plan/checked.h"
-#include "plan/feature_check.h"
+#include "plan/features/feature_check.h"
 #include "plan/types.h"
 #include <string.h>
 

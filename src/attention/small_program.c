@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/small_program.h"
-#include "plan/cpu_tiles.h"
+#include "plan/skeletons/cpu_tiles.h"
 #include "plan/source.h"
 
 clattn_status cla_small_program(struct clattn_context *context, const char *name, struct cla_text *defines,

@@ -4,7 +4,7 @@
 
 #include "device/pointers.h"
 #include "device/program.h"
-#include "plan/tuning_db.h"
+#include "plan/tuning/tuning_db.h"
 #include <clattn/device.h>
 
 struct clattn_context {

@@ -2,7 +2,7 @@
 #ifndef CLA_DEVICE_TUNING_H
 #define CLA_DEVICE_TUNING_H
 
-#include "plan/tuning_db.h"
+#include "plan/tuning/tuning_db.h"
 
 struct clattn_tuning {
     struct cla_tuning_db db;

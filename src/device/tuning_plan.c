@@ -3,11 +3,11 @@
  * What tuning asks of the planner. */
 #include "device/report.h"
 #include "device/tuning.h"
-#include "plan/candidates.h"
 #include "plan/matrix_units.h"
 #include "plan/problem.h"
 #include "plan/reserved.h"
 #include "plan/source.h"
+#include "plan/tuning/candidates.h"
 #include <stdio.h>
 
 /* A skeleton over any matrix unit is made of all devices' units. */

@@ -2,10 +2,10 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/features/softcap.h"
 #include "plan/layout.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
-#include "plan/softcap.h"
 #include <stddef.h>
 
 /* Words of a TMA descriptor; it lies on a multiple of its size
@@ -46,7 +46,7 @@ _Static_assert(sizeof(struct cla_backward_params) == 8 * 40 + 7 * 8 + 40, "the k
 enum { CLA_SCORE_MORE = 64 };
 
 /* That of the score features: cl/common/view.clh. What it does not name lies in `more`, in the order of the table
- * (plan/feature.h), and kernels take so much of it as that fills. */
+ * (plan/features/feature.h), and kernels take so much of it as that fills. */
 struct cla_score_params {
     struct cla_layout bias, mask, block_mask;
     int64_t alibi_offset, alibi_batch, alibi_head;

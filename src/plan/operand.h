@@ -2,7 +2,7 @@
 #ifndef CLA_OPERAND_H
 #define CLA_OPERAND_H
 
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 
 /* Everything that a call may read or write. Those before CLA_FORWARD_OPERANDS are in the order of the forward kernels'
  * arguments, from CLA_LSE on vectors. */
@@ -21,7 +21,7 @@ enum {
     CLA_D_V,
     CLA_BIAS_GRAD,
     CLA_SINKS_GRAD,
-    CLA_SCORE, /* the tensors of the score features, in the order of their table (plan/feature.h) */
+    CLA_SCORE, /* the tensors of the score features, in the order of their table (plan/features/feature.h) */
     CLA_BIAS = CLA_SCORE + 1,
     CLA_MASK,
     CLA_BLOCK_MASK,

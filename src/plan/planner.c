@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/planner.h"
 #include "plan/checked.h"
-#include "plan/knobs.h"
 #include "plan/operand.h"
 #include "plan/packing.h"
 #include "plan/philox.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
 #include "plan/traffic.h"
+#include "plan/tuning/knobs.h"
 #include "plan/types.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/problem.h"
 #include "plan/checked.h"
-#include "plan/feature.h"
-#include "plan/feature_check.h"
+#include "plan/features/feature.h"
+#include "plan/features/feature_check.h"
+#include "plan/features/user_text.h"
 #include "plan/philox.h"
 #include "plan/reserved.h"
 #include "plan/types.h"
-#include "plan/user_text.h"
 #include <math.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@
 clattn_status cla_problem_resolve(const struct clattn_problem *problem, struct clattn_problem *resolved,
                                   struct cla_error *error);
 
-/* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (plan/feature.h). */
+/* The value of CLATTN_FEATURES: the problem's features, and what the user's texts add (plan/features/feature.h). */
 unsigned cla_problem_features(const struct clattn_problem *problem);
 
 /* Whether the blocks of the mask are mostly seen, as far as is known: then tiles as large as without one, which meet

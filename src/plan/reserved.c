@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/reserved.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <clattn/clattn.h>
 #include <clattn/mpi.h>
 #include <stdio.h>

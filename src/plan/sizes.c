@@ -3,8 +3,8 @@
  * Data alone: what was measured, on which device, and where that is written down. A row of cla_sizes may be for one
  * family of devices; the first that applies is taken. */
 #include "plan/sizes.h"
-#include "plan/hopper_sizes.h"
 #include "plan/matrix_units.h"
+#include "plan/skeletons/hopper_sizes.h"
 #include <string.h>
 
 #define NOTES           "tests/data/measured/"

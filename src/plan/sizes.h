@@ -68,7 +68,7 @@ struct cla_together_sizes {
 };
 extern const struct cla_together_sizes cla_together_sizes;
 
-/* Between how many work-groups a block of keys of a backward pass is shared out (plan/shares.h). */
+/* Between how many work-groups a block of keys of a backward pass is shared out (plan/skeletons/shares.h). */
 struct cla_share_sizes {
     double start;            /* what a share takes beside its tiles of rows, in tiles */
     double launch;           /* the kernel that adds shares up, in tiles, */
@@ -79,7 +79,7 @@ struct cla_share_sizes {
 };
 extern const struct cla_share_sizes cla_share_sizes;
 
-/* The model of forward_simt's and backward_simt's time (plan/simt.h), in issue slots of a compute unit. */
+/* The model of forward_simt's and backward_simt's time (plan/skeletons/simt.h), in issue slots of a compute unit. */
 struct cla_simt_weights {
     double overlap; /* exponent of the norm that joins arithmetic and local memory: 1 none overlaps, large all does */
     double loop;    /* further instructions for each multiply-add */

@@ -36,7 +36,7 @@ struct cla_config {
         } simt;            /* forward_simt and backward_simt */
         struct {
             int vector_width, row_vectors, micro, fetch;
-            int dot;    /* enum cla_cpu_dot (plan/cpu_dot.h) */
+            int dot;    /* enum cla_cpu_dot (plan/skeletons/cpu_dot.h) */
             int stream; /* backward_cpu */
             int fused;  /* backward_cpu: one kernel forms all gradients */
         } cpu;          /* forward_cpu and backward_cpu */

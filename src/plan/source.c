@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/source.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <clattn/opencl.h>
 #include <stdbool.h>
 #include <stdio.h>

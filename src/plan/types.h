@@ -45,7 +45,7 @@ int64_t cla_scale_group(const struct clattn_problem *problem, int operand);
 /* Whether Q, K, V (and dO) are stored in one way. */
 bool cla_types_are_one(const struct clattn_problem *problem);
 
-/* The features (plan/feature.h) that come with them: which scales there are. */
+/* The features (plan/features/feature.h) that come with them: which scales there are. */
 unsigned cla_types_features(const struct clattn_problem *problem);
 
 /* The constants of kernels for types that are not the problem's dtype. */

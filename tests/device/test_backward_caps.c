@@ -3,9 +3,9 @@
  * Gradients of capped scores. Kernels may tell by a row's lse that all its scores are far below the cap, and take a
  * polynomial for tanh: here they are, or a few of them are not, or none, on either side. And what tells backward_hopper
  * that scores are low (cl/score/fast/softcap.clh), which only a GPU runs, by itself. */
-#include "plan/feature.h"
+#include "plan/features/feature.h"
+#include "plan/features/softcap.h"
 #include "plan/kernel_params.h"
-#include "plan/softcap.h"
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/course.h"

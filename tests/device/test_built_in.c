@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rows of the built-in tuning table (src/plan/tuning_built_in.json) compute what they should: each one's block
- * sizes and knobs together, which no other test puts together, beside the float64 reference. Rows that were measured on
- * another kind of device are tried as well, where their kernel runs. */
-#include "plan/tuning_db.h"
+ * The rows of the built-in tuning table (src/plan/tuning/tuning_built_in.json) compute what they should: each one's
+ * block sizes and knobs together, which no other test puts together, beside the float64 reference. Rows that were
+ * measured on another kind of device are tried as well, where their kernel runs. */
+#include "plan/tuning/tuning_db.h"
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/unit.h"

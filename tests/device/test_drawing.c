@@ -5,7 +5,7 @@
  * in local memory and by calls of each tile, in whatever order tiles come; and by way of local memory, for keys along a
  * sub-group's rows, as backward_hopper's have them.
  */
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include "plan/kernel_params.h"
 #include "plan/philox.h"
 #include "support/device.h"

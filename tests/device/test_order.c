@@ -3,7 +3,7 @@
  * The order that cl/backward_order.cl finds for the blocks of keys of each head, against a list that is sorted here:
  * with heads that share keys, rows and keys that do not fill their last tiles, and more blocks than a work-group has
  * items. */
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include "plan/kernel_params.h"
 #include "support/device.h"
 #include "support/text.h"

@@ -26,10 +26,10 @@ TOOLS_MAY = {
     ('verify/case.c', 'plan/checked.h'),      # one rounding up of divisions
     ('verify/draw.c', 'plan/checked.h'),
     ('devices.c', 'plan/matrix_units.h'),     # the table of matrix units, whose names it shows
-    ('options/options.h', 'plan/feature.h'),  # the table of score features: options, files,
-    ('options/names.c', 'plan/feature.h'),    # names,
-    ('reference/reference.h', 'plan/feature.h'),  # values that the judge takes,
-    ('verify/draw.c', 'plan/feature.h'),      # and that are drawn
+    ('options/options.h', 'plan/features/feature.h'),  # the table of score features: options, files,
+    ('options/names.c', 'plan/features/feature.h'),    # names,
+    ('reference/reference.h', 'plan/features/feature.h'),  # values that the judge takes,
+    ('verify/draw.c', 'plan/features/feature.h'),      # and that are drawn
 }
 
 # Whose business another library is: the object file.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The candidates of a search on any device, and that a plan which forces one says the same of it; a preview. */
-#include "plan/candidates.h"
+#include "plan/tuning/candidates.h"
 #include "fuzz/planned.h"
 #include "plan/problem.h"
 #include <clattn/plan.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Knobs as text; the first byte chooses the skeleton. What is read can be written and reads the same again. */
-#include "plan/knobs.h"
+#include "plan/tuning/knobs.h"
 #include "fuzz/fuzz.h"
 #include "plan/skeleton.h"
 #include <string.h>

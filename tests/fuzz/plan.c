@@ -5,7 +5,7 @@
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
-#include "plan/tuned.h"
+#include "plan/tuning/tuned.h"
 #include <clattn/traffic.h>
 #include <string.h>
 

@@ -45,7 +45,7 @@ def tuning():
     timeout = RECORD.replace('"state": "ok", "ms": 1.25', '"state": "timeout", "ms": 0').replace("true}", "false}")
     yield head + RECORD + "\n]}\n"
     yield head + RECORD + ",\n" + timeout + "\n]}\n"
-    lines = text_of("src/plan/tuning_built_in.json").split("\n")
+    lines = text_of("src/plan/tuning/tuning_built_in.json").split("\n")
     yield "\n".join(lines[:4]).rstrip(",") + "\n]}\n"
 
 

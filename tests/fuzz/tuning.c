@@ -2,7 +2,7 @@
  *
  * A tuning file. What is read can be written, and what was written reads the same again. */
 #include "fuzz/fuzz.h"
-#include "plan/tuning_db.h"
+#include "plan/tuning/tuning_db.h"
 #include <string.h>
 
 /* The text, appended to *text. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The user's OpenCL C: score_mod up to the first 0, mask_mod behind it, or none. */
-#include "plan/user_text.h"
+#include "plan/features/user_text.h"
 #include "fuzz/fuzz.h"
 #include <clattn/problem.h>
 #include <string.h>

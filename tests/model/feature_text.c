@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Prints what the library puts above the files of a program with these features (src/plan/feature.h).
+ * Prints what the library puts above the files of a program with these features (src/plan/features/feature.h).
  *
  *     feature_text NUMBER */
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ptxas/write.h"
+#include "plan/features/user_text.h"
 #include "plan/recipe.h"
 #include "plan/retarget.h"
 #include "plan/source.h"
-#include "plan/user_text.h"
 #include <stdio.h>
 #include <string.h>
 

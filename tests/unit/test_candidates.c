@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Lists of candidates: on every kind of device each entry is a plan that its own choices reproduce. */
-#include "plan/candidates.h"
-#include "plan/knobs.h"
 #include "plan/problem.h"
+#include "plan/tuning/candidates.h"
+#include "plan/tuning/knobs.h"
 #include "support/nvidia.h"
 #include "support/unit.h"
 #include <stdio.h>

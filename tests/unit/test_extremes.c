@@ -3,10 +3,10 @@
  * Problems, devices and shapes at the ends of what their types hold: whatever comes, the planner, the candidates and
  * the model answer or refuse. A sum or product that overflows on the way is found by the undefined-behaviour sanitizer,
  * under which tools/check.sh runs this. */
-#include "plan/candidates.h"
-#include "plan/knobs.h"
 #include "plan/problem.h"
 #include "plan/splits.h"
+#include "plan/tuning/candidates.h"
+#include "plan/tuning/knobs.h"
 #include "random.h"
 #include "support/nvidia.h"
 #include "support/unit.h"

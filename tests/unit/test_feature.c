@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/operands.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include "support/unit.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * How many heads of a backward pass take turns: 132 work-groups unless said, rows of d = 64 take 512 bytes, of 128
  * twice. */
-#include "plan/heads_together.h"
+#include "plan/skeletons/heads_together.h"
 #include "support/unit.h"
 
 static void heads_go_together_in_equal_numbers(void **state)

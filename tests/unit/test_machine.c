@@ -2,9 +2,9 @@
  *
  * What planners know of devices, each vendor's from what it reports; and the sizes that were measured: each names a
  * kernel that there is and a file that says where it is from (argv[1] is the source folder). */
-#include "plan/hopper_sizes.h"
 #include "plan/machine.h"
 #include "plan/sizes.h"
+#include "plan/skeletons/hopper_sizes.h"
 #include "support/nvidia.h"
 #include "support/unit.h"
 #include <stdio.h>

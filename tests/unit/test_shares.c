@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Between how many work-groups blocks of keys are shared out: 132 at once, shares of 128 KB unless said. */
-#include "plan/shares.h"
+#include "plan/skeletons/shares.h"
 #include "support/unit.h"
 
 enum { TILE = 64 * 128 * 5 * 128, SHARE = 128 * 1024 };

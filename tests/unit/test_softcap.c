@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The polynomials of scores far below the cap, in float as the kernels have them, beside tanh. */
-#include "plan/softcap.h"
+#include "plan/features/softcap.h"
 #include "support/unit.h"
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Tuning records: text and back, damage of every kind, merging, and which record answers. */
-#include "plan/knobs.h"
 #include "plan/problem.h"
-#include "plan/tuned.h"
+#include "plan/tuning/knobs.h"
+#include "plan/tuning/tuned.h"
 #include "support/cpu.h"
 #include "support/unit.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The user's texts in a program: their lines, their macros, and names that are not theirs. */
-#include "plan/user_text.h"
+#include "plan/features/user_text.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "options/names.h"
 #include "options/options.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <inttypes.h>
 
 const char *device_type_name(enum clattn_device_type type)

@@ -3,7 +3,7 @@
 #define CLATTN_TOOL_OPTIONS_H
 
 #include "failure.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <clattn/plan.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ enum option_kind {
     OPTION_DEVICE,   /* struct option_device, "P:D" */
     OPTION_FILES,    /* struct option_files: the words up to the next option */
     OPTION_SKELETON, /* const char *: help and completion list what the library has, for the passes in `maximum` */
-    OPTION_FEATURES  /* struct option_features: the options of all score features (plan/feature.h) */
+    OPTION_FEATURES  /* struct option_features: the options of all score features (plan/features/feature.h) */
 };
 
 struct option_word {

@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOL_REFERENCE_H
 #define CLATTN_TOOL_REFERENCE_H
 
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include <clattn/problem.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ struct reference_score {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
 
-    /* Later features, in the order of their table (plan/feature.h): values of their tensors, and numbers. */
+    /* Later features, in the order of their table (plan/features/feature.h): values of their tensors, and numbers. */
     const void *more[CLA_SCORE_TENSORS]; /* int32 where the table says CLA_INT */
     struct clattn_layout more_at[CLA_SCORE_TENSORS];
     double more_numbers[CLA_SCORE_NUMBERS];

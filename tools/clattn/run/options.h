@@ -19,8 +19,8 @@ enum run_output {
     RUN_OUTPUTS
 };
 
-/* The files of score features that the command knows by name, in the order of their table (plan/feature.h), which has
- * more; numbers; and settings. */
+/* The files of score features that the command knows by name, in the order of their table (plan/features/feature.h),
+ * which has more; numbers; and settings. */
 enum score_file {
     SCORE_ALIBI,
     SCORE_BIAS,

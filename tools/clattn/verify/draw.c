@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/draw.h"
 #include "plan/checked.h"
-#include "plan/feature.h"
+#include "plan/features/feature.h"
 #include "verify/skeletons.h"
 #include "verify/types.h"
 #include <math.h>

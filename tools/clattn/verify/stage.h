@@ -22,7 +22,7 @@ enum stage_tensor {
     STAGE_D_V,
     STAGE_D_BIAS,
     STAGE_D_SINKS,
-    STAGE_SCORE, /* from here on those of the score features, in the order of their table (plan/feature.h); by name: */
+    STAGE_SCORE, /* those of the score features, in their table's order (plan/features/feature.h); by name: */
     STAGE_ALIBI = STAGE_SCORE,
     STAGE_BIAS,
     STAGE_MASK,

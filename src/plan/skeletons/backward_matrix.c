@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. */
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/sizes.h"
+#include "plan/skeletons/backward_sums.h"
+#include "plan/traffic.h"
+#include <stddef.h>
+
+static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward_matrix_emulated";
+
+/* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
+enum { DQ, DK_DV, SIDES };
+enum { STATISTICS = 16 };               /* bytes that a stage keeps of a moving row */
+enum { SHORT = 64, SHORT_MOST_D = 64 }; /* blocks; columns */
+enum {
+    DRAWN_KEYS = 128,
+    MOST_DRAWN_ROWS = 64
+}; /* keys that dropout draws at once; rows of a slice, if a lane takes them at once */
+
+static const char *name_of(const struct cla_config *config)
+{
+    return config->unit->devices ? matrix_name : emulated_name;
+}
+
+static int fixed_rows(const struct cla_config *config, int side)
+{
+    return side == DQ ? config->b_r : config->b_c;
+}
+
+/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DROPOUT_ONCE): a bit
+ * of each pair, of a half of the 128 keys that are drawn at once or of both. */
+static int drawn_row_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const bool once = side == DK_DV && (problem->features & CLATTN_DROPOUT) && !cla_problem_accumulates(problem) &&
+                      DRAWN_KEYS % config->b_c == 0 && config->backward_matrix.side[side].slice <= MOST_DRAWN_ROWS;
+    return !once ? 0 : config->b_c > DRAWN_KEYS / 2 ? DRAWN_KEYS / 8 : DRAWN_KEYS / 16;
+}
+
+static int sub_groups(const struct cla_config *config)
+{
+    return config->work_group_size / config->lanes;
+}
+
+/* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
+static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const int64_t row = cla_matrix_pitch(problem->d) + cla_matrix_pitch(problem->d_v);
+    const int64_t moving = config->backward_matrix.side[side].moving,
+                  stages = config->backward_matrix.side[side].stages;
+    return (uint64_t)(fixed_rows(config, side) * row +
+                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) +
+                      sub_groups(config) * config->unit->scratch_bytes + 16);
+}
+
+static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const uint64_t dq = side_local_bytes(problem, config, DQ), dk_dv = side_local_bytes(problem, config, DK_DV);
+    return dq > dk_dv ? dq : dk_dv;
+}
+
+/* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay.
+ */
+static int64_t side_words(const struct clattn_problem *problem, const struct cla_config *config, int side)
+{
+    const int elements = CLA_PIECE * CLA_PIECE / config->lanes;
+    const int pieces = cla_pieces(problem->d), pieces_v = cla_pieces(problem->d_v);
+    const int split = config->backward_matrix.side[side].split;
+    const int tiles = fixed_rows(config, side) * split / (CLA_PIECE * sub_groups(config));
+    const int gradients = side == DQ ? pieces : (pieces + pieces_v) / split;
+    const int kept =
+        config->backward_matrix.side[side].fixed_registers ? (pieces + pieces_v) * elements / 2 : elements / 2;
+    return (int64_t)tiles *
+               (gradients * elements + 2 * config->backward_matrix.side[side].slice / CLA_PIECE * elements + kept) +
+           elements / 2 + 24;
+}
+
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t dq = side_words(problem, config, DQ), dk_dv = side_words(problem, config, DK_DV);
+    return 4 * (uint64_t)(dq > dk_dv ? dq : dk_dv);
+}
+
+/* The sizes that were the fastest (plan/sizes.h). */
+static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
+{
+    const struct cla_size_wish any = {0};
+    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
+    cla_matrix_keep_unit(&timed, config);
+    timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->lanes;
+    *config = timed;
+}
+
+/* Rows (and keys) that the sub-groups own at least. */
+static int least_fixed(const struct cla_config *config, int side)
+{
+    return sub_groups(config) * CLA_PIECE / config->backward_matrix.side[side].split;
+}
+
+static bool divides(const struct cla_config *config)
+{
+    const int split = config->backward_matrix.side[DK_DV].split;
+    return sub_groups(config) % split == 0 && config->b_r % least_fixed(config, DQ) == 0 &&
+           config->b_c % least_fixed(config, DK_DV) == 0;
+}
+
+/* Forced block sizes are spread over as many of the sub-groups as divide them. */
+static bool take_forced(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->lanes, step = config->backward_matrix.side[DK_DV].split * lanes;
+    if (problem->b_r)
+        config->b_r = problem->b_r;
+    if (problem->b_c)
+        config->b_c = problem->b_c;
+    if (problem->work_group_size)
+        config->work_group_size = problem->work_group_size;
+    if (config->work_group_size % lanes)
+        return false;
+    while (!problem->work_group_size && config->work_group_size > step && !divides(config))
+        config->work_group_size -= step;
+    return divides(config);
+}
+
+/* Blocks no larger than a block mask's, as far as they may shrink, so that what it hides is skipped whole. */
+static void suit_blocks(const struct clattn_problem *problem, struct cla_config *config)
+{
+    while (!problem->b_r && problem->block_q && config->b_r > problem->block_q &&
+           config->b_r / 2 >= least_fixed(config, DQ))
+        config->b_r /= 2;
+    while (!problem->b_c && problem->block_kv && config->b_c > problem->block_kv &&
+           config->b_c / 2 >= least_fixed(config, DK_DV))
+        config->b_c /= 2;
+}
+
+/* Half the sub-groups, each with as much as it had of larger blocks, where these have shrunk and a compute unit holds
+ * several groups (tests/data/measured/h200-backward-matrix-notes.md). */
+static void suit_short_blocks(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                              struct cla_config *config)
+{
+    const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
+    const int items = config->work_group_size / 2, lanes = config->lanes;
+    if (!forced && problem->block_q && cla_widest(problem) <= SHORT_MOST_D && config->b_r == SHORT &&
+        config->b_c == SHORT && items >= 2 * lanes && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES)
+        config->work_group_size = items;
+}
+
+/* One step smaller: one stage instead of two, then fewer moving rows, then fewer fixed ones. */
+static bool shrink_side(struct cla_backward_side *side)
+{
+    if (side->stages == 2) {
+        side->stages = 1;
+        return true;
+    }
+    if (side->moving == CLA_PIECE)
+        return false;
+    side->moving /= 2;
+    if (side->slice > side->moving)
+        side->slice = side->moving;
+    return true;
+}
+
+static bool shrink_rows(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->lanes;
+    if (problem->b_r || problem->b_c || problem->work_group_size)
+        return false;
+    const bool rows = config->b_r > least_fixed(config, DQ), keys = config->b_c > least_fixed(config, DK_DV);
+    if (rows || keys) {
+        config->b_r = rows ? config->b_r / 2 : config->b_r;
+        config->b_c = keys ? config->b_c / 2 : config->b_c;
+        return true;
+    }
+    if (sub_groups(config) <= config->backward_matrix.side[DK_DV].split)
+        return false;
+    config->work_group_size = sub_groups(config) / 2 * lanes;
+    config->b_r /= 2;
+    config->b_c /= 2;
+    return true;
+}
+
+static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        const struct cla_config *config, int side)
+{
+    return cla_matrix_hides_waits(capabilities, config, side_local_bytes(problem, config, side), sub_groups(config));
+}
+
+/* Less of the moving side, where a compute unit then holds work-groups enough. */
+static void make_room(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config, int side)
+{
+    struct cla_config smaller = *config;
+    while (!hides_waits(capabilities, problem, &smaller, side))
+        if (!shrink_side(&smaller.backward_matrix.side[side]))
+            return;
+    *config = smaller;
+}
+
+static bool fit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    while (config->work_group_size > limits.items)
+        if (!shrink_rows(problem, config))
+            return false;
+    for (int side = DQ; side < SIDES; side++)
+        while (side_local_bytes(problem, config, side) > limits.local_bytes)
+            if (!shrink_side(&config->backward_matrix.side[side]) && !shrink_rows(problem, config))
+                return false;
+    for (int side = DQ; side < SIDES; side++)
+        make_room(capabilities, problem, config, side);
+    return true;
+}
+
+static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                 struct cla_config *config)
+{
+    take_timed(cla_matrix_family(capabilities, config), problem, config);
+    if (!take_forced(problem, config))
+        return false;
+    suit_blocks(problem, config);
+    suit_short_blocks(capabilities, problem, config);
+    return fit(capabilities, problem, config);
+}
+
+/* For 16 x 16 pairs, in products of 16 x 16 pieces, as forward_matrix's: products wait for operands where more than
+ * half a load comes to each; an operand of the moving side serves the sub-group's tiles, one of the fixed side, unless
+ * it stays in registers, a slice. Then what a pair costs beside products, what a tile costs whatever the rows that
+ * share it, and a second stage that is not there. */
+static double side_estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                            const struct cla_config *config, int side)
+{
+    const struct cla_backward_side *at = &config->backward_matrix.side[side];
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = fixed_rows(config, side);
+    const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
+    const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config));
+    const double fixed_loads = at->fixed_registers ? 0 : scores * CLA_PIECE / at->slice;
+    const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_tile;
+    const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
+    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
+    const double waiting = config->unit->devices ? cla_matrix_waiting((int)side_words(problem, config, side),
+                                                                      config->work_group_size, most_groups)
+                                                 : 1;
+    return ((products > loads ? products : loads) + 4 + 16 * (d + d_v) / rows + 32.0 / at->moving) * waiting *
+           (at->stages == 1 ? 1.07 : 1);
+}
+
+static double estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                       const struct cla_config *config)
+{
+    return side_estimate(limits, problem, config, DQ) + side_estimate(limits, problem, config, DK_DV);
+}
+
+static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                  const struct cla_config *config, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "%s with d = %d, d_v = %d does not fit %llu bytes of local memory and %lld work-items%s",
+                    name_of(config), problem->d, problem->d_v, (unsigned long long)limits.local_bytes,
+                    (long long)limits.items,
+                    problem->b_r || problem->b_c || problem->work_group_size
+                        ? " with the forced sizes: problem.b_r and b_c are multiples of 16 times the sub-groups of "
+                          "work_group_size"
+                        : ", not even with 16 rows and keys");
+}
+
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
+                                   *dk_dv = &config->backward_matrix.side[DK_DV];
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    info->estimate = estimate(&limits, problem, config);
+    cla_plan_step(
+        info, "sub-groups", config->b_r, config->b_c,
+        "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
+        "(dK, dV)",
+        sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "the fixed side, and the moving one %s (dQ) and %s (dK, dV): %llu of %llu bytes",
+                  dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
+                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
+}
+
+static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!find(capabilities, problem, config))
+        return nothing_fits(capabilities, problem, config, error);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+#define SIDE_KNOBS(name, index)                                                                                         \
+    {name "_fixed_registers",                                                                                           \
+     offsetof(struct cla_config, backward_matrix.side[index].fixed_registers),                                          \
+     0,                                                                                                                 \
+     1,                                                                                                                 \
+     {0, 1},                                                                                                            \
+     2},                                                                                                                \
+        {name "_moving", offsetof(struct cla_config, backward_matrix.side[index].moving), CLA_PIECE, 256, {32, 64}, 2}, \
+    {                                                                                                                   \
+        name "_slice", offsetof(struct cla_config, backward_matrix.side[index].slice), CLA_PIECE, 256, {16, 32}, 2      \
+    }
+
+#define KNOBS                                                                                                          \
+    SIDE_KNOBS("dk_dv", DK_DV),                                                                                        \
+        {"dk_dv_split", offsetof(struct cla_config, backward_matrix.side[DK_DV].split), 1, 2, {0}, 0},                 \
+        {"dk_dv_stages", offsetof(struct cla_config, backward_matrix.side[DK_DV].stages), 1, 2, {0}, 0},               \
+        SIDE_KNOBS("dq", DQ),                                                                                          \
+    {                                                                                                                  \
+        "dq_stages", offsetof(struct cla_config, backward_matrix.side[DQ].stages), 1, 2, {0}, 0                        \
+    }
+static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
+
+/* And which emulation. */
+static const struct cla_knob emulated_knobs[] = {
+    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+
+/* Takes the unit that the number of lanes names. */
+static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int lanes = config->lanes;
+    if (config->unit->lanes == lanes)
+        return true;
+    const int groups = config->work_group_size / config->unit->lanes;
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes);
+    if (!unit || problem->work_group_size)
+        return false;
+    config->unit = unit;
+    config->work_group_size = lanes * (config->unit->one_sub_group ? 1 : groups);
+    return true;
+}
+
+static bool side_is_whole(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                          const struct cla_config *config, int side)
+{
+    const struct cla_backward_side *at = &config->backward_matrix.side[side];
+    return at->moving % CLA_PIECE == 0 && at->slice % CLA_PIECE == 0 && at->moving % at->slice == 0 &&
+           side_local_bytes(problem, config, side) <= limits->local_bytes;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    if (!take_lanes(problem, config) || !divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
+        !side_is_whole(&limits, problem, config, DK_DV))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
+            "are multiples of 16, slice divides moving, lanes is that of an emulation in src/plan/matrix_units.c, "
+            "dk_dv_split divides the sub-groups, "
+            "whose pieces of "
+            "16 divide b_r and b_c, and the tiles fit %llu bytes of local memory",
+            problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,
+            (unsigned long long)limits.local_bytes);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    return cla_matrix_choose(capabilities, problem, matrix_name, take, config, info, error);
+}
+
+/* Sizes that a caller forces and it cannot take leave the problem to the others. */
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, problem, matrix_name, &unused))
+        return false;
+    struct cla_config config = cla_matrix_config(capabilities);
+    return find(capabilities, problem, &config) && hides_waits(capabilities, problem, &config, DQ) &&
+           hides_waits(capabilities, problem, &config, DK_DV);
+}
+
+static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, struct cla_config *config,
+                                     struct clattn_plan_info *info, struct cla_error *error)
+{
+    return cla_matrix_choose_emulated(capabilities, problem, emulated_name, take, config, info, error);
+}
+
+/* The device refused: what takes registers first. */
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    (void)capabilities;
+    struct cla_backward_side *sides = config->backward_matrix.side;
+    return shrink_rows(problem, config) || shrink_side(&sides[DQ]) || shrink_side(&sides[DK_DV]);
+}
+
+static void streams(const struct cla_config *config, struct clattn_plan_stream streams[2])
+{
+    cla_streams_plain(config, streams);
+    for (int side = DQ; side < SIDES; side++)
+        streams[side].tile = config->backward_matrix.side[side].moving;
+    streams[DK_DV].resident = 2;
+}
+
+void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, const struct cla_backward_units *units,
+                                enum cla_summed summed, int dq_sums, struct cla_text *text)
+{
+    cla_text_printf(text, "#define CLATTN_SUMMED %d\n#define CLATTN_DQ_SUMS %d\n", (int)summed, dq_sums);
+    cla_matrix_unit_define(unit, level, text);
+    static const char *const names[SIDES] = {"DQ", "DK_DV"};
+    for (int i = 0; i < SIDES; i++) {
+        const struct cla_backward_side *side = &units->side[i];
+        cla_text_printf(
+            text,
+            "#define CLATTN_%s_FIXED_REGISTERS %d\n#define CLATTN_%s_MOVING %d\n#define CLATTN_%s_SLICE %d\n"
+            "#define CLATTN_%s_SPLIT %d\n#define CLATTN_%s_STAGES %d\n",
+            names[i], side->fixed_registers, names[i], side->moving, names[i], side->slice, names[i], side->split,
+            names[i], side->stages);
+    }
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    cla_backward_matrix_define(config->unit, config->level, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
+}
+
+const struct cla_skeleton cla_backward_matrix = {
+    .name = matrix_name,
+    .backward = true,
+    .files = cla_nvidia_mma_files[CLA_UNIT_BACKWARD],
+    .kernels = cla_backward_kernels,
+    .declines = true,
+    .largest_d = 256,
+    .tile_element_bytes = 2,
+    .prefers = prefers,
+    .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .build_options = cla_matrix_build_options,
+    .streams = streams,
+    .recipe = cla_recipe_backward,
+    .define = define,
+};
+
+const struct cla_skeleton cla_backward_matrix_emulated = {
+    .name = emulated_name,
+    .backward = true,
+    .files = cla_emulated_files[CLA_UNIT_BACKWARD],
+    .kernels = cla_backward_kernels,
+    .declines = true,
+    .largest_d = 256,
+    .emulated = true,
+    .tile_element_bytes = 2,
+    .prefers = cla_matrix_emulation_preferred,
+    .choose = choose_emulated,
+    .knobs = emulated_knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .build_options = cla_matrix_build_options,
+    .streams = streams,
+    .recipe = cla_recipe_backward,
+    .define = define,
+};

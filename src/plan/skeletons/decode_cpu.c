@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/decode_cpu.cl: what a configuration costs, and which one to take. */
+#include "plan/checked.h"
+#include "plan/operand.h"
+#include "plan/packing.h"
+#include "plan/recipe.h"
+#include "plan/sizes.h"
+#include "plan/skeletons/cpu_tiles.h"
+#include "plan/types.h"
+#include <stddef.h>
+
+/* The floats of n columns, in whole vectors. */
+static int whole(int n, const struct cla_config *config)
+{
+    return cla_round_up(n, config->decode.vector_width);
+}
+
+/* The arrays that the kernel declares: Q, O, scores and the row statistics of a block, one row of K and of V. */
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t row = whole(problem->d, config) + whole(problem->d_v, config), b_r = config->b_r;
+    return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
+}
+
+/* Rows that follow each other come fast enough by themselves, unless they are long or much is computed with each. */
+static int keys_ahead(const struct clattn_problem *problem, const struct cla_config *config, int rows)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, CLA_K));
+    const int64_t row_bytes = cla_ceil_div(problem->d, type->block) * type->bytes;
+    if (problem->page_keys)
+        return sizes->ahead_in_pages;
+    return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
+}
+
+enum { LEAST_KEYS = 16 }; /* any width of vectors divides it, and a mask's blocks are multiples of it */
+
+/* The keys of a tile: so many that those of K take tile_bytes of the first cache. */
+static int tile_keys(const struct clattn_problem *problem)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, CLA_K));
+    const int fitting = sizes->tile_bytes * type->block / (problem->d * type->bytes) / LEAST_KEYS * LEAST_KEYS;
+    const int keys = fitting < LEAST_KEYS ? LEAST_KEYS : fitting < sizes->most_keys ? fitting : sizes->most_keys;
+    return cla_cpu_streamed(keys, problem->block_kv);
+}
+
+/* The rows of a block: no more than are expected, as those that are not there take room in the first cache. */
+static int block_rows(const struct clattn_problem *problem)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const int64_t rows = problem->expected_n_q * cla_expected_pack(problem);
+    return !rows || !problem->expected_kv_heads ? sizes->usual_block : rows < sizes->block ? (int)rows : sizes->block;
+}
+
+/* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */
+static void take_register_tile(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
+    const int sums = config->decode.vector_width == 16 ? sizes->wide_sums : sizes->sums;
+    const int columns = whole(problem->d_v, config) / config->decode.vector_width;
+    config->decode.rows = sums / 4;
+    config->decode.columns = sums / config->decode.rows;
+    if (config->decode.columns > columns)
+        config->decode.columns = columns;
+}
+
+/* Narrows vectors and panels until forced block sizes are multiples of them; false where none is. */
+static bool fit_forced(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (problem->work_group_size > 1)
+        return false;
+    while (problem->b_c % config->decode.vector_width) {
+        if (config->decode.vector_width == 4)
+            return false;
+        config->decode.vector_width /= 2;
+    }
+    while (problem->b_r % config->decode.rows)
+        config->decode.rows--;
+    return true;
+}
+
+/* Work per tile that its keys share, and loads in multiply-adds, which the rows of a panel share. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const struct cla_cpu_weights *weights = &cla_cpu_weights;
+    const double rows = config->decode.rows, columns = problem->d + problem->d_v;
+    return columns * (1 + weights->tile / config->b_c) *
+           (1 + weights->load * (2 / rows + 1. / config->decode.columns)) / config->decode.vector_width;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const int width = config->decode.vector_width;
+    (void)capabilities;
+    if (config->work_group_size != 1 || (width != 4 && width != 8 && width != 16) || config->b_r < 1 ||
+        config->b_r % config->decode.rows || config->b_c < 1 || config->b_c % width)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "decode_cpu takes vector_width 4, 8 or 16, b_r a multiple of rows (%d), b_c a multiple of "
+                        "vector_width, work_group_size 1: not vector_width %d, b_r %d, b_c %d, work_group_size %d",
+                        config->decode.rows, width, config->b_r, config->b_c, config->work_group_size);
+    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
+            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
+            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    info->estimate = estimate(problem, config);
+    cla_plan_step(
+        info, "registers", config->b_r, config->b_c,
+        "vectors of %d floats of a row; %d rows x 2 keys, then %d rows x %d vectors of O, are sums in registers", width,
+        config->decode.rows, config->decode.rows, config->decode.columns);
+    cla_plan_step(info, "cache", config->b_r, config->b_c,
+                  "%d rows of the heads that share keys read K and V together, %d keys at a time", config->b_r,
+                  config->b_c);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    config->decode.vector_width = cla_cpu_vector_width(capabilities);
+    take_register_tile(problem, config);
+    if (!fit_forced(problem, config))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
+                        "decode_cpu: b_c is a multiple of 4, work_group_size 1",
+                        problem->b_r, problem->b_c, problem->work_group_size);
+    config->work_group_size = 1;
+    config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
+    config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);
+    config->decode.ahead = keys_ahead(problem, config, config->b_r);
+    return adopt(capabilities, problem, config, info, error);
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    (void)problem;
+    cla_text_printf(text,
+                    "#define CLATTN_AHEAD %d\n#define CLATTN_COLUMN_VECTORS %d\n#define CLATTN_ROWS %d\n"
+                    "#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->decode.ahead, config->decode.columns, config->decode.rows, config->decode.vector_width);
+}
+
+/* The kernel asks for `pack` where no heads are packed, too. */
+static void recipe(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    if (!run->config->packs)
+        cla_recipe_pack(recipe, run, 1);
+    cla_recipe_forward(run, recipe);
+}
+
+/* Few rows: what is there to be read takes longer than what is to be computed. */
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    const int few = cla_decode_cpu_sizes.few_rows;
+    return capabilities->type == CLATTN_DEVICE_CPU && problem->expected_n_q && problem->expected_n_q <= few &&
+           problem->expected_n_q * cla_expected_pack(problem) <= few;
+}
+
+static const struct cla_knob knobs[] = {
+    {"rows", offsetof(struct cla_config, decode.rows), 1, 8, {2, 4, 8}, 3},
+    {"columns", offsetof(struct cla_config, decode.columns), 1, 8, {2, 4, 8}, 3},
+    {"ahead", offsetof(struct cla_config, decode.ahead), 0, 1024, {0, 8, 16, 32, 64}, 5},
+    {"vector_width", offsetof(struct cla_config, decode.vector_width), 4, 16, {0}, 0},
+    {NULL, 0, 0, 0, {0}, 0}};
+
+static const char *const files[] = {"decode_cpu.cl", NULL};
+
+const struct cla_skeleton cla_decode_cpu = {
+    .name = "decode_cpu",
+    .files = files,
+    .packs = true,
+    .row_views = true,
+    .kernels = cla_forward_kernels,
+    .tile_element_bytes = sizeof(float),
+    .for_cpus = true,
+    .prefers = prefers,
+    .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
+    .local_bytes = cla_cpu_no_local_bytes,
+    .private_bytes = private_bytes,
+    .recipe = recipe,
+    .define = define,
+};

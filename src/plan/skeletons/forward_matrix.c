@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The planner's side of cl/forward_matrix.cl, over NVIDIA's tensor cores and over the emulation: what a configuration
+ * costs, and which one to take. The figures are in tests/data/measured/h200-forward-matrix-notes.md. */
+#include "plan/skeletons/forward_matrix.h"
+#include "plan/checked.h"
+#include "plan/packing.h"
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/recipe.h"
+#include "plan/sizes.h"
+#include "plan/types.h"
+#include <stddef.h>
+
+enum {
+    MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
+    MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
+};
+
+static const char matrix_name[] = CLA_FORWARD_MATRIX, emulated_name[] = "forward_matrix_emulated";
+
+static const char *name_of(const struct cla_config *config)
+{
+    return config->unit->devices ? matrix_name : emulated_name;
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether what dropout's calls take lies in local memory, a bit for each pair of 512 keys, as it may where tiles are
+ * within a block of 128 keys. */
+static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_philox;
+}
+
+static int joins(const struct cla_config *config)
+{
+    return config->matrix.streams ? config->matrix.sharers : 0;
+}
+
+static int group_size(const struct cla_config *config)
+{
+    const int sharers = config->matrix.streams ? config->matrix.sharers : 1;
+    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes * sharers;
+}
+
+/* What sub-groups that share rows leave each other (MATRIX_JOIN_BYTES). */
+static uint64_t join_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return cla_problem_accumulates(problem) ? 0
+                                            : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
+}
+
+uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    if (config->matrix.streams)
+        return join_bytes(problem, config) +
+               (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
+    const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
+    const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
+    const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
+    const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
+    return (uint64_t)((inputs > outputs ? inputs : outputs) + drawn + scratch) + 16;
+}
+
+/* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
+static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->lanes;
+    const int operand = config->unit->operand_words;
+    const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
+    const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
+                      (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
+    return (uint64_t)words * 4;
+}
+
+static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int sub_groups = problem->work_group_size / config->lanes;
+    if (problem->b_r % CLA_PIECE || problem->work_group_size % config->lanes)
+        return false;
+    if (config->matrix.streams)
+        return true;
+    if (problem->b_r)
+        config->b_r = problem->b_r;
+    else if (sub_groups)
+        config->b_r = CLA_PIECE * config->matrix.row_tiles * sub_groups;
+    if (sub_groups)
+        config->matrix.row_tiles = config->b_r / CLA_PIECE / sub_groups;
+    else
+        while (config->b_r / CLA_PIECE % config->matrix.row_tiles)
+            config->matrix.row_tiles--;
+    return config->matrix.row_tiles >= 1 && config->matrix.row_tiles <= MOST_ROW_TILES &&
+           (!sub_groups || group_size(config) == problem->work_group_size) &&
+           config->b_r % (CLA_PIECE * config->matrix.row_tiles) == 0;
+}
+
+static bool take_forced_keys(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (problem->b_c % CLA_PIECE)
+        return false;
+    if (problem->b_c)
+        config->b_c = problem->b_c;
+    cla_forward_matrix_hold_whole_keys(config);
+    return true;
+}
+
+/* Half, or what whole pieces come to: a mask's blocks of 48 or 80 have left odd numbers of them. */
+static bool halve_keys(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (problem->b_c || config->b_c <= CLA_PIECE)
+        return false;
+    config->b_c = config->b_c / CLA_PIECE / 2 * CLA_PIECE;
+    cla_forward_matrix_hold_whole_keys(config);
+    return true;
+}
+
+/* As many sub-groups as were forced must stay, so that each gives up a row tile; else there are fewer of them. */
+static bool halve_rows(const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int row_tiles = config->matrix.row_tiles, pieces = config->b_r / CLA_PIECE;
+    if (problem->b_r || pieces == 1 || (problem->work_group_size && row_tiles == 1))
+        return false;
+    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, pieces / 2);
+    const int sub_groups = problem->work_group_size ? pieces / row_tiles : pieces / 2 / config->matrix.row_tiles;
+    config->b_r = sub_groups * config->matrix.row_tiles * CLA_PIECE;
+    return true;
+}
+
+static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        const struct cla_config *config)
+{
+    return cla_matrix_hides_waits(capabilities, config, cla_forward_matrix_local_bytes(problem, config),
+                                  group_size(config) / config->lanes);
+}
+
+/* Fewer keys, where a compute unit then holds work-groups enough. */
+static void make_room(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    struct cla_config fewer = *config;
+    while (!hides_waits(capabilities, problem, &fewer))
+        if (!halve_keys(problem, &fewer))
+            return;
+    *config = fewer;
+}
+
+/* Keys before rows: each row that shares a tile saves reading it once more. */
+static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, struct cla_config *config)
+{
+    while (group_size(config) > limits->items)
+        if (!halve_rows(problem, config))
+            return false;
+    while (cla_forward_matrix_local_bytes(problem, config) > limits->local_bytes)
+        if (!halve_keys(problem, config) && !halve_rows(problem, config))
+            return false;
+    config->work_group_size = group_size(config);
+    return true;
+}
+
+static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                 struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    cla_forward_matrix_wish(capabilities, problem, config);
+    if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
+        return false;
+    config->matrix.streams = config->matrix.streams && cla_forward_matrix_may_stream(problem, config);
+    if (!fit(&limits, problem, config))
+        return false;
+    make_room(capabilities, problem, config);
+    return true;
+}
+
+/* Of local memory it asks nothing: more of it must not make a choice look worse. 1 in the emulation. */
+static double waiting(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int words = (int)(private_bytes(problem, config) / 4);
+    return config->unit->devices ? cla_matrix_waiting(words, group_size(config), CLA_UNIT_ITEMS) : 1;
+}
+
+/* For 16 x 16 scores, in products of 16 x 16 pieces. Products wait for operands where more than half a load comes to
+ * each; exponentials cost about four products. Then what a tile
+ * costs whatever the rows that share it, and whatever its keys. */
+static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), products = d + d_v;
+    const double q_loads = config->matrix.q_registers ? 0 : d * CLA_PIECE / config->matrix.keys;
+    const double loads = (products / config->matrix.row_tiles + q_loads) * cla_rates.mma / cla_rates.mma_one_tile;
+    const double copies = 16 * products / config->b_r, barriers = 32.0 / config->b_c;
+    return ((products > loads ? products : loads) + 4 + copies + barriers) * waiting(problem, config);
+}
+
+static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                  const struct cla_config *config, struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    const int lanes = config->lanes;
+    if (problem->b_r || problem->b_c || problem->work_group_size)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit %s "
+                        "with d = %d, d_v = %d, %llu bytes of local memory and %lld work-items: b_r and b_c are "
+                        "multiples of 16, and work_group_size is b_r / 16 * %d, or a half, third or quarter of it",
+                        problem->b_r, problem->b_c, problem->work_group_size, name_of(config), problem->d, problem->d_v,
+                        (unsigned long long)limits.local_bytes, (long long)limits.items, lanes);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "%s with d = %d, d_v = %d: not even a 16 x 16 block with %d work-items fits %llu bytes of local "
+                    "memory and %lld work-items",
+                    name_of(config), problem->d, problem->d_v, lanes, (unsigned long long)limits.local_bytes,
+                    (long long)limits.items);
+}
+
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
+    const int row_tiles = config->matrix.row_tiles, keys = config->matrix.keys;
+    cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
+                  "%d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, and "
+                  "scores are held for %d keys at a time",
+                  config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
+                  CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
+    if (config->matrix.streams) {
+        cla_plan_step(info, "streams", config->b_r, config->b_c,
+                      "few rows: K and V come straight from device memory into operands, the next keys while these are "
+                      "used, and no sub-group waits for another");
+        return;
+    }
+    cla_plan_step(info, "local memory", config->b_r, config->b_c,
+                  "Q %s, and K and V twice, so that a tile arrives while the one before is used: %llu of %llu bytes",
+                  config->matrix.q_registers ? "passes through to registers" : "stays",
+                  (unsigned long long)cla_forward_matrix_local_bytes(problem, config),
+                  (unsigned long long)cla_matrix_limits_of(capabilities).local_bytes);
+}
+
+/* Whether it takes K and V as they lie. */
+static clattn_status reads(const struct clattn_problem *problem, const struct cla_config *config,
+                           struct cla_error *error)
+{
+    return config->matrix.streams ? CLATTN_SUCCESS : cla_types_check_plain(problem, name_of(config), error);
+}
+
+static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!find(capabilities, problem, config))
+        return nothing_fits(capabilities, problem, config, error);
+    /* A knob may still say streams=1. */
+    const clattn_status status = problem->knobs ? CLATTN_SUCCESS : reads(problem, config, error);
+    if (status)
+        return status;
+    info->estimate = estimate(problem, config);
+    explain(capabilities, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
+/* Row tiles follow from b_r and work_group_size. */
+#define KNOBS                                                                                                          \
+    {"keys", offsetof(struct cla_config, matrix.keys), CLA_PIECE, 256, {32, 64, 128}, 3},                              \
+        {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
+        {"stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2},                                 \
+        {"streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0},                                        \
+    {                                                                                                                  \
+        "sharers", offsetof(struct cla_config, matrix.sharers), 1, MOST_SHARERS, {1, 2, 4, 8}, 4                       \
+    }
+static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
+
+/* And which emulation. */
+static const struct cla_knob emulated_knobs[] = {
+    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+
+/* Takes the unit that the number of lanes names. */
+static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+{
+    if (config->unit->lanes == config->lanes)
+        return true;
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes);
+    if (!unit || problem->work_group_size)
+        return false;
+    config->unit = unit;
+    if (config->unit->one_sub_group)
+        config->matrix.row_tiles = config->b_r / CLA_PIECE;
+    config->work_group_size = group_size(config);
+    return config->matrix.row_tiles <= MOST_ROW_TILES;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    if (!take_lanes(problem, config))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with b_r = %d: lanes is 1, or that of an emulation in "
+                        "src/plan/matrix_units.c with b_r up to 64 where it is one sub-group, and work_group_size is "
+                        "left to the plan",
+                        problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
+    if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
+                        problem->knobs ? problem->knobs : "", name_of(config), config->b_c);
+    if (config->matrix.streams && !cla_forward_matrix_may_stream(problem, config))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
+            "is a multiple of 32 and d_v of 64, both up to 128, keys, b_r and b_c are 16, there is no dropout, and "
+            "sharers is 1 where a state is added to",
+            problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
+    if (!config->matrix.streams && config->matrix.sharers != 1)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s: sharers is 1 unless streams is",
+                        problem->knobs ? problem->knobs : "", name_of(config));
+    config->work_group_size = group_size(config);
+    info->estimate = estimate(problem, config);
+    explain(capabilities, problem, config, info);
+    return reads(problem, config, error);
+}
+
+/* Few rows read K and V in pages, and in formats, which become elements of the problem's type in registers: the problem
+ * as it would be without these. */
+static struct clattn_problem plain_of(const struct clattn_problem *problem)
+{
+    struct clattn_problem plain = *problem;
+    plain.features &= ~(unsigned)CLATTN_PAGES;
+    if (cla_type_of(problem, CLA_K) > CLATTN_BF16)
+        plain.k_type = CLATTN_AS_DTYPE;
+    if (cla_type_of(problem, CLA_V) > CLATTN_BF16)
+        plain.v_type = CLATTN_AS_DTYPE;
+    return plain;
+}
+
+static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct clattn_problem plain = plain_of(problem);
+    const clattn_status status = cla_matrix_check(capabilities, &plain, matrix_name, error);
+    if (status)
+        return status;
+    *config = cla_matrix_config(capabilities);
+    return take(capabilities, problem, config, info, error);
+}
+
+/* Wherever it runs it is the fastest: 7 times forward_simt at d = 256, more below. Sizes that a caller forces and it
+ * cannot take leave the problem to the others. */
+static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    const struct clattn_problem plain = plain_of(problem);
+    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, &plain, matrix_name, &unused))
+        return false;
+    const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
+    const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;
+    struct cla_config config = cla_matrix_config(capabilities);
+    return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS &&
+           hides_waits(capabilities, &planned, &config);
+}
+
+static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,
+                                     const struct clattn_problem *problem, struct cla_config *config,
+                                     struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct clattn_problem plain = plain_of(problem);
+    const clattn_status status = cla_matrix_check_problem(&plain, emulated_name, error);
+    (void)capabilities;
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .lanes = CLA_EMULATED_LANES};
+    return status ? status : take(capabilities, problem, config, info, error);
+}
+
+/* The device refused: half the keys, which takes registers as well as local memory, then half the rows. */
+static bool step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      struct cla_config *config)
+{
+    (void)capabilities;
+    const bool fewer = halve_keys(problem, config) || halve_rows(problem, config);
+    config->work_group_size = group_size(config);
+    return fewer;
+}
+
+static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
+{
+    cla_matrix_unit_define(config->unit, config->level, text);
+    if (stores_words(problem, config))
+        cla_text_printf(text, "#define CLATTN_KEEPS_PHILOX 2\n");
+    const bool keeps_scores = cla_widest(problem) > cla_stale_max_sizes.formed_again_d && !problem->mask_mod;
+    const struct cla_define defines[] = {{"KEEPS_SCORES", keeps_scores},
+                                         {"KEYS", config->matrix.keys},
+                                         {"Q_REGISTERS", config->matrix.q_registers},
+                                         {"ROW_TILES", config->matrix.row_tiles},
+                                         {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
+                                         {"STALE_MAX", config->matrix.stale_max},
+                                         {"STREAMS", config->matrix.streams}};
+    const struct cla_define sharers = {"SHARERS", config->matrix.sharers};
+    cla_text_define(text, defines, sizeof defines / sizeof *defines);
+    if (config->matrix.streams)
+        cla_text_define(text, &sharers, 1);
+}
+
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    (joins(run->config) ? cla_recipe_joined_forward : cla_recipe_forward)(run, out);
+}
+
+const struct cla_skeleton cla_forward_matrix = {
+    .name = matrix_name,
+    .files = cla_nvidia_mma_files[CLA_UNIT_FORWARD],
+    .packs = true,
+    .kernels = cla_forward_kernels,
+    .declines = true,
+    .largest_d = 256,
+    .tile_element_bytes = 2,
+    .prefers = prefers,
+    .choose = choose,
+    .knobs = knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = cla_forward_matrix_local_bytes,
+    .private_bytes = private_bytes,
+    .joins = joins,
+    .build_options = cla_matrix_build_options,
+    .recipe = recipe,
+    .define = define,
+};
+
+const struct cla_skeleton cla_forward_matrix_emulated = {
+    .name = emulated_name,
+    .files = cla_emulated_files[CLA_UNIT_FORWARD],
+    .packs = true,
+    .kernels = cla_forward_kernels,
+    .declines = true,
+    .largest_d = 256,
+    .emulated = true,
+    .tile_element_bytes = 2,
+    .prefers = cla_matrix_emulation_preferred,
+    .choose = choose_emulated,
+    .knobs = emulated_knobs,
+    .adopt = adopt,
+    .step_down = step_down,
+    .local_bytes = cla_forward_matrix_local_bytes,
+    .private_bytes = private_bytes,
+    .joins = joins,
+    .build_options = cla_matrix_build_options,
+    .recipe = recipe,
+    .define = define,
+};

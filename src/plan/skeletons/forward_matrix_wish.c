@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which sizes forward_matrix would have, by what was timed and what a problem is, before forced ones and the device's
+ * limits come in. */
+#include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/sizes.h"
+#include "plan/skeletons/forward_matrix.h"
+
+/* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
+ * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
+static bool gains_by_stale_max(const struct clattn_problem *problem)
+{
+    const bool few_keys = problem->expected_n_kv && problem->expected_n_kv < cla_stale_max_sizes.few_keys;
+    return cla_widest(problem) <= cla_stale_max_sizes.most_d && !(problem->features & CLATTN_MASK) &&
+           !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
+}
+
+/* The sizes that were the fastest (plan/sizes.h). */
+static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
+{
+    const struct cla_size_wish any = {0};
+    struct cla_config timed = cla_size_find(CLA_FORWARD_MATRIX, family, cla_widest(problem), &any)->config;
+    cla_matrix_keep_unit(&timed, config);
+    timed.matrix.stale_max = gains_by_stale_max(problem);
+    timed.matrix.sharers = 1;
+    *config = timed;
+}
+
+bool cla_forward_matrix_may_stream(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
+           !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c == CLA_PIECE &&
+           config->matrix.keys == CLA_PIECE && config->b_r == CLA_PIECE &&
+           (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
+}
+
+/* As many as were timed (plan/sizes.h); a state has one's sums alone. */
+static int sharers_of(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      const struct cla_config *config)
+{
+    const int64_t blocks = problem->expected_heads, units = capabilities->compute_units;
+    const bool few = blocks && blocks <= units && config->unit->devices &&
+                     (problem->expected_n_q > cla_stream_sizes.few_rows || 2 * blocks > units);
+    if (cla_problem_accumulates(problem))
+        return 1;
+    return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
+}
+
+/* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
+ * memory. */
+static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config)
+{
+    if (!problem->expected_n_q || problem->expected_n_q > 64)
+        return;
+    config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
+    config->matrix.row_tiles = 1;
+    config->matrix.q_registers = problem->d <= 128;
+    struct cla_config streamed = *config;
+    streamed.b_c = streamed.matrix.keys = CLA_PIECE;
+    streamed.matrix.stale_max = 0;
+    streamed.matrix.sharers = sharers_of(capabilities, problem, config);
+    streamed.matrix.streams = 1; /* as local_bytes counts */
+    while (streamed.matrix.sharers > 1 &&
+           cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
+        streamed.matrix.sharers /= 2;
+    streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows &&
+                              cla_forward_matrix_may_stream(problem, &streamed) && !problem->b_r && !problem->b_c &&
+                              !problem->work_group_size;
+    if (streamed.matrix.streams)
+        *config = streamed;
+}
+
+/* The largest multiple of `step` that divides a mask's block and is not above `size`; `size` where it would be below
+ * `least`, for then tiles cost more than the pairs that a smaller one would skip. */
+static int dividing(int block, int size, int step, int least)
+{
+    for (int x = size - size % step; x >= least; x -= step)
+        if (block % x == 0)
+            return x;
+    return size;
+}
+
+void cla_forward_matrix_hold_whole_keys(struct cla_config *config)
+{
+    if (config->matrix.keys > config->b_c)
+        config->matrix.keys = config->b_c;
+    while (config->b_c % config->matrix.keys)
+        config->matrix.keys -= CLA_PIECE;
+}
+
+/* Rows of a tile that lie in one block of a mask are skipped together: else a sub-group skips its own, and
+ * waits for others, which is worth it where few are hidden. Beyond d = 64 two sub-groups have 64 rows, 32 each, with 32
+ * keys at a time, where a compute unit holds several such groups; where it does not, they would not hide each other's
+ * waits. Timed on an H100: tests/data/measured/h200-forward-matrix-notes.md. */
+static void suit_block_mask(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config)
+{
+    if (!problem->block_q || !problem->block_kv)
+        return;
+    if (!cla_problem_is_mostly_seen(problem))
+        config->b_r = dividing(problem->block_q, config->b_r, CLA_PIECE * config->matrix.row_tiles, 64);
+    const bool short_rows = config->b_r <= 64 && cla_widest(problem) > 64;
+    const bool many_fit = cla_widest(problem) <= 128 && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES;
+    if (short_rows && !many_fit)
+        config->matrix.row_tiles = 1;
+    config->b_c = dividing(problem->block_kv, short_rows && many_fit ? 32 : config->b_c, CLA_PIECE, 32);
+    cla_forward_matrix_hold_whole_keys(config);
+}
+
+void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                             struct cla_config *config)
+{
+    take_timed(cla_matrix_family(capabilities, config), problem, config);
+    suit_few_rows(capabilities, problem, config);
+    suit_block_mask(capabilities, problem, config);
+}
