@@ -23,7 +23,7 @@ ENUMS = {
     'state': {'ok': 'CLATTN_TUNING_OK'},
 }
 FORMAT = {'format': 'clattn tuning', 'version': 1}
-CLASS = ('device', 'driver', 'pass', 'dtype', 'd', 'd_v', 'causal', 'n_q_up_to', 'n_kv_up_to')
+CLASS = ('device', 'driver', 'pass', 'dtype', 'd', 'd_v', 'causal', 'n_q_up_to', 'n_kv_up_to', 'group')
 
 
 def read(path):
@@ -41,11 +41,15 @@ def literal(name, value):
     return json.dumps(value)
 
 
+def class_of(record):
+    return tuple(record.get(name, 0) for name in CLASS)  # 'group' may be left out
+
+
 def chosen(records):
     classes = {}
     for record in records:
         if record['state'] == 'ok':
-            classes.setdefault(tuple(record[name] for name in CLASS), []).append(record)
+            classes.setdefault(class_of(record), []).append(record)
     return [min(group, key=lambda record: (not record['best'], record['ms'])) for group in classes.values()]
 
 
@@ -60,7 +64,7 @@ def write_table(records, path):
 
 def add(records, new):
     of_any_version = [{**record, 'driver': '*', 'kernels': '*', 'best': True} for record in chosen(new)]
-    classes = {tuple(record[name] for name in CLASS): record for record in records + of_any_version}
+    classes = {class_of(record): record for record in records + of_any_version}
     return list(classes.values())
 
 

@@ -56,7 +56,9 @@ struct clattn_tuning_record {
     double ms;             /* of CLATTN_TUNING_OK: the median; else 0 */
     int runs;              /* that this is the median of */
     bool best;             /* the one to take: of those that are not marked, the fastest counts */
-    uint64_t reserved[16]; /* 0: clattn/version.h */
+    int64_t group;         /* heads of Q that share one of K and V: expected_heads / expected_kv_heads. 0: any, which
+                            * counts where no record has the problem's own. Left out of the file where it is 0 */
+    uint64_t reserved[15]; /* 0: clattn/version.h */
 };
 
 /* A set of records. Threads: any number may read at once (load, parse, get, text, save, contexts being made); adding

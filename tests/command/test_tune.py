@@ -219,6 +219,9 @@ class Tune(unittest.TestCase):
         self.assertIn("not the output of 'clinfo --json'", err)
         self.assertIn("the library's own query is used", err)
         self.run_it("tune", "--device", "0:77", status=USAGE)
+        for heads in ([], ["--heads", 5]):
+            _, err = self.run_it("tune", "--kv-heads", 2, *heads, status=USAGE)
+            self.assertIn("--kv-heads 2 needs --heads, a multiple of it", err)
         self.run_it("tune", status=DEVICE, environment={"OCL_ICD_VENDORS": "/nowhere"})
 
 

@@ -53,6 +53,7 @@ static struct cla_tuning_db sample(void)
     best.best = true;
     wrong.state = CLATTN_TUNING_WRONG;
     slow.causal = true;
+    slow.group = 4;
     slow.dtype = CLATTN_BF16;
     slow.pass = CLATTN_BACKWARD;
     strcpy(slow.device, "a \"quoted\" \\ name [with {braces]");
@@ -96,7 +97,8 @@ static void text_and_back_is_the_same(void **state)
         assert_string_equal(a->skeleton, b->skeleton);
         assert_string_equal(a->knobs, b->knobs);
         assert_true(a->pass == b->pass && a->dtype == b->dtype && a->d == b->d && a->d_v == b->d_v &&
-                    a->causal == b->causal && a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to);
+                    a->causal == b->causal && a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to &&
+                    a->group == b->group);
         assert_true(a->b_r == b->b_r && a->b_c == b->b_c && a->work_group_size == b->work_group_size &&
                     a->state == b->state && a->ms == b->ms && a->runs == b->runs && a->best == b->best);
     }
@@ -274,6 +276,46 @@ static void the_right_record_answers(void **state)
     cla_tuning_free(&db);
 }
 
+/* Records of a group are for it alone; those of any group serve where it has none. */
+static void grouped_heads_have_records_of_their_own(void **state)
+{
+    (void)state;
+    struct cla_tuning_db db = {0};
+    struct clattn_tuning_record any = record(64, 1), four = record(128, 9), key = record(0, 0);
+    any.best = true;
+    four.group = 4;
+    add(&db, any);
+    add(&db, four);
+    assert_int_equal(found_rows(&db, &key), 64);
+    key.group = 2;
+    assert_int_equal(found_rows(&db, &key), 64);
+    key.group = 4;
+    assert_int_equal(found_rows(&db, &key), 128);
+    four.b_r = 64; /* as `any` but for the group: another candidate, and `any` stays the best of its own */
+    four.best = true;
+    add(&db, four);
+    assert_int_equal(db.count, 3);
+    assert_true(db.records[0].best);
+    cla_tuning_free(&db);
+}
+
+/* 12 heads on 3 are groups of 4; 12 on 5, or on an unknown number, are none. */
+static void the_group_of_a_problem_is_its_keys(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities cpu = test_cpu(16);
+    struct clattn_problem problem = {.d = 64, .d_v = 64, .expected_heads = 12, .expected_kv_heads = 3};
+    struct clattn_tuning_record key;
+    assert_true(cla_tuning_key(&cpu, &problem, &key));
+    assert_int_equal(key.group, 4);
+    problem.expected_kv_heads = 5;
+    assert_true(cla_tuning_key(&cpu, &problem, &key));
+    assert_int_equal(key.group, 0);
+    problem.expected_kv_heads = 0;
+    assert_true(cla_tuning_key(&cpu, &problem, &key));
+    assert_int_equal(key.group, 0);
+}
+
 /* A CPU of 512-bit vectors that has names. */
 static struct clattn_capabilities named_cpu(void)
 {
@@ -437,6 +479,8 @@ int main(void)
         cmocka_unit_test(many_records_are_quick),
         cmocka_unit_test(bad_records_are_named),
         cmocka_unit_test(the_right_record_answers),
+        cmocka_unit_test(grouped_heads_have_records_of_their_own),
+        cmocka_unit_test(the_group_of_a_problem_is_its_keys),
         cmocka_unit_test(names_are_normalised),
         cmocka_unit_test(records_stand_in_for_the_model),
         cmocka_unit_test(a_record_that_does_not_fit_is_told),

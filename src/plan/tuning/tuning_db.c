@@ -77,6 +77,7 @@ static clattn_status check_numbers(const struct clattn_tuning_record *record, st
                    {"b_c", record->b_c, 1, MOST_SIZE},
                    {"work_group_size", record->work_group_size, 1, MOST_SIZE},
                    {"state", (int64_t)record->state, CLATTN_TUNING_OK, CLATTN_TUNING_TIMEOUT},
+                   {"group", record->group, 0, MOST_SIZE},
                    {"runs", record->runs, 0, 1000000}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most)
@@ -172,14 +173,15 @@ const struct clattn_tuning_record *cla_tuning_find(const struct clattn_tuning_re
     for (int i = 0; i < count; i++) {
         const struct clattn_tuning_record *record = &records[i];
         char hex[40];
-        if (record->state != CLATTN_TUNING_OK || !cla_tuning_same_class(record, key))
+        const bool own_group = record->group == key->group;
+        if (record->state != CLATTN_TUNING_OK || !cla_tuning_same_class(record, key) || (record->group && !own_group))
             continue;
         const int driver = fit(record->driver, key->driver);
         const char *present = driver ? kernels(record->skeleton, hex) : NULL;
         const int text = present ? fit(record->kernels, present) : 0;
         if (!driver || !text)
             continue;
-        const int rank = 2 * (driver + text) + record->best;
+        const int rank = 16 * own_group + 2 * (driver + text) + record->best;
         if (!found || rank > found_rank || (rank == found_rank && record->ms < found->ms)) {
             found = record;
             found_rank = rank;

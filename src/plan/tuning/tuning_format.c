@@ -10,7 +10,8 @@
 enum { VERSION = 1 };
 static const char format_name[] = "clattn tuning";
 
-enum kind { TEXT, INTEGER, LENGTH, NUMBER, BOOLEAN, WORD };
+/* OPTIONAL: a length that is left out where it is 0. */
+enum kind { TEXT, INTEGER, LENGTH, OPTIONAL, NUMBER, BOOLEAN, WORD };
 
 static const char *const passes[] = {"forward", "backward", "accumulate", "backward-accumulate", NULL};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16", NULL};
@@ -34,6 +35,7 @@ static const struct member {
                {"causal", BOOLEAN, AT(causal), NULL},
                {"n_q_up_to", LENGTH, AT(n_q_up_to), NULL},
                {"n_kv_up_to", LENGTH, AT(n_kv_up_to), NULL},
+               {"group", OPTIONAL, AT(group), NULL},
                {"skeleton", TEXT, AT(skeleton), NULL},
                {"b_r", INTEGER, AT(b_r), NULL},
                {"b_c", INTEGER, AT(b_c), NULL},
@@ -81,6 +83,7 @@ static bool read_value(struct cla_json *json, const struct member *member, struc
     case INTEGER:
         return read_int(json, field);
     case LENGTH:
+    case OPTIONAL:
         return cla_json_integer(json, field);
     case NUMBER:
         return cla_json_number(json, field);
@@ -143,7 +146,7 @@ static bool read_record(struct reader *reader, struct clattn_tuning_record *reco
         if (!read_member(reader, record, &seen))
             return false;
     for (int i = 0; i < MEMBERS && !reader->json.wrong; i++)
-        if (!(seen & UINT32_C(1) << i))
+        if (members[i].kind != OPTIONAL && !(seen & UINT32_C(1) << i))
             return refuse(reader, members[i].name, "is missing");
     return !reader->json.wrong;
 }
@@ -220,6 +223,11 @@ clattn_status cla_tuning_parse(const char *name, const char *text, size_t size, 
     return status;
 }
 
+static bool is_left_out(const struct member *member, const struct clattn_tuning_record *record)
+{
+    return member->kind == OPTIONAL && *(const int64_t *)((const char *)record + member->offset) == 0;
+}
+
 static void put_value(struct cla_text *text, const struct member *member, const struct clattn_tuning_record *record)
 {
     const void *field = (const char *)record + member->offset;
@@ -231,6 +239,7 @@ static void put_value(struct cla_text *text, const struct member *member, const 
         cla_text_printf(text, "%d", *(const int *)field);
         break;
     case LENGTH:
+    case OPTIONAL:
         cla_text_printf(text, "%lld", (long long)*(const int64_t *)field);
         break;
     case NUMBER:
@@ -250,6 +259,8 @@ void cla_tuning_format(const struct cla_tuning_db *db, struct cla_text *text)
     cla_text_printf(text, "{\"format\": \"%s\", \"version\": %d, \"records\": [", format_name, VERSION);
     for (int r = 0; r < db->count; r++) {
         for (int i = 0; i < MEMBERS; i++) {
+            if (is_left_out(&members[i], &db->records[r]))
+                continue;
             cla_text_printf(text, "%s\"%s\": ", i ? ", " : r ? ",\n {" : "\n {", members[i].name);
             put_value(text, &members[i], &db->records[r]);
         }

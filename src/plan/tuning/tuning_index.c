@@ -12,7 +12,7 @@ bool cla_tuning_same_class(const struct clattn_tuning_record *a, const struct cl
 
 bool cla_tuning_same_key(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
 {
-    return cla_tuning_same_class(a, b) && strcmp(a->driver, b->driver) == 0;
+    return cla_tuning_same_class(a, b) && a->group == b->group && strcmp(a->driver, b->driver) == 0;
 }
 
 bool cla_tuning_same_candidate(const struct clattn_tuning_record *a, const struct clattn_tuning_record *b)
@@ -31,7 +31,8 @@ static uint64_t key_hash(const struct clattn_tuning_record *record)
 {
     const uint64_t parts[] = {text_hash(record->device), text_hash(record->driver),   (uint64_t)record->pass,
                               (uint64_t)record->dtype,   (uint64_t)record->d,         (uint64_t)record->d_v,
-                              (uint64_t)record->causal,  (uint64_t)record->n_q_up_to, (uint64_t)record->n_kv_up_to};
+                              (uint64_t)record->causal,  (uint64_t)record->n_q_up_to, (uint64_t)record->n_kv_up_to,
+                              (uint64_t)record->group};
     return cla_hash_bytes(parts, sizeof parts).low;
 }
 

@@ -69,6 +69,13 @@ void cla_tuning_device_name(const struct clattn_capabilities *capabilities, char
 /* Features that leave the work of a tile as it is. */
 enum { HARMLESS = CLATTN_KEY_LENGTHS | CLATTN_VARLEN | CLATTN_SINKS };
 
+/* Heads of Q that share one of K and V; 0: not known, or no whole number. */
+static int64_t group_of(const struct clattn_problem *problem)
+{
+    const int64_t heads = problem->expected_heads, kv_heads = problem->expected_kv_heads;
+    return heads > 0 && kv_heads > 0 && heads % kv_heads == 0 ? heads / kv_heads : 0;
+}
+
 bool cla_tuning_key(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                     struct clattn_tuning_record *key)
 {
@@ -81,7 +88,8 @@ bool cla_tuning_key(const struct clattn_capabilities *capabilities, const struct
                                          .d_v = problem->d_v,
                                          .causal = problem->causal != CLATTN_FULL,
                                          .n_q_up_to = cla_tuning_length_class(problem->expected_n_q),
-                                         .n_kv_up_to = cla_tuning_length_class(problem->expected_n_kv)};
+                                         .n_kv_up_to = cla_tuning_length_class(problem->expected_n_kv),
+                                         .group = group_of(problem)};
     cla_tuning_device_name(capabilities, key->device, sizeof key->device);
     append_clean(key->driver, sizeof key->driver, capabilities->driver_version);
     if (!key->driver[0])

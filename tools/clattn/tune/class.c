@@ -80,9 +80,9 @@ static bool same_candidate(const struct clattn_tuning_record *a, const struct cl
 {
     return !strcmp(a->device, b->device) && !strcmp(a->driver, b->driver) && !strcmp(a->kernels, b->kernels) &&
            a->pass == b->pass && a->dtype == b->dtype && a->d == b->d && a->d_v == b->d_v && a->causal == b->causal &&
-           a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to && !strcmp(a->skeleton, b->skeleton) &&
-           a->b_r == b->b_r && a->b_c == b->b_c && a->work_group_size == b->work_group_size &&
-           !strcmp(a->knobs, b->knobs);
+           a->n_q_up_to == b->n_q_up_to && a->n_kv_up_to == b->n_kv_up_to && a->group == b->group &&
+           !strcmp(a->skeleton, b->skeleton) && a->b_r == b->b_r && a->b_c == b->b_c &&
+           a->work_group_size == b->work_group_size && !strcmp(a->knobs, b->knobs);
 }
 
 /* Takes over what an earlier search measured; true where that is all. */

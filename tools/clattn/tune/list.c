@@ -30,6 +30,7 @@ static void take_size(const struct values *values, const struct clattn_capabilit
         problem->heads = values->heads;
     if (values->batch)
         problem->batch = values->batch;
+    problem->kv_heads = values->kv_heads;
 }
 
 static bool add_variants(struct tune_list *list, const struct values *values, struct tune_problem problem)

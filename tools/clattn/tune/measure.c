@@ -35,7 +35,9 @@ struct clattn_problem tune_library_problem(const struct tune_problem *problem)
                                    .d_v = problem->d_v,
                                    .causal = problem->causal ? CLATTN_CAUSAL_BOTTOM_RIGHT : CLATTN_FULL,
                                    .expected_n_q = problem->n_q,
-                                   .expected_n_kv = problem->n_kv};
+                                   .expected_n_kv = problem->n_kv,
+                                   .expected_heads = problem->kv_heads ? problem->batch * problem->heads : 0,
+                                   .expected_kv_heads = problem->batch * problem->kv_heads};
 }
 
 static struct clattn_problem forced_problem(const struct tune_problem *problem, const struct tune_candidate *candidate)
@@ -52,7 +54,8 @@ static struct clattn_problem forced_problem(const struct tune_problem *problem, 
 static bool same_problem(const struct tune_problem *a, const struct tune_problem *b)
 {
     return a->pass == b->pass && a->dtype == b->dtype && a->d == b->d && a->d_v == b->d_v && a->causal == b->causal &&
-           a->batch == b->batch && a->heads == b->heads && a->n_q == b->n_q && a->n_kv == b->n_kv;
+           a->batch == b->batch && a->heads == b->heads && a->kv_heads == b->kv_heads && a->n_q == b->n_q &&
+           a->n_kv == b->n_kv;
 }
 
 static void empty(struct tune_bench *bench)
@@ -133,7 +136,7 @@ static int prepare(struct tune_bench *bench, const struct tune_problem *problem,
     const struct bench_shape shape = {.dtype = problem->dtype,
                                       .sizes = {.batch = problem->batch,
                                                 .heads = problem->heads,
-                                                .kv_heads = problem->heads,
+                                                .kv_heads = problem->kv_heads ? problem->kv_heads : problem->heads,
                                                 .n_q = problem->n_q,
                                                 .n_kv = problem->n_kv},
                                       .d = problem->d,

@@ -12,8 +12,8 @@ struct tune_problem {
     enum clattn_pass pass; /* forward or backward */
     enum clattn_dtype dtype;
     int d, d_v;
-    bool causal; /* bottom-right */
-    int64_t batch, heads, n_q, n_kv;
+    bool causal;                               /* bottom-right */
+    int64_t batch, heads, kv_heads, n_q, n_kv; /* kv_heads 0: as many as of Q, for records of any group */
 };
 
 /* As the library takes it; nothing forced. */

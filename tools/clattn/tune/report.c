@@ -78,12 +78,13 @@ json_t *tune_json(const struct tune_outcome *outcome)
     json_t *list = json_array();
     for (int i = 0; i < outcome->count; i++)
         json_array_append_new(list, json_candidate(outcome, i));
-    return json_pack("{s:s, s:s, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o}", "pass",
-                     pass_name(problem->pass), "dtype", clattn_dtype_name(problem->dtype), "d", problem->d, "d_v",
-                     problem->d_v, "causal", problem->causal, "batch", (json_int_t)problem->batch, "heads",
-                     (json_int_t)problem->heads, "n_q", (json_int_t)problem->n_q, "n_kv", (json_int_t)problem->n_kv,
-                     "complete", search->complete, "measured_before", outcome->skipped, "untuned_ms",
-                     search->base_ms > 0 ? json_real(search->base_ms) : json_null(), "tuned_ms",
-                     search->best_ms > 0 ? json_real(search->best_ms) : json_null(), "best",
-                     search->best >= 0 ? json_integer(search->best) : json_null(), "candidates", list);
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o}", "pass",
+        pass_name(problem->pass), "dtype", clattn_dtype_name(problem->dtype), "d", problem->d, "d_v", problem->d_v,
+        "causal", problem->causal, "batch", (json_int_t)problem->batch, "heads", (json_int_t)problem->heads, "kv_heads",
+        (json_int_t)(problem->kv_heads ? problem->kv_heads : problem->heads), "n_q", (json_int_t)problem->n_q, "n_kv",
+        (json_int_t)problem->n_kv, "complete", search->complete, "measured_before", outcome->skipped, "untuned_ms",
+        search->base_ms > 0 ? json_real(search->base_ms) : json_null(), "tuned_ms",
+        search->best_ms > 0 ? json_real(search->best_ms) : json_null(), "best",
+        search->best >= 0 ? json_integer(search->best) : json_null(), "candidates", list);
 }

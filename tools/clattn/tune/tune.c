@@ -42,6 +42,9 @@ static const struct option_spec options[] = {
      .help = "on, off or both (default)"},
     INTEGER("batch", batch, 1, 1 << 20, "default: 1 on a CPU, else 16384 / n"),
     INTEGER("heads", heads, 1, 1 << 20, "default: enough to fill a CPU, else 2048 / d"),
+    INTEGER("kv-heads", kv_heads, 1, 1 << 20,
+            "heads of K and V, of which heads is a multiple: records are of such groups alone then\n"
+            "(default: as many as of Q, for records of any group)"),
     INTEGER("deadline", deadline, 1, 86400, "seconds that one measurement may take (default 60)"),
     INTEGER("memory", memory, 64, 1 << 30,
             "MiB that the measuring process may take beyond what it has at its start (default: half\n"
@@ -325,6 +328,9 @@ static int check_values(const struct values *values, struct failure *failure)
         return fail(failure, STATUS_USAGE, "--merge measures nothing: it goes with --best and --db alone");
     if (values->best && !values->merge.count)
         return fail(failure, STATUS_USAGE, "--best goes with --merge FILE...");
+    if (values->kv_heads && (!values->heads || values->heads % values->kv_heads))
+        return fail(failure, STATUS_USAGE, "--kv-heads %lld needs --heads, a multiple of it%s",
+                    (long long)values->kv_heads, values->heads ? ", and it is none" : "");
     return STATUS_OK;
 }
 

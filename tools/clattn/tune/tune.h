@@ -15,7 +15,7 @@ struct values {
     struct option_files merge;
     struct option_list dtype, d, n;
     int pass, causal;
-    int64_t d_v, n_q, batch, heads, budget, deadline, memory, builders; /* builders -1: unsaid */
+    int64_t d_v, n_q, batch, heads, kv_heads, budget, deadline, memory, builders; /* builders -1: unsaid */
     bool resume, best, json, quiet;
 };
 

@@ -70,12 +70,12 @@ static bool read_candidate(const json_t *value, struct tune_candidate *candidate
 json_t *wire_measure(const struct tune_problem *problem, const struct tune_candidate *candidate,
                      const struct tune_candidate *base, const struct tune_request *request)
 {
-    json_t *value =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:b, s:i, s:f}", "op", "measure", "pass",
-                  (int)problem->pass, "dtype", (int)problem->dtype, "d", problem->d, "d_v", problem->d_v, "causal",
-                  problem->causal, "batch", (json_int_t)problem->batch, "heads", (json_int_t)problem->heads, "n_q",
-                  (json_int_t)problem->n_q, "n_kv", (json_int_t)problem->n_kv, "candidate", wire_candidate(candidate),
-                  "first", request->first, "runs", request->runs, "limit", request->limit);
+    json_t *value = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:i, s:f}", "op", "measure", "pass",
+        (int)problem->pass, "dtype", (int)problem->dtype, "d", problem->d, "d_v", problem->d_v, "causal",
+        problem->causal, "batch", (json_int_t)problem->batch, "heads", (json_int_t)problem->heads, "kv_heads",
+        (json_int_t)problem->kv_heads, "n_q", (json_int_t)problem->n_q, "n_kv", (json_int_t)problem->n_kv, "candidate",
+        wire_candidate(candidate), "first", request->first, "runs", request->runs, "limit", request->limit);
     if (value && request->paired)
         json_object_set_new(value, "base", wire_candidate(base));
     return value;
@@ -94,15 +94,15 @@ bool wire_read_measure(const json_t *value, struct tune_problem *problem, struct
                        struct tune_candidate *base, struct tune_request *request)
 {
     int pass, dtype, causal, first;
-    json_int_t batch, heads, n_q, n_kv;
+    json_int_t batch, heads, kv_heads, n_q, n_kv;
     const json_t *beside = json_object_get(value, "base");
     memset(base, 0, sizeof *base);
     *problem = (struct tune_problem){.d = 0};
     *request = (struct tune_request){.paired = beside != NULL};
-    if (json_unpack((json_t *)value, "{s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:b, s:i, s:F}", "pass", &pass,
+    if (json_unpack((json_t *)value, "{s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:i, s:F}", "pass", &pass,
                     "dtype", &dtype, "d", &problem->d, "d_v", &problem->d_v, "causal", &causal, "batch", &batch,
-                    "heads", &heads, "n_q", &n_q, "n_kv", &n_kv, "first", &first, "runs", &request->runs, "limit",
-                    &request->limit) ||
+                    "heads", &heads, "kv_heads", &kv_heads, "n_q", &n_q, "n_kv", &n_kv, "first", &first, "runs",
+                    &request->runs, "limit", &request->limit) ||
         !read_candidate(json_object_get(value, "candidate"), candidate) || (beside && !read_candidate(beside, base)))
         return false;
     problem->pass = (enum clattn_pass)pass;
@@ -110,6 +110,7 @@ bool wire_read_measure(const json_t *value, struct tune_problem *problem, struct
     problem->causal = causal;
     problem->batch = batch;
     problem->heads = heads;
+    problem->kv_heads = kv_heads;
     problem->n_q = n_q;
     problem->n_kv = n_kv;
     request->first = first;
