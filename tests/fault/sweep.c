@@ -5,6 +5,7 @@
 #include "fault/host_calls.h"
 #include "fault/scenario.h"
 #include "fault/share.h"
+#include "support/cases.h"
 #include "support/unit.h"
 #include <dirent.h>
 #include <limits.h>
@@ -24,6 +25,7 @@ static char directory[] = "/tmp/clattn-test-fault-XXXXXX";
 static char probed[NAME_MAX + 1]; /* the name of the file in it that keeps the probe's answer */
 static long faults_met;           /* by all attempts */
 static struct sweep_share share = {0, 1};
+static long sample; /* which of the calls those are that a stride meets */
 
 /* How the disk cache stands when an operation begins. */
 enum cache { CACHE_OFF, CACHE_COLD, CACHE_WARM };
@@ -311,7 +313,7 @@ static long stride_of(const struct attempt *attempt, int mode)
         return (last ? 1 : 2) << attempt->sticky;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
     const bool warm = attempt->cache == CACHE_WARM;
-    return mode == 0 && !few ? (warm ? 1 : 3) : (warm ? STRIDE : 2 * STRIDE);
+    return mode == 0 && !few ? (warm ? 1 : STRIDE) : (warm ? STRIDE : 3 * STRIDE);
 }
 
 /* How many codes the function that met the fault may answer with. */
@@ -385,7 +387,7 @@ static int sweep(struct attempt attempt, int mode)
     int failures = 0;
     long calls = 0, all = 0;
     const long met = faults_met;
-    attempt.nth = 1 + (mode + 4 * (long)attempt.cache + share.number) % stride_of(&attempt, mode);
+    attempt.nth = 1 + (sample + mode + 4 * (long)attempt.cache + share.number) % stride_of(&attempt, mode);
     for (attempt.step = 0; attempt.scenario->steps[attempt.step].run && failures < 10; attempt.step++) {
         failures += sweep_step(&attempt, mode, &calls);
         attempt.nth -= calls; /* the next step's calls go on where this one's end */
@@ -479,6 +481,7 @@ bool sweep_begin(const struct fault_control *control, struct test_device *on)
 {
     layer = faults = control;
     device = on;
+    sample = test_is_full() ? 0 : (long)(case_seed() % (3 * STRIDE));
     return sweep_take_share(&share) && mkdtemp(directory) != NULL;
 }
 
