@@ -116,34 +116,33 @@ static double estimate(const struct clattn_problem *problem, const struct cla_co
            (1 + weights->columns / problem->d) * cla_cpu_tile_cost(config) / config->cpu.vector_width;
 }
 
-static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+static clattn_status check_sizes(const struct cla_config *config, struct cla_error *error)
 {
     const int panel = cla_cpu_panel(config);
-    if (config->work_group_size != 1 || !cla_cpu_tile_is_whole(config) || config->b_r < 1 || config->b_r % panel ||
-        config->b_c < 1 || config->b_c % panel || config->cpu.stream < config->cpu.vector_width ||
-        config->cpu.stream % config->cpu.micro)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "backward_cpu takes vector_width 4, 8 or 16, b_r and b_c multiples of vector_width * row_vectors "
-            "(%d), stream a multiple of micro (%d) and at least vector_width, work_group_size 1: not b_r "
-            "%d, b_c %d, stream %d, work_group_size %d",
-            panel, config->cpu.micro, config->b_r, config->b_c, config->cpu.stream, config->work_group_size);
-    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
-            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
-            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
-    config->cpu.fused = config->cpu.fused && !config->cpu.dot; /* products of pairs have a kernel for each gradient */
-    if (config->cpu.fused && cla_problem_accumulates(problem))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "knob fused is 1, and problem.pass CLATTN_BACKWARD_ACCUMULATE: one kernel forms all gradients "
-                        "where it has all keys: set fused to 0");
-    const clattn_status allowed =
-        cla_cpu_check_dot(capabilities, problem, "backward_cpu", config, config->cpu.stream, error);
-    if (allowed)
-        return allowed;
+    if (config->work_group_size == 1 && cla_cpu_tile_is_whole(config) && config->b_r >= 1 && config->b_r % panel == 0 &&
+        config->b_c >= 1 && config->b_c % panel == 0 && config->cpu.stream >= config->cpu.vector_width &&
+        config->cpu.stream % config->cpu.micro == 0)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "backward_cpu takes vector_width 4, 8 or 16, b_r and b_c multiples of vector_width * row_vectors "
+                    "(%d), stream a multiple of micro (%d) and at least vector_width, work_group_size 1: not b_r "
+                    "%d, b_c %d, stream %d, work_group_size %d",
+                    panel, config->cpu.micro, config->b_r, config->b_c, config->cpu.stream, config->work_group_size);
+}
+
+static clattn_status check_fused(const struct clattn_problem *problem, const struct cla_config *config,
+                                 struct cla_error *error)
+{
+    if (!config->cpu.fused || !cla_problem_accumulates(problem))
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "knob fused is 1, and problem.pass CLATTN_BACKWARD_ACCUMULATE: one kernel forms all gradients "
+                    "where it has all keys: set fused to 0");
+}
+
+static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info)
+{
     info->estimate = estimate(problem, config);
     info->sums = config->cpu.fused;
     if (config->cpu.fused)
@@ -151,17 +150,29 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             info, "kernels", config->b_r, config->b_c,
             "one forms all gradients, with S and dP once: a work-group takes a head of K and V, or a share of "
             "its blocks of keys, and adds dQ to sums in the workspace");
-    cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "vectors of %d floats; %d rows or keys x %d vectors of the others are %d accumulators in registers",
-                  config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
-                  config->cpu.micro * config->cpu.row_vectors);
+    cla_cpu_explain_registers(config, "rows or keys", "the others", info);
     cla_cpu_explain_dot(capabilities, problem, config, info);
     cla_plan_step(
         info, "cache", config->b_r, config->b_c,
         "tiles are private: %d rows share each K and V that is read, %d keys each Q and dO, in up to %llu bytes "
         "of the thread's stack",
         config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config));
-    return CLATTN_SUCCESS;
+}
+
+static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
+{
+    clattn_status status = check_sizes(config, error);
+    if (!status)
+        status = cla_cpu_check_private(private_bytes(problem, config), config, error);
+    config->cpu.fused = config->cpu.fused && !config->cpu.dot; /* products of pairs have a kernel for each gradient */
+    if (!status)
+        status = check_fused(problem, config, error);
+    if (!status)
+        status = cla_cpu_check_dot(capabilities, problem, "backward_cpu", config, config->cpu.stream, error);
+    if (!status)
+        explain(capabilities, problem, config, info);
+    return status;
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -169,10 +180,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 {
     take_register_tile(capabilities, problem, config);
     if (!fit_forced(problem, config))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
-                        "backward_cpu: b_r and b_c are multiples of 4, work_group_size is 1",
-                        problem->b_r, problem->b_c, problem->work_group_size);
+        return cla_cpu_refuse_forced(problem, "backward_cpu", "b_r and b_c are multiples of 4", error);
     config->work_group_size = 1;
     take_blocks(capabilities, problem, config);
     return adopt(capabilities, problem, config, info, error);

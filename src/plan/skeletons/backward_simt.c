@@ -213,8 +213,6 @@ static void consider_grid(struct cla_simt_search *search, int tx, int ty)
             consider(search, tx, ty, b_r, b_c);
 }
 
-static const struct cla_simt_model model = {consider_grid, cost, carried, local_bytes};
-
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
@@ -252,16 +250,12 @@ static void explain(const struct cla_simt_limits *limits, const struct clattn_pr
         (unsigned long long)limits->local_bytes);
 }
 
+static const struct cla_simt_model model = {consider_grid, cost, carried, local_bytes, nothing_fits, explain};
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct cla_simt_search search = cla_simt_find(&limits, problem, &model);
-    if (search.cost < 0)
-        return nothing_fits(&limits, problem, error);
-    *config = search.best;
-    explain(&limits, problem, config, info);
-    return CLATTN_SUCCESS;
+    return cla_simt_choose(capabilities, problem, &model, config, info, error);
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -299,12 +293,6 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[0].reads = streams[1].reads = streams[1].reads_v = 2;
 }
 
-static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
-{
-    (void)problem;
-    cla_simt_define(config, text);
-}
-
 static const char *const files[] = {"backward_simt.cl", NULL};
 
 const struct cla_skeleton cla_backward_simt = {
@@ -323,5 +311,5 @@ const struct cla_skeleton cla_backward_simt = {
     .build_options = cla_simt_build_options,
     .streams = streams,
     .recipe = cla_recipe_mended_backward,
-    .define = define,
+    .define = cla_simt_define,
 };

@@ -38,6 +38,34 @@ bool cla_cpu_fit_lanes(int lanes, struct cla_config *config)
     return true;
 }
 
+clattn_status cla_cpu_refuse_forced(const struct clattn_problem *problem, const char *name, const char *wanted,
+                                    struct cla_error *error)
+{
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit %s: %s, "
+                    "work_group_size 1",
+                    problem->b_r, problem->b_c, problem->work_group_size, name, wanted);
+}
+
+clattn_status cla_cpu_check_private(uint64_t bytes, const struct cla_config *config, struct cla_error *error)
+{
+    if (bytes <= CLA_CPU_MOST_FORCED_BYTES)
+        return CLATTN_SUCCESS;
+    return cla_fail(
+        error, CLATTN_NOTHING_FITS,
+        "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
+        config->b_r, config->b_c, (unsigned long long)bytes, (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+}
+
+void cla_cpu_explain_registers(const struct cla_config *config, const char *streamed, const char *lanes,
+                               struct clattn_plan_info *info)
+{
+    cla_plan_step(info, "registers", config->b_r, config->b_c,
+                  "vectors of %d floats; %d %s x %d vectors of %s are %d accumulators in registers",
+                  config->cpu.vector_width, config->cpu.micro, streamed, config->cpu.row_vectors, lanes,
+                  config->cpu.micro * config->cpu.row_vectors);
+}
+
 bool cla_cpu_tile_is_whole(const struct cla_config *config)
 {
     const int width = config->cpu.vector_width;

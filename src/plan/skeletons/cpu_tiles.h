@@ -27,6 +27,17 @@ void cla_cpu_take_register_tile(const struct clattn_capabilities *capabilities, 
 /* Narrows the lanes until a panel of them divides `lanes` (0: anything); false where nothing does. */
 bool cla_cpu_fit_lanes(int lanes, struct cla_config *config);
 
+/* Refuses sizes that the problem forces: `wanted` says what skeleton `name` takes. */
+clattn_status cla_cpu_refuse_forced(const struct clattn_problem *problem, const char *name, const char *wanted,
+                                    struct cla_error *error);
+
+/* Whether a thread's stack has the arrays of a block, of so many bytes. */
+clattn_status cla_cpu_check_private(uint64_t bytes, const struct cla_config *config, struct cla_error *error);
+
+/* A step of the plan: micro `streamed` things by vectors of `lanes`. */
+void cla_cpu_explain_registers(const struct cla_config *config, const char *streamed, const char *lanes,
+                               struct clattn_plan_info *info);
+
 /* Whether the kernels have such a register tile at all. */
 bool cla_cpu_tile_is_whole(const struct cla_config *config);
 

@@ -101,12 +101,9 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "decode_cpu takes vector_width 4, 8 or 16, b_r a multiple of rows (%d), b_c a multiple of "
                         "vector_width, work_group_size 1: not vector_width %d, b_r %d, b_c %d, work_group_size %d",
                         config->decode.rows, width, config->b_r, config->b_c, config->work_group_size);
-    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
-            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
-            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
+    const clattn_status allowed = cla_cpu_check_private(private_bytes(problem, config), config, error);
+    if (allowed)
+        return allowed;
     info->estimate = estimate(problem, config);
     cla_plan_step(
         info, "registers", config->b_r, config->b_c,
@@ -124,10 +121,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     config->decode.vector_width = cla_cpu_vector_width(capabilities);
     take_register_tile(problem, config);
     if (!fit_forced(problem, config))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit "
-                        "decode_cpu: b_c is a multiple of 4, work_group_size 1",
-                        problem->b_r, problem->b_c, problem->work_group_size);
+        return cla_cpu_refuse_forced(problem, "decode_cpu", "b_c is a multiple of 4", error);
     config->work_group_size = 1;
     config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
     config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);

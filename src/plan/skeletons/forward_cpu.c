@@ -117,20 +117,13 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             "b_c a multiple of micro (%d) and at least vector_width, work_group_size 1: not b_r %d, b_c %d, "
             "work_group_size %d",
             cla_cpu_panel(config), config->cpu.micro, config->b_r, config->b_c, config->work_group_size);
-    if (private_bytes(problem, config) > CLA_CPU_MOST_FORCED_BYTES)
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "the forced sizes (problem.b_r %d, b_c %d) take %llu bytes of a thread's stack: at most %llu are taken",
-            config->b_r, config->b_c, (unsigned long long)private_bytes(problem, config),
-            (unsigned long long)CLA_CPU_MOST_FORCED_BYTES);
-    const clattn_status allowed = cla_cpu_check_dot(capabilities, problem, "forward_cpu", config, config->b_c, error);
+    clattn_status allowed = cla_cpu_check_private(private_bytes(problem, config), config, error);
+    if (!allowed)
+        allowed = cla_cpu_check_dot(capabilities, problem, "forward_cpu", config, config->b_c, error);
     if (allowed)
         return allowed;
     info->estimate = estimate(problem, config);
-    cla_plan_step(info, "registers", config->b_r, config->b_c,
-                  "vectors of %d floats; %d keys x %d vectors of rows are %d accumulators in registers",
-                  config->cpu.vector_width, config->cpu.micro, config->cpu.row_vectors,
-                  config->cpu.micro * config->cpu.row_vectors);
+    cla_cpu_explain_registers(config, "keys", "rows", info);
     cla_cpu_explain_dot(capabilities, problem, config, info);
     cla_plan_step(
         info, "cache", config->b_r, config->b_c,
@@ -145,11 +138,8 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 {
     take_register_tile(capabilities, problem, config);
     if (!fit_forced(problem, config))
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit forward_cpu: b_r "
-            "is a multiple of 4, b_c at least %d, work_group_size 1",
-            problem->b_r, problem->b_c, problem->work_group_size, config->cpu.vector_width);
+        return cla_cpu_refuse_forced(problem, "forward_cpu",
+                                     "b_r is a multiple of 4, b_c at least as many keys as a vector has floats", error);
     config->work_group_size = 1;
     take_tile(capabilities, problem, config);
     if (problem->b_r)

@@ -151,8 +151,6 @@ static void consider_rows(struct cla_simt_search *search, int tx, int ty)
             consider_keys(search, tx, ty, ty * rows);
 }
 
-static const struct cla_simt_model model = {consider_rows, cost, carried, local_bytes};
-
 static clattn_status nothing_fits(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
@@ -187,16 +185,12 @@ static void explain(const struct cla_simt_limits *limits, const struct clattn_pr
                   (unsigned long long)local_bytes(problem, config), (unsigned long long)limits->local_bytes);
 }
 
+static const struct cla_simt_model model = {consider_rows, cost, carried, local_bytes, nothing_fits, explain};
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
-    const struct cla_simt_search search = cla_simt_find(&limits, problem, &model);
-    if (search.cost < 0)
-        return nothing_fits(&limits, problem, error);
-    *config = search.best;
-    explain(&limits, problem, config, info);
-    return CLATTN_SUCCESS;
+    return cla_simt_choose(capabilities, problem, &model, config, info, error);
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -231,12 +225,6 @@ static void streams(const struct cla_config *config, struct clattn_plan_stream s
     streams[0].resident = config->simt.resident;
 }
 
-static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
-{
-    (void)problem;
-    cla_simt_define(config, text);
-}
-
 static const char *const files[] = {"forward_simt.cl", NULL};
 
 const struct cla_skeleton cla_forward_simt = {
@@ -255,5 +243,5 @@ const struct cla_skeleton cla_forward_simt = {
     .build_options = cla_simt_build_options,
     .streams = streams,
     .recipe = cla_recipe_forward,
-    .define = define,
+    .define = cla_simt_define,
 };

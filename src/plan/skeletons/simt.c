@@ -211,6 +211,19 @@ void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_co
     }
 }
 
+clattn_status cla_simt_choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                              const struct cla_simt_model *model, struct cla_config *config,
+                              struct clattn_plan_info *info, struct cla_error *error)
+{
+    const struct cla_simt_limits limits = cla_simt_limits_of(capabilities);
+    const struct cla_simt_search search = cla_simt_find(&limits, problem, model);
+    if (search.cost < 0)
+        return model->nothing_fits(&limits, problem, error);
+    *config = search.best;
+    model->explain(&limits, problem, config, info);
+    return CLATTN_SUCCESS;
+}
+
 bool cla_simt_step_down(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                         const struct cla_simt_model *model, struct cla_config *config)
 {
@@ -290,8 +303,9 @@ double cla_simt_mask_factor(const struct clattn_problem *problem, const struct c
     return 2 * (1 - pow(0.5, blocks_met(config->b_r, problem->block_q) * blocks_met(config->b_c, problem->block_kv)));
 }
 
-void cla_simt_define(const struct cla_config *config, struct cla_text *text)
+void cla_simt_define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
+    (void)problem;
     const struct cla_define defines[] = {{"BUFFERS", config->simt.buffers},     {"D_SLICE", config->simt.d_slice},
                                          {"LANES_X", config->simt.lanes_x},     {"LANES_Y", config->simt.lanes_y},
                                          {"PREFETCH", config->simt.prefetch},   {"RESIDENT", config->simt.resident},

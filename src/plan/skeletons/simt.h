@@ -86,7 +86,20 @@ struct cla_simt_model {
     int (*carried)(const struct clattn_problem *problem, const struct cla_config *config);
 
     uint64_t (*local_bytes)(const struct clattn_problem *problem, const struct cla_config *config);
+
+    /* Where nothing fits: an error that says what the problem and the device leave. */
+    clattn_status (*nothing_fits)(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                                  struct cla_error *error);
+
+    /* The estimate and the steps of a plan. */
+    void (*explain)(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
+                    const struct cla_config *config, struct clattn_plan_info *info);
 };
+
+/* A skeleton's choose(). */
+clattn_status cla_simt_choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                              const struct cla_simt_model *model, struct cla_config *config,
+                              struct clattn_plan_info *info, struct cla_error *error);
 
 struct cla_simt_search {
     const struct cla_simt_model *model;
@@ -128,6 +141,6 @@ void cla_simt_number_items(const struct cla_machine *machine, struct cla_config 
 double cla_simt_mask_factor(const struct clattn_problem *problem, const struct cla_config *config);
 
 /* The #define lines of config->simt. */
-void cla_simt_define(const struct cla_config *config, struct cla_text *text);
+void cla_simt_define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text);
 
 #endif
