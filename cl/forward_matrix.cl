@@ -45,6 +45,7 @@
 #include "common/view.clh"
 #include "common/splits.clh"
 #include "common/matrix_tiles.clh"
+#include "common/matrix_stages.clh"
 #include "score/fast/alibi_linear.clh"
 #include "score/fast/dropout.clh"
 #include "score/fast/softcap_polynomial.clh"
@@ -73,14 +74,6 @@ CLATTN_ASSERT(RT >= 1 && RT <= 4);
 CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0);
 CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES);
 
-/* Bytes: of a tile's row, of a tile, of all. Q's place serves O at the end. */
-#define D_PITCH     MATRIX_PITCH(CLATTN_D)
-#define V_PITCH     MATRIX_PITCH(CLATTN_D_V)
-#define K_TILE      (CLATTN_B_C * D_PITCH)
-#define V_TILE      (CLATTN_B_C * V_PITCH)
-#define Q_TILE      (CLATTN_B_R * D_PITCH)
-#define O_TILE      (CLATTN_B_R * V_PITCH)
-#define INPUT_TILES (Q_TILE + 2 * (K_TILE + V_TILE))
 /* where it lies what dropout takes, of each sub-group's rows */
 #define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
 #if MATRIX_STORES_PHILOX
@@ -125,7 +118,7 @@ CLATTN_INLINE void matrix_add_values(unit_lane lane, const unit_operand weights[
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
         unit_operand y;
-        unit_load_b(&y, my_v + (UNIT_PIECE * c * V_PITCH + MATRIX_PIECE_BYTES * x), V_PITCH);
+        MATRIX_LOAD_V(&y, my_v, c, x);
         UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &weights[r][c], &y);
     }
 }
@@ -152,7 +145,7 @@ CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], con
         UNROLL for (int x = 0; x < VT; ++x)
         {
             unit_operand y;
-            unit_load_b(&y, my_v + (UNIT_PIECE * c * V_PITCH + MATRIX_PIECE_BYTES * x), V_PITCH);
+            MATRIX_LOAD_V(&y, my_v, c, x);
             UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &a[r], &y);
         }
     }
@@ -166,7 +159,7 @@ typedef struct {
     int lid, group_row, row;
     int key_end, my_key_end; /* one past the last key that a row of the group, or of the sub-group, sees */
 } matrix_attending;
-#define MATRIX_TILES(by) ((by)->q_tile + Q_TILE) /* two stages, each a tile of K, then one of V */
+#define MATRIX_TILES(by) ((by)->q_tile + TILES_AT) /* stages, each a tile of K, then one of V */
 
 /* How far it has come. */
 typedef struct {
@@ -174,6 +167,7 @@ typedef struct {
     int stage;     /* where the present tile's K starts, in bytes from the first */
     int which_max; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
     int drawn_key; /* one of those that dropout has drawn for, or -1 */
+    matrix_coming coming; /* the next tile, as far as it is not in local memory */
 } matrix_progress;
 
 /* Where rows end at different keys, or begin, most tiles are seen whole all the same. Those pass by a loop of their
@@ -255,7 +249,7 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
                     : matrix_sees_tile(&at->walk) ? by->my_key_end
                                                   : tile;
     const unit_address my_q = by->q_tile + (row - by->group_row) * D_PITCH + unit_lane_a(lane, D_PITCH);
-    const unit_address my_k = k_tile + unit_lane_bt(lane, D_PITCH), my_v = k_tile + K_TILE + unit_lane_b(lane, V_PITCH);
+    const unit_address my_k = k_tile + unit_lane_bt(lane, D_PITCH), my_v = k_tile + K_TILE + MATRIX_LANE_V(lane);
 #pragma unroll 1
     for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
         const int key = tile + n;
@@ -273,10 +267,10 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
         matrix_begin_scores(s, row, key, lane, p, view);
         matrix_scores(lane, s, query, my_q, my_k + n * D_PITCH);
         if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && (CLATTN_KEEPS_SCORES || at->which_max)) {
-            if (!matrix_add_steadily(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, at, rows, out))
+            if (!matrix_add_steadily(s, by, key, kind, &drawing, MATRIX_V_FROM(my_v, n), p, view, at, rows, out))
                 n -= CLATTN_KEYS; /* once more, from the products on */
         } else {
-            matrix_add_bounded(s, by, key, kind, &drawing, my_v + n * V_PITCH, p, view, rows, out);
+            matrix_add_bounded(s, by, key, kind, &drawing, MATRIX_V_FROM(my_v, n), p, view, rows, out);
             at->which_max = CLATTN_STALE_MAX ? matrix_which_max(lane, rows, p, view) : MATRIX_NEW_MAX;
         }
     }
@@ -292,14 +286,10 @@ CLATTN_INLINE void matrix_meet_tiles(const int sort, const matrix_attending *by,
         const matrix_walk next = matrix_next_tile(at->walk, by->key_end, by->group_row, by->row, by->lane, view);
         const unit_address k_tile = MATRIX_TILES(by) + at->stage;
 
-        unit_copy_wait();
-        barrier(CLK_LOCAL_MEM_FENCE); /* this tile is there, and all are done with the one before */
-        at->stage = K_TILE + V_TILE - at->stage;
-        if (next.tile < by->key_end) {
-            matrix_fill(by->k, next.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by) + at->stage, D_PITCH, by->lid);
-            matrix_fill(by->v, next.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + at->stage + K_TILE, V_PITCH,
-                        by->lid);
-        }
+        matrix_receive(&at->coming, by->k, by->v, at->walk.tile, k_tile, by->lid);
+        at->stage = MATRIX_OTHER_STAGE(at->stage);
+        if (next.tile < by->key_end)
+            matrix_ask(&at->coming, by->k, by->v, next.tile, MATRIX_TILES(by) + at->stage, by->lid);
         matrix_meet_tile(sort, by, k_tile, query, p, view, at, rows, out);
         at->walk = next;
     }
@@ -317,8 +307,7 @@ CLATTN_INLINE void matrix_attend(clattn_source q, const matrix_attending *by, cl
     if (at.walk.tile >= by->key_end)
         return;
     matrix_fill_queries(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);
-    matrix_fill(by->k, at.walk.tile, CLATTN_B_C, CLATTN_D, MATRIX_TILES(by), D_PITCH, by->lid);
-    matrix_fill(by->v, at.walk.tile, CLATTN_B_C, CLATTN_D_V, MATRIX_TILES(by) + K_TILE, V_PITCH, by->lid);
+    matrix_ask(&at.coming, by->k, by->v, at.walk.tile, MATRIX_TILES(by), by->lid);
     unit_operand query[RT][DT];
 #if MATRIX_CAPS_LATE
     const unit_address my_rows = by->q_tile + (by->row - by->group_row) * D_PITCH;

@@ -45,6 +45,7 @@ struct cla_matrix_unit {
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
     bool own_philox;                 /* UNIT_OWN_PHILOX */
     bool streams;                    /* UNIT_STREAMS */
+    bool fetches;                    /* UNIT_FETCHES */
     bool one_sub_group;              /* a work-group has one sub-group, no more */
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);

@@ -2,6 +2,7 @@
 #include "decode.h"
 #include "control.h"
 #include "operations.h"
+#include "units.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,7 +341,10 @@ static bool decode_line(char *line, struct program *program, char *error, size_t
     line += strspn(line, "\t ");
     for (size_t length = strlen(line); length && isspace((unsigned char)line[length - 1]);)
         line[--length] = '\0';
-    *i = (struct instruction){.text = line, .address = strtoull(address + 2, NULL, 16)};
+    *i = (struct instruction){.text = line,
+                              .address = strtoull(address + 2, NULL, 16),
+                              .unit = unit_of(line),
+                              .local_words = local_words_of(line)};
     snprintf(work, sizeof work, "%s", line);
     if (strlen(line) < sizeof work && one_decode(program->chip, work, i))
         return true;

@@ -60,6 +60,33 @@ static uint32_t d_min3(uint32_t a, uint32_t b, uint32_t c)
 {
     return d_min(d_min(a, b, 0), c, 0);
 }
+static uint32_t d_maxmin(uint32_t a, uint32_t b, uint32_t c)
+{
+    return d_min(d_max(a, b, 0), c, 0);
+}
+static uint32_t d_minmax(uint32_t a, uint32_t b, uint32_t c)
+{
+    return d_max(d_min(a, b, 0), c, 0);
+}
+/* The sign bit flipped, unsigned order is that of signed numbers. */
+static uint32_t d_umaxmin(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t largest = b < a ? a : b;
+    return c < largest ? c : largest;
+}
+static uint32_t d_uminmax(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t least = b > a ? a : b;
+    return c > least ? c : least;
+}
+static uint32_t d_imaxmin(uint32_t a, uint32_t b, uint32_t c)
+{
+    return d_umaxmin(a ^ 1u << 31, b ^ 1u << 31, c ^ 1u << 31) ^ 1u << 31;
+}
+static uint32_t d_iminmax(uint32_t a, uint32_t b, uint32_t c)
+{
+    return d_uminmax(a ^ 1u << 31, b ^ 1u << 31, c ^ 1u << 31) ^ 1u << 31;
+}
 static uint32_t d_iadd(uint32_t a, uint32_t b, uint32_t c)
 {
     (void)c;
@@ -316,6 +343,12 @@ const struct definition definitions[] = {
     {"v_fma_f32 v3, v0, v1, v2", d_fma, 3, 0},
     {"v_max3_f32 v3, v0, v1, v2", d_max3, 3, 0},
     {"v_min3_f32 v3, v0, v1, v2", d_min3, 3, 0},
+    {"v_maxmin_f32 v3, v0, v1, v2", d_maxmin, 3, 0},
+    {"v_minmax_f32 v3, v0, v1, v2", d_minmax, 3, 0},
+    {"v_maxmin_u32 v3, v0, v1, v2", d_umaxmin, 3, 0},
+    {"v_minmax_u32 v3, v0, v1, v2", d_uminmax, 3, 0},
+    {"v_maxmin_i32 v3, v0, v1, v2", d_imaxmin, 3, 0},
+    {"v_minmax_i32 v3, v0, v1, v2", d_iminmax, 3, 0},
     {"v_exp_f32_e32 v3, v0", d_exp2, 1, 1},
     {"v_log_f32_e32 v3, v0", d_log2, 1, 1},
     {"v_rcp_f32_e32 v3, v0", d_rcp, 1, 1},

@@ -84,7 +84,7 @@ static void run_wave(struct wave *wave)
 {
     const struct instruction *code = wave->group->launch->program->code;
     const int count = wave->group->launch->program->count;
-    uint64_t executed = 0;
+    struct executed *executed = &wave->group->executed;
     wave->at_barrier = false;
     while (!wave->at_barrier && !wave->done) {
         if (wave->pc >= count)
@@ -93,9 +93,9 @@ static void run_wave(struct wave *wave)
         if (wave->outstanding)
             check_arrived(wave, i);
         i->run(wave, i);
-        executed++;
+        executed->of[i->unit]++;
+        executed->local_words += (uint64_t)i->local_words;
     }
-    wave->group->executed += executed;
 }
 
 static bool all_done(const struct wave *waves, int count)

@@ -228,6 +228,18 @@ static const struct program *code_of(cl_program program, int number)
     return NULL;
 }
 
+/* Wave-instructions by unit, as a line that scripts read (rates.py). */
+static void tell_executed(const char *name, const struct executed *executed)
+{
+    static const char *const units[UNITS] = {"hint", "scalar", "vector", "slow", "matrix", "local", "memory"};
+    char text[400];
+    int used = snprintf(text, sizeof text, "simulated: %s:", name);
+    for (int unit = 0; unit < UNITS; unit++)
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s %llu", units[unit],
+                         (unsigned long long)executed->of[unit]);
+    fprintf(stderr, "%s words %llu\n", text, (unsigned long long)executed->local_words);
+}
+
 cl_int kernel_run(struct command *command)
 {
     const cl_kernel kernel = command->kernel;
@@ -237,7 +249,7 @@ cl_int kernel_run(struct command *command)
     _Alignas(64) uint8_t packet[64];
     struct region regions[MOST_ARGUMENTS + 3];
     char fault[700];
-    uint64_t executed = 0;
+    struct executed executed;
     if (!code)
         return CL_OUT_OF_RESOURCES;
     set_hidden(kernel, of, command);
@@ -257,6 +269,6 @@ cl_int kernel_run(struct command *command)
     if (!ok)
         fprintf(stderr, "simulated: %s\n", fault);
     if (getenv("SIMULATED_COUNT"))
-        fprintf(stderr, "simulated: %s: %llu wave-instructions\n", of->name, (unsigned long long)executed);
+        tell_executed(of->name, &executed);
     return ok ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
 }

@@ -10,12 +10,19 @@ enum { MOST_THREADS = 64 };
 struct work {
     const struct launch *launch;
     atomic_uint next;
-    atomic_ullong executed;
+    struct executed executed;
     atomic_bool failed;
     pthread_mutex_t lock;
     char *fault;
     size_t fault_bytes;
 };
+
+static void add(struct executed *sum, const struct executed *more)
+{
+    for (int unit = 0; unit < UNITS; unit++)
+        sum->of[unit] += more->of[unit];
+    sum->local_words += more->local_words;
+}
 
 static void *take_groups(void *data)
 {
@@ -30,11 +37,13 @@ static void *take_groups(void *data)
             snprintf(work->fault, work->fault_bytes, "%s, group %u", group.fault, n);
         pthread_mutex_unlock(&work->lock);
     }
-    atomic_fetch_add(&work->executed, group.executed);
+    pthread_mutex_lock(&work->lock);
+    add(&work->executed, &group.executed);
+    pthread_mutex_unlock(&work->lock);
     return NULL;
 }
 
-bool launch_run(const struct launch *launch, char *fault, size_t fault_bytes, uint64_t *executed)
+bool launch_run(const struct launch *launch, char *fault, size_t fault_bytes, struct executed *executed)
 {
     struct work work = {.launch = launch, .fault = fault, .fault_bytes = fault_bytes};
     pthread_t threads[MOST_THREADS];
@@ -49,6 +58,6 @@ bool launch_run(const struct launch *launch, char *fault, size_t fault_bytes, ui
     for (int n = 0; n < started; n++)
         pthread_join(threads[n], NULL);
     pthread_mutex_destroy(&work.lock);
-    *executed = atomic_load(&work.executed);
+    *executed = work.executed;
     return !atomic_load(&work.failed);
 }

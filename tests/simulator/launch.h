@@ -5,6 +5,6 @@
 #include "machine.h"
 
 /* Runs all groups, spread over the cores; false where one ended in a fault, whose text goes to `fault`. */
-bool launch_run(const struct launch *launch, char *fault, size_t fault_bytes, uint64_t *executed);
+bool launch_run(const struct launch *launch, char *fault, size_t fault_bytes, struct executed *executed);
 
 #endif

@@ -59,6 +59,15 @@ struct touched {
     bool written;
 };
 
+/* Which of the hardware's units an instruction keeps busy. Slow: of the vector unit at a quarter of its rate. Hints are
+ * taken off before they are issued. */
+enum unit { HINT, SCALAR_UNIT, VECTOR_UNIT, SLOW_UNIT, MATRIX_UNIT, LOCAL_UNIT, MEMORY_UNIT, UNITS };
+
+/* What was executed: instructions by unit, and words of a lane that passed local memory's port. */
+struct executed {
+    uint64_t of[UNITS], local_words;
+};
+
 enum { MOST_SOURCES = 5, MOST_TOUCHED = 8 };
 
 struct instruction {
@@ -80,6 +89,8 @@ struct instruction {
     const struct instruction *other; /* the second operation of a dual instruction */
     struct touched touched[MOST_TOUCHED];
     int touches;
+    enum unit unit;
+    int local_words;
 };
 
 struct program {
@@ -125,7 +136,7 @@ struct group {
     uint8_t *local;
     uint32_t *writer, *reader;
     uint32_t stretch;
-    uint64_t executed;
+    struct executed executed;
     jmp_buf ended; /* by a fault */
     char fault[512];
 };

@@ -3,6 +3,7 @@
  * Scalar instructions but for branches, waits and loads. */
 #include "lanes.h"
 #include "operations.h"
+#include <math.h>
 
 #define SCALAR_32(name, carry, expression)                                                                             \
     static void name(struct wave *wave, const struct instruction *i)                                                   \
@@ -88,6 +89,10 @@ SCALAR_32(pack_high, KEEP, a >> 16 | (b & 0xffff0000))
 SCALAR_32(choose, KEEP, wave->scc ? a : b)
 SCALAR_32(float_add, KEEP, as_bits(as_float(a) + as_float(b)))
 SCALAR_32(float_subtract, KEEP, as_bits(as_float(a) - as_float(b)))
+SCALAR_32(float_towards_0, KEEP, as_bits(truncf(as_float(a))))
+SCALAR_32(float_down, KEEP, as_bits(floorf(as_float(a))))
+SCALAR_32(float_up, KEEP, as_bits(ceilf(as_float(a))))
+SCALAR_32(float_nearest, KEEP, as_bits(rintf(as_float(a))))
 SCALAR_32(float_multiply, KEEP, as_bits(as_float(a) * as_float(b)))
 
 SCALAR_64(and_64, r != 0, a &b)
@@ -329,6 +334,10 @@ const struct operation scalar_operations[] = {
     {"cvt_f32_u32", float_of_unsigned, "Ss"},
     {"cvt_f32_i32", float_of_signed, "Ss"},
     {"cvt_u32_f32", unsigned_of_float, "Ss"},
+    {"trunc_f32", float_towards_0, "Ss"},
+    {"floor_f32", float_down, "Ss"},
+    {"ceil_f32", float_up, "Ss"},
+    {"rndne_f32", float_nearest, "Ss"},
     {"mov_b64", copy_64, "Dd"},
     {"not_b64", not_64, "Dd"},
     {"getpc_b64", program_counter, "D"},

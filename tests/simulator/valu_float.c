@@ -66,6 +66,8 @@ TWO(minimum, smaller(A, B))
 THREE(fused, as_bits(fmaf(FA, FB, FC)))
 THREE(maximum_3, larger(larger(A, B), C))
 THREE(minimum_3, smaller(smaller(A, B), C))
+THREE(middle_from_below, smaller(larger(A, B), C))
+THREE(middle_from_above, larger(smaller(A, B), C))
 THREE(median_3, middle(A, B, C))
 ONE(power, as_bits(flushed(exp2f(flushed(FA)))))
 ONE(logarithm, as_bits(log2f(flushed(FA))))
@@ -174,6 +176,10 @@ const struct operation float_operations[] = {
     {"fmac_f32", fused, "vff+"},
     {"max3_f32", maximum_3, "vfff"},
     {"min3_f32", minimum_3, "vfff"},
+    {"maxmin_f32", middle_from_below, "vfff"},
+    {"minmax_f32", middle_from_above, "vfff"},
+    {"maxmin_num_f32", middle_from_below, "vfff"},
+    {"minmax_num_f32", middle_from_above, "vfff"},
     {"max3_num_f32", maximum_3, "vfff"},
     {"min3_num_f32", minimum_3, "vfff"},
     {"med3_f32", median_3, "vfff"},

@@ -96,6 +96,10 @@ THREE(permute_bytes, permuted(A, B, C))
 THREE(maximum_3, (A > B ? A : B) > C ? (A > B ? A : B) : C)
 THREE(minimum_3, (A < B ? A : B) < C ? (A < B ? A : B) : C)
 THREE(maximum_3_signed, (uint32_t)((SA > SB ? SA : SB) > SC ? (SA > SB ? SA : SB) : SC))
+THREE(middle_from_below, (A > B ? A : B) < C ? (A > B ? A : B) : C)
+THREE(middle_from_above, (A < B ? A : B) > C ? (A < B ? A : B) : C)
+THREE(middle_from_below_signed, (uint32_t)((SA > SB ? SA : SB) < SC ? (SA > SB ? SA : SB) : SC))
+THREE(middle_from_above_signed, (uint32_t)((SA < SB ? SA : SB) > SC ? (SA < SB ? SA : SB) : SC))
 THREE(minimum_3_signed, (uint32_t)((SA < SB ? SA : SB) < SC ? (SA < SB ? SA : SB) : SC))
 
 static inline int32_t middle(int32_t a, int32_t b, int32_t c)
@@ -184,6 +188,10 @@ const struct operation integer_operations[] = {
     {"min3_u32", minimum_3, "vuuu"},
     {"max3_i32", maximum_3_signed, "vuuu"},
     {"min3_i32", minimum_3_signed, "vuuu"},
+    {"maxmin_u32", middle_from_below, "vuuu"},
+    {"minmax_u32", middle_from_above, "vuuu"},
+    {"maxmin_i32", middle_from_below_signed, "vuuu"},
+    {"minmax_i32", middle_from_above_signed, "vuuu"},
     {"med3_i32", median_3_signed, "vuuu"},
     {"med3_u32", median_3, "vuuu"},
     {"cndmask_b32", choose, "vffm"},

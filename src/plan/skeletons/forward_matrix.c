@@ -54,16 +54,30 @@ static uint64_t join_bytes(const struct clattn_problem *problem, const struct cl
                                             : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Tiles of Q, K and V (INPUT_TILES of cl/common/matrix_stages.clh). */
+static int64_t input_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t d = cla_matrix_pitch(problem->d), q_tile = config->b_r * d, k_tile = config->b_c * d;
+    const int64_t v_rows = cla_pieces(problem->d_v) * CLA_PIECE, v_tile = v_rows * cla_matrix_pitch(config->b_c);
+    if (!config->unit->fetches)
+        return q_tile + 2 * (k_tile + config->b_c * cla_matrix_pitch(problem->d_v));
+    return config->matrix.q_registers ? larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
+}
+
 uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
         return join_bytes(problem, config) +
                (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
-    const int64_t d = cla_matrix_pitch(problem->d), d_v = cla_matrix_pitch(problem->d_v);
-    const int64_t inputs = config->b_r * d + 2 * config->b_c * (d + d_v), outputs = config->b_r * d_v;
+    const int64_t inputs = input_bytes(problem, config), outputs = config->b_r * cla_matrix_pitch(problem->d_v);
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
     const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
-    return (uint64_t)((inputs > outputs ? inputs : outputs) + drawn + scratch) + 16;
+    return (uint64_t)(larger(inputs, outputs) + drawn + scratch) + 16;
 }
 
 /* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
