@@ -43,7 +43,7 @@ struct cla_matrix_unit {
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int most_d;                      /* head dimensions up to which its registers suffice; 0: as other units' */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
-    bool own_philox;                 /* UNIT_OWN_PHILOX */
+    bool stores_philox;              /* UNIT_OWN_PHILOX, or unit_meet serves it */
     bool streams;                    /* UNIT_STREAMS */
     bool fetches;                    /* UNIT_FETCHES */
     bool one_sub_group;              /* a work-group has one sub-group, no more */

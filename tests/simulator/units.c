@@ -11,10 +11,10 @@ static bool begins(const char *text, const char *with)
 /* By the ISA documents: functions, and products of 32-bit integers. */
 static bool is_slow(const char *name)
 {
-    static const char *const slow[] = {"v_exp_",           "v_log_",          "v_rcp_",        "v_rsq_",
-                                       "v_sqrt_",          "v_sin_",          "v_cos_",        "v_mul_lo_u32",
-                                       "v_mul_hi_u32",     "v_mul_hi_i32",    "v_mad_u64_u32", "v_mad_i64_i32",
-                                       "v_mad_co_u64_u32", "v_mad_co_i64_i32"};
+    static const char *const slow[] = {
+        "v_exp_",       "v_s_",          "v_log_",        "v_rcp_",           "v_rsq_",
+        "v_sqrt_",      "v_sin_",        "v_cos_",        "v_mul_lo_u32",     "v_mul_hi_u32",
+        "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32", "v_mad_co_u64_u32", "v_mad_co_i64_i32"};
     for (size_t n = 0; n < sizeof slow / sizeof *slow; n++)
         if (begins(name, slow[n]))
             return true;

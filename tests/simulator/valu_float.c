@@ -74,6 +74,18 @@ ONE(logarithm, as_bits(log2f(flushed(FA))))
 ONE(reciprocal, as_bits(flushed(1 / FA)))
 ONE(square_root, as_bits(sqrtf(FA)))
 ONE(reciprocal_root, as_bits(1 / sqrtf(FA)))
+/* RDNA 4: of a scalar register. */
+#define OF_SCALAR(name, expression)                                                                                    \
+    static void name(struct wave *wave, const struct instruction *i)                                                   \
+    {                                                                                                                  \
+        const float x = as_float(scalar_of(wave, &i->source[0]));                                                      \
+        put_scalar(wave, &i->to, as_bits(expression));                                                                 \
+    }
+OF_SCALAR(scalar_power, flushed(exp2f(flushed(x))))
+OF_SCALAR(scalar_logarithm, log2f(flushed(x)))
+OF_SCALAR(scalar_reciprocal, flushed(1 / x))
+OF_SCALAR(scalar_root, sqrtf(x))
+OF_SCALAR(scalar_reciprocal_root, 1 / sqrtf(x))
 ONE(nearest, as_bits(rintf(FA)))
 ONE(down, as_bits(floorf(FA)))
 ONE(up, as_bits(ceilf(FA)))
@@ -188,6 +200,11 @@ const struct operation float_operations[] = {
     {"log_f32", logarithm, "vf"},
     {"rcp_f32", reciprocal, "vf"},
     {"rcp_iflag_f32", reciprocal, "vf"},
+    {"s_exp_f32", scalar_power, "Ss"},
+    {"s_log_f32", scalar_logarithm, "Ss"},
+    {"s_rcp_f32", scalar_reciprocal, "Ss"},
+    {"s_sqrt_f32", scalar_root, "Ss"},
+    {"s_rsq_f32", scalar_reciprocal_root, "Ss"},
     {"sqrt_f32", square_root, "vf"},
     {"rsq_f32", reciprocal_root, "vf"},
     {"rndne_f32", nearest, "vf"},

@@ -33,7 +33,7 @@ static int smaller(int a, int b)
  * within a block of 128 keys. */
 static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->own_philox;
+    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->stores_philox;
 }
 
 static int joins(const struct cla_config *config)
