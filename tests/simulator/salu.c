@@ -89,10 +89,8 @@ SCALAR_32(pack_high, KEEP, a >> 16 | (b & 0xffff0000))
 SCALAR_32(choose, KEEP, wave->scc ? a : b)
 SCALAR_32(float_add, KEEP, as_bits(as_float(a) + as_float(b)))
 SCALAR_32(float_subtract, KEEP, as_bits(as_float(a) - as_float(b)))
-SCALAR_32(float_towards_0, KEEP, as_bits(truncf(as_float(a))))
-SCALAR_32(float_down, KEEP, as_bits(floorf(as_float(a))))
-SCALAR_32(float_up, KEEP, as_bits(ceilf(as_float(a))))
-SCALAR_32(float_nearest, KEEP, as_bits(rintf(as_float(a))))
+SCALAR_32(float_larger, KEEP, as_bits(fmaxf(as_float(a), as_float(b))))
+SCALAR_32(float_smaller, KEEP, as_bits(fminf(as_float(a), as_float(b))))
 SCALAR_32(float_multiply, KEEP, as_bits(as_float(a) * as_float(b)))
 
 SCALAR_64(and_64, r != 0, a &b)
@@ -131,7 +129,16 @@ SCALAR_1(leading_zeros, KEEP, a ? __builtin_clz(a) : -1)
 SCALAR_1(count_ones, r != 0, __builtin_popcount(a))
 SCALAR_1(float_of_unsigned, KEEP, as_bits((float)a))
 SCALAR_1(float_of_signed, KEEP, as_bits((float)SIGNED(a)))
+SCALAR_1(float_towards_0, KEEP, as_bits(truncf(as_float(a))))
+SCALAR_1(float_down, KEEP, as_bits(floorf(as_float(a))))
+SCALAR_1(float_up, KEEP, as_bits(ceilf(as_float(a))))
+SCALAR_1(float_nearest, KEEP, as_bits(rintf(as_float(a))))
 SCALAR_1(unsigned_of_float, KEEP, !(as_float(a) > 0) ? 0 : as_float(a) >= 0x1p32f ? UINT32_MAX : (uint32_t)as_float(a))
+SCALAR_1(signed_of_float, KEEP,
+         as_float(a) != as_float(a) ? 0
+         : as_float(a) >= 0x1p31f   ? INT32_MAX
+         : as_float(a) < -0x1p31f   ? INT32_MIN
+                                    : (int32_t)as_float(a))
 
 static void copy_64(struct wave *wave, const struct instruction *i)
 {
@@ -293,6 +300,8 @@ const struct operation scalar_operations[] = {
     {"add_f32", float_add, "Sss"},
     {"sub_f32", float_subtract, "Sss"},
     {"mul_f32", float_multiply, "Sss"},
+    {"max_num_f32", float_larger, "Sss"},
+    {"min_num_f32", float_smaller, "Sss"},
     {"fmac_f32", fused, "Sss+"},
     {"fmaak_f32", fused, "Ssss"},
     {"fmamk_f32", fused, "Ssss"},
@@ -334,6 +343,7 @@ const struct operation scalar_operations[] = {
     {"cvt_f32_u32", float_of_unsigned, "Ss"},
     {"cvt_f32_i32", float_of_signed, "Ss"},
     {"cvt_u32_f32", unsigned_of_float, "Ss"},
+    {"cvt_i32_f32", signed_of_float, "Ss"},
     {"trunc_f32", float_towards_0, "Ss"},
     {"floor_f32", float_down, "Ss"},
     {"ceil_f32", float_up, "Ss"},

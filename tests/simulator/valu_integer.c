@@ -77,6 +77,7 @@ ONE(not, ~A)
 ONE(reverse, reversed(A))
 ONE(leading_zeros, A ? (uint32_t)__builtin_clz(A) : 0xffffffff)
 ONE(trailing_zeros, A ? (uint32_t)__builtin_ctz(A) : 0xffffffff)
+THREE(multiply_add_16, (A * B + C) & 0xffff)
 THREE(add_3, A + B + C)
 THREE(shift_add, (A << (B & 31)) + C)
 THREE(add_shift, (A + B) << (C & 31))
@@ -188,6 +189,7 @@ const struct operation integer_operations[] = {
     {"min3_u32", minimum_3, "vuuu"},
     {"max3_i32", maximum_3_signed, "vuuu"},
     {"min3_i32", minimum_3_signed, "vuuu"},
+    {"mad_u16", multiply_add_16, "vwww"},
     {"maxmin_u32", middle_from_below, "vuuu"},
     {"minmax_u32", middle_from_above, "vuuu"},
     {"maxmin_i32", middle_from_below_signed, "vuuu"},
