@@ -5,16 +5,17 @@ and the time.
 
     training.py [--steps 200] [--n 1024] [--threads 2]
 
-The text is what this interpreter's library says of itself, by bytes. Both runs begin with the same weights and meet the
-same pieces. They take turns of 5 steps, so that load on the machine meets both. Times are CPU time of the process, all
-threads, and time on the clock. With several threads CPU time has those of PyTorch in it that wait for work while clattn
-has it.
+The text is what this interpreter's library says of itself, by bytes. All runs begin with the same weights and meet the
+same pieces. PyTorch's threads wait for work in a loop for some time, or sleep at once (OMP_WAIT_POLICY): each attention
+has a process of either kind, and its better one counts. The four take turns of 5 steps, so that load on the machine
+meets all. Times are on the clock; of one thread CPU time is shown, too, which other load moves least.
 """
 import argparse
 import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -24,6 +25,7 @@ def arguments():
     for name, default in (('--steps', 200), ('--n', 1024), ('--threads', 2), ('--layers', 4), ('--width', 256),
                           ('--heads', 4)):
         parser.add_argument(name, type=int, default=default)
+    parser.add_argument('--child', choices=('torch', 'clattn'), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -72,7 +74,6 @@ class Run:
     def __init__(self, given, attention, torch):
         self.model, self.torch = model(given, attention, torch), torch
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
-        self.losses, self.seconds, self.clock = [], [], []
 
     def step(self, piece):
         start, clock = time.process_time(), time.perf_counter()
@@ -81,46 +82,84 @@ class Run:
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
-        self.losses.append(loss.item())
-        self.seconds.append(time.process_time() - start)
-        self.clock.append(time.perf_counter() - clock)
+        return loss.item(), time.process_time() - start, time.perf_counter() - clock
+
+
+def train(given):
+    """A process of one run: for each line of input, so many steps; losses, seconds of CPU and clock of each."""
+    import torch
+    import clattn
+    torch.set_num_threads(given.threads)
+    attention = {'torch': torch.nn.functional, 'clattn': clattn}[given.child].scaled_dot_product_attention
+    run, data = Run(given, attention, torch), text(torch)
+    places = iter(
+        torch.randint(len(data) - given.n - 1, (given.steps, ), generator=torch.Generator().manual_seed(1)).tolist())
+    print(json.dumps([torch.__version__, clattn.default_device().name]), flush=True)
+    for line in sys.stdin:
+        pieces = (data[place:place + given.n + 1] for place, _ in zip(places, range(int(line))))
+        print(json.dumps([run.step(piece) for piece in pieces]), flush=True)
+
+
+class Child:
+    """Such a process, at the other end of two pipes."""
+    def __init__(self, attention, policy, threads):
+        environment = {**os.environ, 'OMP_WAIT_POLICY': policy, 'POCL_MAX_PTHREAD_COUNT': str(threads)}
+        self.process = subprocess.Popen([sys.executable, *sys.argv, '--child', attention],
+                                        stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
+                                        text=True,
+                                        env=environment)
+        self.about, self.losses, self.cpu, self.clock = json.loads(self.process.stdout.readline()), [], [], []
+
+    def train(self, steps):
+        self.process.stdin.write(f'{steps}\n')
+        self.process.stdin.flush()
+        for loss, cpu, clock in json.loads(self.process.stdout.readline()):
+            self.losses.append(loss)
+            self.cpu.append(cpu)
+            self.clock.append(clock)
+
+    def total(self, seconds):
+        """The first steps compile, or find what is compiled."""
+        return sum(seconds[5:])
 
 
 def main():
     given = arguments()
-    os.environ['POCL_MAX_PTHREAD_COUNT'] = str(given.threads)
-    import torch
-    import clattn
-    torch.set_num_threads(given.threads)
-    runs = {
-        'torch': Run(given, torch.nn.functional.scaled_dot_product_attention, torch),
-        'clattn': Run(given, clattn.scaled_dot_product_attention, torch)
-    }
-    data = text(torch)
-    places = torch.randint(len(data) - given.n - 1, (given.steps, ),
-                           generator=torch.Generator().manual_seed(1)).tolist()
+    if given.child:
+        train(given)
+        return
+    runs = {(attention, policy): Child(attention, policy, given.threads)
+            for attention in ('torch', 'clattn')
+            for policy in (('active', 'passive') if given.threads > 1 else ('active', ))}
     for first in range(0, given.steps, 5):
         for run in runs.values():
-            for place in places[first:first + 5]:
-                run.step(data[place:place + given.n + 1])
-        print(first,
-              {name: (round(run.losses[-1], 4), round(statistics.median(run.seconds), 3))
-               for name, run in runs.items()},
+            run.train(min(5, given.steps - first))
+        print(first, {'-'.join(key): round(statistics.median(run.clock), 4)
+                      for key, run in runs.items()},
               file=sys.stderr,
               flush=True)
-    apart = max(abs(a - b) for a, b in zip(*(run.losses for run in runs.values())))
-    # The first steps compile, or find what is compiled.
-    totals = {name: sum(run.seconds[5:]) for name, run in runs.items()}
-    clocks = {name: sum(run.clock[5:]) for name, run in runs.items()}
+    kinds = ('clock', ) if given.threads > 1 else ('clock', 'cpu')
+    totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()} for kind in kinds}
+    best = {
+        kind: [min(s for key, s in named.items() if key.startswith(attention)) for attention in ('torch', 'clattn')]
+        for kind, named in totals.items()
+    }
+    torch_run, clattn_run = runs['torch', 'active'], runs['clattn', 'active']
+    named = {key: value for key, value in vars(given).items() if key != 'child'}
     print(
         json.dumps({
-            **vars(given), 'loss_first': runs['torch'].losses[0], 'loss_last': runs['torch'].losses[-1],
-            'curves_apart': apart,
-            **{f'cpu_s_{name}': round(s, 2)
-               for name, s in totals.items()}, 'ratio': round(totals['clattn'] / totals['torch'], 3),
-            'ratio_on_the_clock': round(clocks['clattn'] / clocks['torch'], 3), 'torch': torch.__version__,
-            'device': clattn.default_device().name
+            **named, 'loss_first': torch_run.losses[0], 'loss_last': torch_run.losses[-1],
+            'curves_apart': max(abs(a - b) for a, b in zip(torch_run.losses, clattn_run.losses)),
+            **{f'{kind}_s': {key: round(s, 2)
+                             for key, s in named.items()}
+               for kind, named in totals.items()},
+            **{f'ratio_{kind}': round(b / a, 3)
+               for kind, (a, b) in best.items()}, 'torch': torch_run.about[0], 'device': torch_run.about[1]
         }))
+    for run in runs.values():
+        run.process.stdin.close()
+        run.process.wait()
 
 
 if __name__ == '__main__':
