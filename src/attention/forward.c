@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "attention/forward.h"
 #include "attention/arguments.h"
 #include "attention/buffers.h"
@@ -63,7 +64,7 @@ static struct cla_forward_params params_of(const struct cla_call *call)
 static int64_t call_number(void)
 {
     struct timespec now = {0};
-    timespec_get(&now, TIME_UTC);
+    clock_gettime(CLOCK_REALTIME, &now); /* C11's timespec_get() is not in Windows' old C library */
     const uint64_t nanoseconds = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     return (int64_t)((nanoseconds * UINT64_C(0x9e3779b97f4a7c15)) << 16);
 }

@@ -15,7 +15,13 @@ const struct cla_os_place cla_os_tuning_places[] = {{"APPDATA", "\\clattn\\tunin
 
 const char *cla_os_variable(const char *name)
 {
-    return getenv(name);
+    const char *const value = getenv(name);
+    char none[1];
+    if (value)
+        return value;
+    /* The C library knows no variable that is empty. */
+    SetLastError(ERROR_SUCCESS);
+    return !GetEnvironmentVariableA(name, none, sizeof none) && GetLastError() != ERROR_ENVVAR_NOT_FOUND ? "" : NULL;
 }
 
 bool cla_os_is_absolute(const char *path)

@@ -7,6 +7,7 @@
 #include "clinfo/fields.h"
 #include "clinfo/run.h"
 #include "support/unit.h"
+#include "system/system.h"
 #include "tune/ahead.h"
 #include "tune/wire.h"
 #include "tune/worker.h"
@@ -125,7 +126,7 @@ static int play_worker(void)
         if (!operation)
             exit(9);
         if (!strcmp(operation, "open") &&
-            !child_limit_memory((uint64_t)json_integer_value(json_object_get(request, "memory"))))
+            !system_limit_memory((uint64_t)json_integer_value(json_object_get(request, "memory"))))
             say(wire_error("no limit"));
         else if (!strcmp(operation, "open"))
             say(json_pack("{s:i, s:i, s:o}", "platform", 1, "device", 2, "capabilities",
@@ -180,7 +181,7 @@ static void a_good_worker_is_heard(void **state)
     assert_int_equal(tune_remote_open(&remote, &capabilities, &failure), STATUS_OK);
     assert_string_equal(capabilities.device_name, "D");
     assert_true(remote.device.platform == 1 && remote.device.device == 2);
-    const pid_t first = remote.child.pid;
+    const intptr_t first = remote.child.process.id;
     struct tune_answer answer = ask(&remote, "good", 10, 10, text);
     assert_true(answer.state == CLATTN_TUNING_OK && answer.runs == 3 && answer.ms[2] == 32.5 && !answer.given_up);
     assert_string_equal(text, "a=1 64 1 1");
@@ -190,11 +191,11 @@ static void a_good_worker_is_heard(void **state)
     answer = ask(&remote, "wrong", 10, 10, text);
     assert_int_equal(answer.state, CLATTN_TUNING_WRONG);
     assert_non_null(strstr(text, "is allowed"));
-    assert_int_equal(remote.child.pid, first);
+    assert_int_equal(remote.child.process.id, first);
     answer = ask(&remote, "broken", 10, 10, text); /* its context may be lost: the next has a new process */
     assert_int_equal(answer.state, CLATTN_TUNING_INFEASIBLE);
     assert_int_equal(ask(&remote, "good", 10, 10, NULL).runs, 3);
-    assert_int_not_equal(remote.child.pid, first);
+    assert_int_not_equal(remote.child.process.id, first);
     tune_remote_close(&remote);
     tune_remote_close(&remote);
 }
@@ -216,17 +217,17 @@ static void a_bad_worker_is_outlived(void **state)
         const bool endless = !strcmp(cases[i].how, "endless");
         if (SANITIZED && !strcmp(cases[i].how, "fill"))
             continue;
-        const double seconds = cases[i].state == CLATTN_TUNING_TIMEOUT ? 0.3 : 20, start = child_clock();
+        const double seconds = cases[i].state == CLATTN_TUNING_TIMEOUT ? 0.3 : 20, start = system_clock();
         const struct tune_answer answer = ask(&remote, cases[i].how, seconds, seconds, text);
         if (answer.given_up || answer.state != cases[i].state || (!SANITIZED && !strstr(text, cases[i].text)))
             fail_msg("%s: state %d, %s", cases[i].how, (int)answer.state, text);
-        assert_int_equal(remote.child.pid, 0);
-        assert_true(endless || child_clock() - start < seconds + 5);
+        assert_int_equal(remote.child.process.id, 0);
+        assert_true(endless || system_clock() - start < seconds + 5);
         assert_int_equal(ask(&remote, "good", 10, 10, NULL).runs, 3);
     }
     /* What the worker started goes with it. */
     assert_int_equal(ask(&remote, "orphan", 10, 10, NULL).runs, 3);
-    const pid_t group = remote.child.pid;
+    const pid_t group = (pid_t)remote.child.process.id;
     tune_remote_close(&remote);
     int ended;
     assert_true(waitpid(-group, &ended, 0) > 0); /* it has come to us: see main() */
@@ -263,9 +264,9 @@ static void time_and_the_user_end_it_without_blame(void **state)
     assert_int_equal(ask(&remote, "good", 10, 10, NULL).runs, 3);
     signal(SIGALRM, raise_stop);
     alarm(1);
-    const double start = child_clock();
+    const double start = system_clock();
     assert_true(ask(&remote, "hang", 30, 30, NULL).given_up);
-    assert_true(child_clock() - start < 5);
+    assert_true(system_clock() - start < 5);
     stop = 0;
     tune_remote_close(&remote);
 }
@@ -286,7 +287,7 @@ static bool ask_ahead(struct tune_ahead *ahead, const char *how)
 /* As soon as one has nothing to do, and within so many seconds. */
 static bool ask_ahead_within(struct tune_ahead *ahead, const char *how, double seconds)
 {
-    for (const double start = child_clock(); child_clock() - start < seconds; usleep(5000))
+    for (const double start = system_clock(); system_clock() - start < seconds; usleep(5000))
         if (ask_ahead(ahead, how))
             return true;
     return false;
@@ -294,7 +295,7 @@ static bool ask_ahead_within(struct tune_ahead *ahead, const char *how, double s
 
 static bool is_built_within(double seconds)
 {
-    for (const double start = child_clock(); child_clock() - start < seconds; usleep(5000))
+    for (const double start = system_clock(); system_clock() - start < seconds; usleep(5000))
         if (!unlink(built))
             return true;
     return false;
@@ -310,9 +311,9 @@ static void programs_are_made_ahead_by_processes_that_may_die(void **state)
     assert_true(ask_ahead(&ahead, "hang"));
     assert_true(ask_ahead(&ahead, "good"));
     assert_true(is_built_within(20));
-    const pid_t good = ahead.builders[1].child.pid;
+    const intptr_t good = ahead.builders[1].child.process.id;
     assert_true(ask_ahead_within(&ahead, "hang", 20)); /* the good one, which is the only one with nothing to do */
-    assert_true(good && ahead.builders[1].child.pid == good);
+    assert_true(good && ahead.builders[1].child.process.id == good);
     assert_false(ask_ahead(&ahead, "good"));
     ahead.deadline = 0; /* both have taken too long now, and are replaced */
     assert_true(ask_ahead_within(&ahead, "good", 20));
@@ -327,7 +328,7 @@ static void programs_are_made_ahead_by_processes_that_may_die(void **state)
     assert_true(is_built_within(20));
     tune_ahead_close(&ahead);
     tune_ahead_close(&ahead);
-    assert_int_equal(ahead.builders[0].child.pid, 0);
+    assert_int_equal(ahead.builders[0].child.process.id, 0);
     assert_int_equal(tune_ahead_default(true), 0);
 }
 

@@ -5,6 +5,7 @@
  * short. */
 #define _GNU_SOURCE
 #include "child.h"
+#include "system/system.h"
 #include "verify/draw.h"
 #include "verify/soak.h"
 
@@ -334,14 +335,14 @@ static void time_signals_and_wishes_end_it(void **state)
     soak.file = NULL;
     soak.cases = 0;
     soak.seconds = 0.3;
-    double start = child_clock();
+    double start = system_clock();
     json_decref(run(&soak, STATUS_MISMATCH, &failure));
-    assert_true(child_clock() - start < 20);
+    assert_true(system_clock() - start < 20);
     stop = 1;
     soak.seconds = 600;
-    start = child_clock();
+    start = system_clock();
     json_decref(run(&soak, STATUS_USAGE, &failure)); /* nothing was done */
-    assert_true(child_clock() - start < 20);
+    assert_true(system_clock() - start < 20);
     stop = 0;
     soak.require = VERIFY_ORDERED; /* of a forward pass */
     json_decref(run(&soak, STATUS_USAGE, &failure));

@@ -2,24 +2,15 @@
 #ifndef CLATTN_TOOL_CHILD_H
 #define CLATTN_TOOL_CHILD_H
 
+#include "system/process.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
-/* Programs that may hang, crash or want all memory, at the other end of two pipes. A child has a process group of its
- * own, so that Ctrl-C meets the parent alone and an end meets its children, too; it dies with the parent. */
-
-struct child_spec {
-    char *const *argv; /* argv[0] is looked up in PATH unless it has a slash */
-    bool quiet;        /* its standard error goes nowhere, */
-    int errors;        /* or, where this is not 0, to this descriptor */
-};
+/* Programs that may hang, crash or want all memory, and what they say (system/process.h). */
 
 struct child {
-    pid_t pid; /* 0: none */
-    int to, from;
+    struct process process;
     char *text; /* what has come and was not asked for yet */
     size_t length, capacity;
     size_t taken; /* of it, by child_next() */
@@ -32,8 +23,10 @@ enum child_result {
     CHILD_STOPPED  /* *stop became true: the child was ended */
 };
 
-/* False, with errno set, where it cannot be started. A program that does not exist is seen at the first question. */
-bool child_start(const struct child_spec *spec, struct child *child);
+/* False, with errno set, where it cannot be started. A program that does not exist may be seen at the first question. */
+bool child_start(const struct process_spec *spec, struct child *child);
+
+bool child_is_there(const struct child *child);
 
 /* Sends `request` (NULL: nothing) with a line feed and waits for a line, which *answer (terminated, valid until the
  * next call) gets without its line feed. After anything but CHILD_OK there is no child any more. `stop` may be NULL. */
@@ -66,18 +59,10 @@ enum child_result child_read_all(struct child *child, double deadline_seconds, c
 /* Ends it at once; accepts one that is not there. */
 void child_end(struct child *child);
 
-/* The same without waiting until it is gone, which takes long where it waits for a device. Its entry in the process
- * table goes with this process. */
+/* The same without waiting until it is gone. */
 void child_leave(struct child *child);
 
 /* How the last child that died or was ended went: "exit status 3", "signal 11 (Segmentation fault)". */
 const char *child_death(void);
-
-/* Lets this process take so much memory of its own beyond what it has now (RLIMIT_DATA): what drivers hold from the
- * start, often many gigabytes of addresses, is not counted. False where that cannot be had. */
-bool child_limit_memory(uint64_t bytes);
-
-/* Seconds of a clock that only goes forward. */
-double child_clock(void);
 
 #endif

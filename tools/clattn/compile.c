@@ -6,6 +6,7 @@
 #include "json_out.h"
 #include "opencl_select.h"
 #include "options/names.h"
+#include "system/system.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -103,7 +104,7 @@ static int compile_one(struct job *job, const struct clattn_problem *problem, st
 {
     struct compile_watch *watch = job->session->watch;
     const int before = compile_watch_count(watch);
-    const double start = child_clock();
+    const double start = system_clock();
     struct clattn_plan_info info;
     clattn_plan *plan = NULL;
     clattn_status code = clattn_plan_create(&plan, job->session->clattn, problem);
@@ -115,7 +116,7 @@ static int compile_one(struct job *job, const struct clattn_problem *problem, st
     const bool compiled = compile_watch_count(watch) > before;
     job->count++;
     if (!job->checking)
-        report(job, problem, &info, compiled, (child_clock() - start) * 1e3);
+        report(job, problem, &info, compiled, (system_clock() - start) * 1e3);
     else if (compiled)
         return fail(failure, STATUS_FILE, "%s: was compiled, but the cache does not keep it ('clattn help compile')",
                     info.skeleton);

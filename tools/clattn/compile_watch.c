@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _POSIX_C_SOURCE 200809L
 #include "compile_watch.h"
-#include "terminal.h"
+#include "system/terminal.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _XOPEN_SOURCE 700
 #include "commands.h"
+#include "files/path.h"
+#include "system/process.h"
+#include "system/system.h"
 #include <clattn/version.h>
-#include <locale.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const struct command commands[] = {
     {&devices_command, devices_main},
@@ -61,13 +60,12 @@ static int unknown_command(const char *name, struct failure *failure)
  * is none. */
 static void become(char **argv)
 {
-    const char *const slash = strrchr(argv[0], '/');
     char path[4096];
     if (strspn(argv[1], "abcdefghijklmnopqrstuvwxyz") != strlen(argv[1]) ||
-        snprintf(path, sizeof path, "%.*sclattn-%s", slash ? (int)(slash - argv[0]) + 1 : 0, argv[0], argv[1]) >=
+        snprintf(path, sizeof path, "%.*sclattn-%s", (int)(path_name(argv[0]) - argv[0]), argv[0], argv[1]) >=
             (int)sizeof path)
         return;
-    execvp(path, argv + 1);
+    process_become(path, argv + 1);
 }
 
 /* Where `bench --grid ring` is asked for: rings are measured by the program that has MPI. */
@@ -147,11 +145,7 @@ static int flush_output(int status, struct failure *failure)
 int main(int argc, char **argv)
 {
     struct failure failure = {.text = ""};
-    /* Numbers are read and written with a point, whatever a driver does to the process's locale. */
-    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale)
-        uselocale(c_locale);
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is then an error of write(), and leaves no pieces */
+    system_begin();
     const int status = flush_output(dispatch(argc, argv, &failure), &failure);
     if (status != STATUS_OK && failure.text[0]) {
         const bool named = argc > 1 && find_command(argv[1]) >= 0;

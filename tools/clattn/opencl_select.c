@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* setenv, strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "opencl_select.h"
 #include "compile_watch.h"
+#include "system/system.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int no_platform(struct failure *failure)
 {
-    return fail(
-        failure, STATUS_DEVICE,
-        "no OpenCL platform: no driver is installed, or the loader does not find it in /etc/OpenCL/vendors "
-        "(OCL_ICD_VENDORS overrides the place). On Debian, 'apt-get install pocl-opencl-icd' runs OpenCL on any CPU");
+    return fail(failure, STATUS_DEVICE, "no OpenCL platform: no driver is installed, or %s", system_opencl_hint);
 }
 
 static int list_devices(struct opencl_platform *platform, struct failure *failure)
@@ -45,7 +43,7 @@ static cl_int platform_ids(cl_uint most, cl_platform_id *ids, cl_uint *count)
     const cl_int code = clGetPlatformIDs(most, ids, count);
     for (int i = 0; i < CUT_VARIABLES; i++) {
         if (whole[i])
-            setenv(cut_variables[i], whole[i], 1);
+            system_set_variable(cut_variables[i], whole[i]);
         free(whole[i]);
     }
     return code;

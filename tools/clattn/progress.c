@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "progress.h"
-#include "terminal.h"
+#include "system/terminal.h"
 #include <stdio.h>
 #include <string.h>
 

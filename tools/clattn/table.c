@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "table.h"
-#include "terminal.h"
+#include "system/terminal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds the library for another system and runs the unit tests that it has there, under an emulator. Everything that it
-# makes is in build-cross-NAME/.
+# Builds the library and the command for another system and runs the unit tests that it has there, under an emulator.
+# Everything that it makes is in build-cross-NAME/.
 #
 #     tools/cross/build.sh windows     by mingw-w64, run under Wine
 #     tools/cross/build.sh aarch64     run under qemu-user
 #
 # What the library needs there is made here: an OpenCL library to link with, from the names that this machine's loader has;
-# the headers of OpenCL and xxHash, which are one for all; and cmocka, compiled from Debian's source package.
+# the headers of OpenCL and xxHash, which are one for all; and cmocka and jansson, compiled from Debian's source packages.
 set -eu
 case "${1:-}" in
 windows) compiler=x86_64-w64-mingw32-gcc-posix tools='gcc-mingw-w64-x86-64-posix wine wine64' ;;
@@ -73,6 +73,18 @@ make_cmocka() {
     ar rcs "$deps/lib/libcmocka.a" "$deps/cmocka.o"
 }
 
+# What jansson's own configure would find: a 64-bit system of gcc's with C11's library.
+make_jansson() {
+    source_package jansson
+    sed -e 's/@json_inline@/inline/' -e 's/@json_have_[a-z_]*@/1/' "$deps/jansson/src/jansson_config.h.in" >"$deps/include/jansson_config.h"
+    ln -sfn "$deps/jansson/src/jansson.h" "$deps/include/"
+    for file in dump error hashtable hashtable_seed load memory pack_unpack strbuffer strconv utf value version; do
+        $compiler -O2 -w -std=gnu99 -DHAVE_STDINT_H=1 -D__USE_MINGW_ANSI_STDIO=1 "-I$deps/include" -c -o "$deps/jansson-$file.o" "$deps/jansson/src/$file.c"
+    done
+    rm -f "$deps/lib/libjansson.a"
+    ar rcs "$deps/lib/libjansson.a" "$deps"/jansson-*.o
+}
+
 # describe NAME VERSION CFLAGS LIBS
 describe() {
     printf 'Name: %s\nDescription: for the cross build\nVersion: %s\nCflags: -I%s/include %s\nLibs: %s\n' "$1" "$2" "$deps" "$3" \
@@ -81,11 +93,13 @@ describe() {
 
 make_opencl
 make_cmocka
+make_jansson
 describe OpenCL 3.0 '' "-L$deps/lib -lOpenCL"
 describe libxxhash "$(pkg-config --modversion libxxhash)" -DXXH_INLINE_ALL ''
+describe jansson 2.14 '' "-L$deps/lib -ljansson"
 describe cmocka 1.1.5 '' "-L$deps/lib -lcmocka"
 export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig"
 [ -f "$root/build/build.ninja" ] ||
-    meson setup "$root/build" --cross-file "tools/cross/$name.ini" -Dcommand=false -Dtests=true -Dclblast=disabled -Dmpi=disabled -Dwerror=true
+    meson setup "$root/build" --cross-file "tools/cross/$name.ini" -Dcommand=true -Dtests=true -Dclblast=disabled -Dmpi=disabled -Dwerror=true
 export LD_LIBRARY_PATH="$deps/lib" QEMU_SET_ENV="LD_LIBRARY_PATH=$deps/lib" WINEDEBUG=-all WINEPREFIX="$root/wine"
 meson test -C "$root/build" --suite unit --timeout-multiplier 10 --print-errorlogs

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/rows.h"
+#include "system/terminal.h"
 #include "table.h"
-#include "terminal.h"
 #include <string.h>
 
 /* What two rows must have in common to measure the same thing. Names that either does not have are not compared. */

@@ -2,40 +2,26 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench/pictures.h"
 #include "files/output_file.h"
+#include "system/files.h"
+#include "system/process.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 /* Runs gnuplot with its input and output on descriptors; its own complaints go where ours do. */
 static int run_gnuplot(int input, int output, char *const *arguments, struct failure *failure)
 {
-    posix_spawn_file_actions_t actions;
-    pid_t child;
-    int state = 0, error = posix_spawn_file_actions_init(&actions);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    if (!error)
-        error = posix_spawnp(&child, "gnuplot", &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    bool well = false;
+    const int error = process_run(arguments, input, output, &well);
     if (error == ENOENT)
         return fail(failure, STATUS_FILE,
                     "gnuplot, which draws the pictures, is not there: install it (Debian: gnuplot-nox), or keep the "
                     "rows with --json FILE and draw elsewhere with --from FILE");
     if (error)
         return fail(failure, STATUS_FILE, "gnuplot cannot be started: %s", strerror(error));
-    while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(state) && WEXITSTATUS(state) == 0
-               ? STATUS_OK
-               : fail(failure, STATUS_FILE, "gnuplot failed: the picture is not drawn (its own words are above)");
+    return well ? STATUS_OK
+                : fail(failure, STATUS_FILE, "gnuplot failed: the picture is not drawn (its own words are above)");
 }
 
 /* "svg", "png" or "pdf", behind the last dot; NULL for any other. */
@@ -76,9 +62,9 @@ int bench_plot_check(const char *path, bool scripts, struct failure *failure)
 {
     if (!kind_of(path))
         return fail(failure, STATUS_USAGE, "--plot '%s': must end in .svg, .png or .pdf", path);
-    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int nothing = files_open_nowhere();
     if (nothing < 0)
-        return fail(failure, STATUS_FILE, "/dev/null: %s", strerror(errno));
+        return fail(failure, STATUS_FILE, "nothing can be opened to write to: %s", strerror(errno));
     char *const arguments[] = {"gnuplot", "--version", NULL};
     const int status = run_gnuplot(nothing, nothing, arguments, failure);
     close(nothing);
@@ -136,7 +122,7 @@ static int draw_picture(const struct bench_picture *picture, const json_t *rows,
 {
     const char *kind = kind_of(path);
     char *image = picture_path(path, picture->name, kind), *kept = picture_path(path, picture->name, "gp");
-    FILE *script = tmpfile();
+    FILE *script = files_temporary();
     int status = STATUS_OK;
     if (!image || !kept || !script) {
         status = fail(failure, STATUS_DEVICE, "no memory or temporary file for a picture");

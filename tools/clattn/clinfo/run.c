@@ -15,7 +15,7 @@ static int run_with(const char *program, const char *option, struct clinfo_devic
     char *text = NULL;
     size_t size = 0;
     *devices = (struct clinfo_devices){.items = NULL};
-    if (!child_start(&(struct child_spec){.argv = argv, .quiet = true}, &child))
+    if (!child_start(&(struct process_spec){.argv = argv, .quiet = true}, &child))
         return fail(failure, STATUS_FILE, "'%s %s' cannot be started: %s", program, option, strerror(errno));
     const enum child_result result = child_read_all(&child, SECONDS, NULL, &text, &size, NULL);
     if (result == CHILD_TIMEOUT)

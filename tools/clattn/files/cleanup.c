@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _POSIX_C_SOURCE 200809L
 #include "files/cleanup.h"
+#include "system/system.h"
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,29 +13,19 @@ enum { SLOTS = 16, PATH_BYTES = 4096 };
 static char paths[SLOTS][PATH_BYTES];
 static volatile sig_atomic_t used[SLOTS];
 
-static void remove_all(int number)
+static void remove_all(void)
 {
     for (int i = 0; i < SLOTS; i++)
         if (used[i])
             unlink(paths[i]);
-    signal(number, SIG_DFL);
-    raise(number);
 }
 
-/* Where the signal would end the command: not where it is ignored (nohup), or has a handler that sees to it. */
 static void install(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     static bool installed;
-    if (installed)
-        return;
+    if (!installed)
+        system_before_end(remove_all);
     installed = true;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction action = {.sa_handler = remove_all}, before;
-        sigfillset(&action.sa_mask);
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &action, NULL);
-    }
 }
 
 int cleanup_register(const char *path)

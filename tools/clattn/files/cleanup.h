@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOL_CLEANUP_H
 #define CLATTN_TOOL_CLEANUP_H
 
-/* Temporary files that a signal which ends the command (SIGINT, SIGTERM, SIGHUP, SIGQUIT) removes first. A name is
+/* Temporary files that a signal which ends the command (system_before_end()) removes first. A name is
  * registered before its file is made, and forgotten when the file is gone or has another name. */
 
 enum {

@@ -1,45 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L
 #include "files/file_uses.h"
+#include "files/path.h"
+#include "system/files.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Which file a path stands for: itself, or if it does not exist yet, its name in its directory. */
 struct identity {
     enum { UNKNOWN, EXISTS, NEW } kind;
-    dev_t device;
-    ino_t number;
+    struct files_identity file;
     const char *name;
 };
 
 static struct identity identity_of_new(const char *path)
 {
-    struct stat status;
-    const char *const slash = strrchr(path, '/');
-    char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    struct identity identity = {.kind = UNKNOWN};
-    if (directory && stat(directory, &status) == 0)
-        identity = (struct identity){NEW, status.st_dev, status.st_ino, slash ? slash + 1 : path};
+    char *directory = path_folder(path);
+    struct identity identity = {.kind = UNKNOWN, .name = path_name(path)};
+    if (directory && files_identify(directory, &identity.file))
+        identity.kind = NEW;
     free(directory);
     return identity;
 }
 
 static struct identity identity_of(const char *path)
 {
-    struct stat status;
+    struct identity identity = {.kind = UNKNOWN, .name = ""};
     if (!strcmp(path, "-")) /* the standard output or input */
-        return (struct identity){.kind = UNKNOWN};
-    if (stat(path, &status) == 0)
-        return (struct identity){S_ISREG(status.st_mode) ? EXISTS : UNKNOWN, status.st_dev, status.st_ino, ""};
-    return errno == ENOENT ? identity_of_new(path) : (struct identity){.kind = UNKNOWN};
+        return identity;
+    if (!files_identify(path, &identity.file))
+        return errno == ENOENT ? identity_of_new(path) : identity;
+    identity.kind = identity.file.regular ? EXISTS : UNKNOWN;
+    return identity;
 }
 
 static bool are_one(const struct identity *a, const struct identity *b)
 {
-    return a->kind != UNKNOWN && a->kind == b->kind && a->device == b->device && a->number == b->number &&
-           !strcmp(a->name, b->name);
+    return a->kind != UNKNOWN && a->kind == b->kind && a->file.device == b->file.device &&
+           a->file.number == b->file.number && !strcmp(a->name, b->name);
 }
 
 static int refuse(const struct file_use *output, const struct file_use *other, struct failure *failure)

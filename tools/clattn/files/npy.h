@@ -3,8 +3,8 @@
 #define CLATTN_TOOL_NPY_H
 
 #include "failure.h"
-#include "files/mapping.h"
 #include "files/output_file.h"
+#include "system/mapping.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _POSIX_C_SOURCE 200809L
 #include "files/npy.h"
+#include "system/files.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ static int align_data(const char *path, struct npy_file *file, struct failure *f
 int npy_open(const char *path, struct npy_file *file, struct failure *failure)
 {
     *file = (struct npy_file){.data = NULL};
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = files_open_read(path);
     if (descriptor < 0)
         return fail(failure, STATUS_FILE, "%s: %s", path, strerror(errno));
     int status = map_file(path, descriptor, file, failure);

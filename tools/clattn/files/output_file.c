@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _DEFAULT_SOURCE /* flock */
-#define _XOPEN_SOURCE   700
+#define _POSIX_C_SOURCE 200809L
 #include "files/output_file.h"
 #include "files/cleanup.h"
-#include <dirent.h>
+#include "files/path.h"
+#include "system/files.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,13 +17,6 @@ static int cannot_write(const struct output_file *output, const char *path, stru
     const int reason = errno;
     return fail(failure, STATUS_FILE, "%s: cannot be written: %s", output->path ? output->path : path,
                 strerror(reason));
-}
-
-/* A link is followed, so that it stays and its target is replaced. A name that does not exist yet is kept as it is. */
-static char *resolve(const char *path)
-{
-    char *resolved = realpath(path, NULL);
-    return resolved || errno != ENOENT ? resolved : strdup(path);
 }
 
 /* ".NAME." and ".part", with the writer's number and that of its attempt between. */
@@ -46,62 +37,28 @@ static bool is_temporary_of(const char *entry, const char *name)
     return attempt && !strcmp(at + attempt, temporary_end);
 }
 
-/* Removes temporary files of this name whose writers were killed: who writes one holds its lock. */
-static void remove_leftovers(const char *path)
+static int make_locked(struct output_file *output, unsigned permissions)
 {
-    const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    DIR *directory = folder ? opendir(folder) : NULL;
-    free(folder);
-    if (!directory)
-        return;
-    for (const struct dirent *entry; (entry = readdir(directory));) {
-        if (!is_temporary_of(entry->d_name, name))
-            continue;
-        const int file = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-        if (file >= 0)
-            close(file);
-    }
-    closedir(directory);
-}
-
-/* Makes and locks a file. -1 with EEXIST, too, where another took it for a leftover before it was locked. */
-static int make_locked(struct output_file *output, mode_t mode)
-{
-    struct stat status;
     output->cleanup = cleanup_register(output->temporary);
-    output->descriptor = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (output->descriptor < 0) {
+    output->descriptor = files_make_locked(output->temporary, permissions, &output->lock);
+    if (output->descriptor < 0)
         cleanup_forget(output->cleanup);
-        return -1;
-    }
-    const bool taken = flock(output->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!taken && (fstat(output->descriptor, &status) != 0 || status.st_nlink)) {
-        output->lock = dup(output->descriptor); /* until the file has its name */
-        return output->descriptor;
-    }
-    close(output->descriptor);
-    cleanup_forget(output->cleanup);
-    errno = EEXIST;
-    return output->descriptor = -1;
+    return output->descriptor;
 }
 
 /* The permissions that any new file gets, or those of the file that will be replaced. */
-static int open_temporary(struct output_file *output, mode_t mode)
+static int open_temporary(struct output_file *output, unsigned permissions)
 {
-    const char *slash = strrchr(output->path, '/');
-    const int directory = slash ? (int)(slash - output->path) + 1 : 0;
+    const char *const name = path_name(output->path);
     const size_t size = strlen(output->path) + 64;
     output->temporary = malloc(size);
     if (!output->temporary)
         return -1;
-    remove_leftovers(output->path);
+    files_remove_left(output->path, is_temporary_of);
     for (int attempt = 0; attempt < 100; attempt++) {
-        snprintf(output->temporary, size, "%.*s.%s.%ld.%d%s", directory, output->path, output->path + directory,
+        snprintf(output->temporary, size, "%.*s.%s.%ld.%d%s", (int)(name - output->path), output->path, name,
                  (long)getpid(), attempt, temporary_end);
-        if (make_locked(output, mode) >= 0 || errno != EEXIST)
+        if (make_locked(output, permissions) >= 0 || errno != EEXIST)
             break;
     }
     if (output->descriptor < 0) {
@@ -122,12 +79,12 @@ static int open_output(struct output_file *output)
         return -1;
     if (S_ISREG(existing.st_mode))
         return open_temporary(output, existing.st_mode & 0777);
-    return output->descriptor = open(output->path, O_WRONLY | O_CLOEXEC);
+    return output->descriptor = files_open_write(output->path);
 }
 
 int output_create(const char *path, struct output_file *output, struct failure *failure)
 {
-    *output = (struct output_file){.path = resolve(path), .descriptor = -1, .lock = -1, .cleanup = CLEANUP_NONE};
+    *output = (struct output_file){.path = files_resolve(path), .descriptor = -1, .lock = -1, .cleanup = CLEANUP_NONE};
     if (!strcmp(path, "-"))
         output->descriptor = dup(STDOUT_FILENO);
     else if (output->path)
@@ -169,7 +126,7 @@ int output_finish(struct output_file *output, struct failure *failure)
 int output_commit(struct output_file *output, struct failure *failure)
 {
     int status = STATUS_OK;
-    if (output->temporary && rename(output->temporary, output->path))
+    if (output->temporary && files_replace(output->temporary, output->path))
         status = cannot_write(output, NULL, failure);
     if (!status) {
         free(output->temporary);

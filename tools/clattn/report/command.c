@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "child.h"
 #include "commands.h"
 #include "files/output_file.h"
 #include "json_out.h"
 #include "progress.h"
 #include "report/report.h"
+#include "system/files.h"
+#include "system/system.h"
 #include <clattn/version.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 enum { FILE_FORMAT = 1 };
 
@@ -127,7 +125,7 @@ static json_t *run_steps(const struct values *values, const char *device, const 
     progress_start(&progress, STEPS, values->quiet);
     for (int i = 0; i < STEPS; i++) {
         const struct report_room room = {
-            .seconds = share_of(i, end - child_clock()), .device = device, .folder = folder, .stop = &interrupted};
+            .seconds = share_of(i, end - system_clock()), .device = device, .folder = folder, .stop = &interrupted};
         progress_step(&progress, steps[i].name);
         json_array_append_new(rows, report_run(&steps[i], &room));
     }
@@ -137,10 +135,10 @@ static json_t *run_steps(const struct values *values, const char *device, const 
 
 static json_t *document(const json_t *device, json_t *rows)
 {
-    struct utsname system = {.sysname = ""};
-    uname(&system);
+    struct system_kind system;
+    system_kind(&system);
     return json_pack("{s:s, s:i, s:s, s:{s:s, s:s, s:s}, s:O, s:o}", "format", "clattn report", "version", FILE_FORMAT,
-                     "clattn", clattn_version(), "system", "name", system.sysname, "release", system.release, "machine",
+                     "clattn", clattn_version(), "system", "name", system.name, "release", system.release, "machine",
                      system.machine, "device", device, "steps", rows);
 }
 
@@ -176,38 +174,21 @@ static int write_report(const struct values *values, const json_t *device, json_
     return status;
 }
 
-/* A folder of this run's own, for what steps write. */
-static int make_folder(char *folder, size_t size, struct failure *failure)
-{
-    const char *place = getenv("TMPDIR");
-    snprintf(folder, size, "%s/clattn-report-XXXXXX", place && *place ? place : "/tmp");
-    return mkdtemp(folder) ? STATUS_OK : fail(failure, STATUS_FILE, "%s: cannot be made: %s", folder, strerror(errno));
-}
-
-/* With all that steps left there: a lock lies beside a tuning file. */
-static void remove_folder(const char *folder)
-{
-    DIR *entries = opendir(folder);
-    for (const struct dirent *entry = entries ? readdir(entries) : NULL; entry; entry = readdir(entries))
-        unlinkat(dirfd(entries), entry->d_name, 0); /* refuses "." and ".." */
-    if (entries)
-        closedir(entries);
-    rmdir(folder);
-}
-
 static int make_report(const struct values *values, struct output_file *output, struct failure *failure)
 {
-    const double end = child_clock() + (double)values->seconds;
+    const double end = system_clock() + (double)values->seconds;
     const json_t *device = NULL;
     const double first = (double)values->seconds < DEVICES_SECONDS ? (double)values->seconds : DEVICES_SECONDS;
     json_t *listing = report_run(&devices_step, &(struct report_room){.seconds = first, .stop = &interrupted});
     char folder[4096];
     int status = find_device(values, listing, &device, failure);
     if (!status)
-        status = make_folder(folder, sizeof folder, failure);
+        status = files_make_folder("clattn-report", folder, sizeof folder)
+                     ? STATUS_OK
+                     : fail(failure, STATUS_FILE, "%s: cannot be made: %s", folder, strerror(errno));
     if (!status) {
         json_t *rows = run_steps(values, json_string_value(json_object_get(device, "device")), folder, end);
-        remove_folder(folder);
+        files_remove_folder(folder);
         status = write_report(values, device, rows, output, failure);
     }
     json_decref(listing);

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _DEFAULT_SOURCE /* gethostname */
 #include "report/report.h"
+#include "system/system.h"
 #include <ctype.h>
-#include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A name of fewer letters is part of too many other words. */
-enum { SHORTEST = 3, NAMES = 5 };
+enum { SHORTEST = 3, LONGEST = 4096, NAMES = 5 };
 
 struct name {
-    char text[PATH_MAX];
+    char text[LONGEST];
     const char *instead;
 };
 
@@ -27,14 +24,13 @@ static void add(struct name *name, const char *text, const char *instead)
 /* Longer ones first: a working folder may lie in the home folder, and that have the user's name. */
 static void own_names(struct name names[NAMES])
 {
-    char folder[PATH_MAX], host[256] = "";
-    const struct passwd *user = getpwuid(getuid());
-    gethostname(host, sizeof host - 1);
-    add(&names[0], getcwd(folder, sizeof folder), ".");
+    struct system_user user;
+    system_user(&user);
+    add(&names[0], user.folder, ".");
     add(&names[1], getenv("HOME"), "~");
-    add(&names[2], user ? user->pw_dir : NULL, "~");
-    add(&names[3], host, "HOST");
-    add(&names[4], user ? user->pw_name : getenv("USER"), "USER");
+    add(&names[2], user.home, "~");
+    add(&names[3], user.host, "HOST");
+    add(&names[4], user.name, "USER");
 }
 
 /* Whether the name that begins at `at` is a word, or a path, and not a piece of one. */
@@ -66,7 +62,9 @@ static char *without(char *text, const struct name *name)
 
 static json_t *clean_text(const char *text, const struct name names[NAMES])
 {
-    char *copy = strdup(text);
+    char *copy = malloc(strlen(text) + 1);
+    if (copy)
+        strcpy(copy, text);
     for (int i = 0; i < NAMES; i++)
         copy = without(copy, &names[i]);
     json_t *clean = copy ? json_string(copy) : NULL;

@@ -3,7 +3,8 @@
 #include "child.h"
 #include "json_out.h"
 #include "report/report.h"
-#include "system.h"
+#include "system/files.h"
+#include "system/system.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,15 +109,15 @@ static json_t *run_line(const struct report_step *step, const struct report_room
     char *text = NULL;
     size_t size = 0;
     int exit_status = 0;
-    const double begin = child_clock();
-    const struct child_spec spec = {.argv = line->argv, .errors = errors ? fileno(errors) : 0, .quiet = true};
+    const double begin = system_clock();
+    const struct process_spec spec = {.argv = line->argv, .errors = errors ? fileno(errors) : 0, .quiet = true};
     if (!child_start(&spec, &child))
         return row_of(step, "crashed");
     const enum child_result result = child_read_all(&child, room->seconds, room->stop, &text, &size, &exit_status);
     json_t *row = row_of(step, outcome_of(result, exit_status));
     json_object_set_new(row, "ended_with", json_text(result == CHILD_OK || result == CHILD_DIED ? child_death() : ""));
     json_object_set_new(row, "exit_status", result == CHILD_OK ? json_integer(exit_status) : json_null());
-    json_object_set_new(row, "seconds", json_measure(child_clock() - begin));
+    json_object_set_new(row, "seconds", json_measure(system_clock() - begin));
     json_object_set_new(row, "printed", printed(text));
     json_object_set_new(row, "errors", last_words(errors));
     free(text);
@@ -132,7 +133,7 @@ json_t *report_run(const struct report_step *step, const struct report_room *roo
         return row_of(step, "no time");
     if (!fill(&line, step, room))
         return row_of(step, "crashed");
-    FILE *errors = tmpfile();
+    FILE *errors = files_temporary();
     json_t *row = run_line(step, room, &line, errors);
     if (errors)
         fclose(errors);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _XOPEN_SOURCE 700
 #include "progress.h"
 #include "ring/bench.h"
 #include "ring/device.h"
 #include "ring/gather.h"
 #include "ring/options.h"
 #include "run/job.h"
-#include <locale.h>
+#include "system/system.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,10 +228,7 @@ int main(int argc, char **argv)
     struct failure failure = {.text = ""};
     struct ring_values values;
     struct job job = {.values = &values};
-    const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale)
-        uselocale(c_locale);
-    signal(SIGXFSZ, SIG_IGN); /* an error of write() then */
+    system_begin();
     if (argc > 1 && !strcmp(argv[1], "bench"))
         return bench(argc - 1, argv + 1, &failure);
     const int status = ring_options_parse(argc, argv, &values, &failure);

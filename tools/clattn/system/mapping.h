@@ -7,7 +7,7 @@
 #include <time.h>
 
 /* A file mapped for reading, that another process may shrink or change meanwhile. Reading a page that is no longer
- * there gives zeros in place of SIGBUS, and mapping_changed() tells. */
+ * there gives zeros in place of SIGBUS, and mapping_changed() tells. (Windows lets nobody shrink it.) */
 struct mapping {
     void *start; /* NULL: there is none */
     size_t bytes;

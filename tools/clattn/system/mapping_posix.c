@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "files/mapping.h"
+#include "system/mapping.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
-#include "terminal.h"
+#include "system/terminal.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

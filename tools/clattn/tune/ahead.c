@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tune/ahead.h"
-#include "system.h"
+#include "system/system.h"
 #include "tune/wire.h"
 #include <clattn/cache.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool tell_builder(struct tune_ahead *ahead, int index, json_t *request)
     const bool told = text && child_tell(&ahead->builders[index].child, text);
     free(text);
     ahead->builders[index].expected += told;
-    ahead->builders[index].since = child_clock();
+    ahead->builders[index].since = system_clock();
     return told;
 }
 
@@ -35,7 +35,7 @@ static bool tell_builder(struct tune_ahead *ahead, int index, json_t *request)
 static bool is_idle(struct tune_ahead *ahead, int index)
 {
     struct child *child = &ahead->builders[index].child;
-    if (!child->pid)
+    if (!child_is_there(child))
         return true;
     const int heard = child_hear(child);
     if (heard < 0)
@@ -43,7 +43,7 @@ static bool is_idle(struct tune_ahead *ahead, int index)
     ahead->builders[index].expected -= heard;
     if (ahead->builders[index].expected <= 0)
         return true;
-    if (child_clock() - ahead->builders[index].since <= ahead->deadline)
+    if (system_clock() - ahead->builders[index].since <= ahead->deadline)
         return false;
     child_end(child);
     return true;
@@ -56,7 +56,7 @@ bool tune_ahead_build(struct tune_ahead *ahead, const struct tune_remote *remote
         if (!is_idle(ahead, i))
             continue;
         struct child *child = &ahead->builders[i].child;
-        if (!child->pid) {
+        if (!child_is_there(child)) {
             ahead->builders[i].expected = 0;
             if (!tune_worker_start(child) || !tell_builder(ahead, i, wire_open(&remote->device, remote->memory_bytes)))
                 continue;

@@ -16,7 +16,7 @@ struct tune_ahead {
     struct {
         struct child child;
         int expected; /* answers */
-        double since; /* of child_clock(), when it was asked last */
+        double since; /* of system_clock(), when it was asked last */
     } builders[TUNE_MOST_BUILDERS];
 };
 

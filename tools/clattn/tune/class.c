@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "system/system.h"
 #include "tune/tune.h"
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct context {
 static double now(void *user)
 {
     (void)user;
-    return child_clock();
+    return system_clock();
 }
 
 static bool stopped(void *user)
@@ -62,7 +63,7 @@ static void show(void *user, const struct tune_search *search, int index)
 {
     const struct context *context = user;
     struct tune_job *job = context->job;
-    const double spent = child_clock() - job->start;
+    const double spent = system_clock() - job->start;
     const int left = spent < job->budget ? (int)(job->budget - spent) : 0;
     double best = 0;
     char name[80], text[200];

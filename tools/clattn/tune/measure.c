@@ -2,6 +2,7 @@
 #include "tune/measure.h"
 #include "bench/buffers.h"
 #include "child.h"
+#include "system/system.h"
 #include "verify/check.h"
 #include <math.h>
 #include <stdlib.h>
@@ -242,16 +243,16 @@ static bool verify(const struct tune_bench *bench, const struct tune_candidate *
 static clattn_status time_runs(struct tune_bench *bench, const clattn_plan *plan, const clattn_plan *base,
                                const struct tune_request *request, struct tune_measured *measured)
 {
-    double start = child_clock(), ms = 0;
+    double start = system_clock(), ms = 0;
     clattn_status code;
     do {
         code = run_once(bench, plan, &ms);
         if (!code && base)
             code = run_once(bench, base, &ms);
-    } while (!code && child_clock() - start < WARM_SECONDS);
-    start = child_clock();
+    } while (!code && system_clock() - start < WARM_SECONDS);
+    start = system_clock();
     while (!code && measured->runs < TUNE_MOST_RUNS &&
-           (measured->runs < request->runs || child_clock() - start < RUN_SECONDS)) {
+           (measured->runs < request->runs || system_clock() - start < RUN_SECONDS)) {
         double *taken = &measured->ms[measured->runs], *beside = &measured->base_ms[measured->runs];
         code = run_once(bench, plan, taken);
         if (!code && base)

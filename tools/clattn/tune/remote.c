@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "clinfo/fields.h"
-#include "system.h"
+#include "system/system.h"
 #include "tune/wire.h"
 #include "tune/worker.h"
 #include <errno.h>
@@ -17,7 +17,7 @@ bool tune_worker_start(struct child *child)
     if (!system_program(program, sizeof program))
         return false;
     char *const argv[] = {program, "tune", "--worker", NULL};
-    const struct child_spec spec = {.argv = argv, .quiet = true};
+    const struct process_spec spec = {.argv = argv, .quiet = true};
     return child_start(&spec, child);
 }
 
@@ -58,7 +58,7 @@ static int no_answer(enum child_result result, struct failure *failure)
 static int ask_surely(struct tune_remote *remote, json_t *request, json_t **answer, struct failure *failure)
 {
     enum child_result result;
-    int status = remote->child.pid ? STATUS_OK : start(remote, failure);
+    int status = child_is_there(&remote->child) ? STATUS_OK : start(remote, failure);
     if (status) {
         json_decref(request);
         return status;
@@ -133,7 +133,7 @@ int tune_remote_measure(struct tune_remote *remote, const struct tune_problem *p
     struct tune_measured measured;
     *answer = (struct tune_answer){.runs = 0};
     text[0] = '\0';
-    if (!remote->child.pid) { /* a worker before it was lost */
+    if (!child_is_there(&remote->child)) { /* a worker before it was lost */
         struct clattn_capabilities unused;
         const int status = tune_remote_open(remote, &unused, failure);
         if (status)

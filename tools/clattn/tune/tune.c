@@ -3,7 +3,7 @@
 #include "clinfo/run.h"
 #include "commands.h"
 #include "json_out.h"
-#include "system.h"
+#include "system/system.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ static int tune_classes(struct tune_job *job, const struct tune_list *list, json
     bool wrong = false;
     for (int i = 0; i < list->count && !status && !interrupted; i++) {
         char position[32];
-        const double left = job->budget - (child_clock() - job->start);
+        const double left = job->budget - (system_clock() - job->start);
         if (left <= 0) {
             progress_clear(&job->progress);
             warn(job->values, "the time is over: %s%s (--resume goes on)", "some problems were not looked at", "");
@@ -297,7 +297,7 @@ static int tune(const struct values *values, json_t *rows, struct failure *failu
     struct clinfo_devices dumped = {.items = NULL}, here = {.items = NULL};
     struct tune_job job = {.values = values,
                            .remote = {.memory_bytes = memory_bytes(values), .stop = &interrupted},
-                           .start = child_clock(),
+                           .start = system_clock(),
                            .budget = (double)values->budget};
     struct failure none;
     int status = read_clinfo(values, &dumped, failure);

@@ -56,7 +56,7 @@ struct tune_job {
     clattn_tuning *known;               /* of --resume; NULL: nothing */
     struct tune_prior prior;            /* what did well in the classes before */
     struct progress progress;
-    double start, budget; /* seconds; of child_clock() */
+    double start, budget; /* seconds; of system_clock() */
 };
 
 /* Searches one class within `seconds`. `position` is for the progress bar: "2/12". */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* getline, fdopen, dup */
 #include "tune/worker.h"
+#include "answers.h"
+#include "system/system.h"
 #include "tune/wire.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct worker {
     struct session session;
@@ -43,7 +43,7 @@ static json_t *open_device(struct worker *worker, const json_t *request)
     wanted.given = given;
     if (!worker->opened && session_open(&worker->session, &wanted, true, &failure))
         return wire_error(failure.text);
-    if (!worker->opened && !child_limit_memory((uint64_t)memory))
+    if (!worker->opened && !system_limit_memory((uint64_t)memory))
         return wire_error("the memory of the process that works with OpenCL cannot be limited (setrlimit)");
     worker->opened = true;
     if (!worker->bench && !(worker->bench = tune_bench_create(&worker->session)))
@@ -95,17 +95,13 @@ static json_t *serve(struct worker *worker, const char *line)
     return answer;
 }
 
-/* Drivers print where they should not: what they print goes to standard error, the answers to where standard output
- * was.
- */
 int tune_worker_main(void)
 {
     struct worker worker = {.opened = false};
-    const int out = dup(STDOUT_FILENO);
-    FILE *answers = out >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 ? fdopen(out, "w") : NULL;
+    FILE *const answers = answers_open();
     char *line = NULL;
     size_t capacity = 0;
-    while (answers && getline(&line, &capacity, stdin) > 0) {
+    while (answers && answers_hear(&line, &capacity)) {
         json_t *answer = serve(&worker, line);
         const bool sent =
             answer && !json_dumpf(answer, answers, JSON_COMPACT) && putc('\n', answers) != EOF && !fflush(answers);

@@ -2,7 +2,7 @@
 #include "verify/soak.h"
 #include "child.h"
 #include "progress.h"
-#include "system.h"
+#include "system/system.h"
 #include "verify/draw.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -105,7 +105,7 @@ static bool start_process(struct job *job)
     if (!system_program(program, sizeof program))
         return false;
     char *const argv[] = {program, "verify", "--worker", NULL};
-    const struct child_spec spec = {.argv = argv, .quiet = true};
+    const struct process_spec spec = {.argv = argv, .quiet = true};
     job->programs = 0;
     return child_start(&spec, &job->child);
 }
@@ -122,7 +122,7 @@ static bool tell_job(struct job *job, json_t *request)
 static void enter(struct job *job, enum job_stage stage)
 {
     job->stage = stage;
-    job->since = child_clock();
+    job->since = system_clock();
 }
 
 static void stop_with(struct run *run, int status)
@@ -155,7 +155,7 @@ static void begin_case(struct run *run, struct job *job)
         strcpy(job->record.name, name);
     job->programs += !job->next;
     job->next++;
-    job->begun = child_clock();
+    job->begun = system_clock();
     enter(job, BUILDING);
     run->begun++;
     /* One that is gone before it hears of the case is seen as one that died with it. */
@@ -180,7 +180,7 @@ static void end_case(struct run *run, struct job *job, enum soak_outcome outcome
     struct soak_record *record = &job->record;
     const bool fails = soak_outcome_fails(outcome);
     record->outcome = outcome;
-    record->seconds = child_clock() - job->begun;
+    record->seconds = system_clock() - job->begun;
     if (outcome == SOAK_OK) {
         free(record->name);
         record->name = NULL;
@@ -224,7 +224,7 @@ static void deadline_passed(struct run *run, struct job *job)
 {
     char text[160];
     snprintf(text, sizeof text, "it was still being %s after %.0f s", job->stage == BUILDING ? "built" : "run",
-             child_clock() - job->since);
+             system_clock() - job->since);
     child_leave(&job->child);
     if (job->stage == OPENING)
         opening_failed(run, job, "it took too long");
@@ -274,7 +274,8 @@ static enum child_result listen(struct run *run, struct job *job)
 {
     char *line;
     enum child_result result = CHILD_OK;
-    while (job->child.pid && job->stage != IDLE && (result = child_next(&job->child, &line)) == CHILD_OK && line)
+    while (child_is_there(&job->child) && job->stage != IDLE && (result = child_next(&job->child, &line)) == CHILD_OK &&
+           line)
         hear(run, job, line);
     return result;
 }
@@ -283,15 +284,16 @@ static void attend(struct run *run, struct job *job)
 {
     const double deadline = run->soak->deadline;
     const double allowed = job->stage == OPENING ? OPEN_SECONDS : job->stage == BUILDING ? BUILDS * deadline : deadline;
-    const bool ended = job->child.pid && child_has_ended(&job->child); /* seen before its last words are heard */
+    const bool ended =
+        child_is_there(&job->child) && child_has_ended(&job->child); /* seen before its last words are heard */
     const enum child_result result = listen(run, job);
     if (job->stage == IDLE)
         return;
     if (ended)
         child_end(&job->child);
-    if (result != CHILD_OK || !job->child.pid)
+    if (result != CHILD_OK || !child_is_there(&job->child))
         process_died(run, job);
-    else if (child_clock() - job->since > allowed)
+    else if (system_clock() - job->since > allowed)
         deadline_passed(run, job);
 }
 
@@ -300,7 +302,7 @@ static void attend(struct run *run, struct job *job)
 static bool may_begin(const struct run *run)
 {
     const struct soak *soak = run->soak;
-    return !run->status && !*soak->stop && child_clock() - run->start < soak->seconds &&
+    return !run->status && !*soak->stop && system_clock() - run->start < soak->seconds &&
            (!soak->cases || run->begun < soak->cases);
 }
 
@@ -309,9 +311,9 @@ static bool feed(struct run *run, struct job *job)
 {
     if (!may_begin(run) || !find_case(run, job))
         return false;
-    if (job->child.pid && child_has_ended(&job->child)) /* after its last answer: no case is to blame */
+    if (child_is_there(&job->child) && child_has_ended(&job->child)) /* after its last answer: no case is to blame */
         child_end(&job->child);
-    if (job->child.pid)
+    if (child_is_there(&job->child))
         begin_case(run, job);
     else
         open_process(run, job);
@@ -322,7 +324,7 @@ static void show(const struct run *run)
 {
     char text[128];
     const struct soak *soak = run->soak;
-    const double spent = child_clock() - run->start, in_time = spent / soak->seconds;
+    const double spent = system_clock() - run->start, in_time = spent / soak->seconds;
     const double share = soak->cases ? (double)run->begun / (double)soak->cases : in_time;
     snprintf(text, sizeof text, "%d cases, %d of them new, %d failed, %.0f of %.0f s", run->log.count,
              run->log.count - run->log.earlier, run->failed, spent, soak->seconds);
@@ -366,7 +368,7 @@ int soak_run(struct soak *soak, struct failure *failure)
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         return fail(failure, STATUS_DEVICE, "no memory for a soak");
-    *run = (struct run){.soak = soak, .failure = failure, .start = child_clock()};
+    *run = (struct run){.soak = soak, .failure = failure, .start = system_clock()};
     for (int i = 0; i < SOAK_MOST_JOBS; i++)
         run->jobs[i].next = soak->per_program;
     int status = soak_log_open(&run->log, soak->file, &soak->identity, &soak->seed, failure);
@@ -379,7 +381,7 @@ int soak_run(struct soak *soak, struct failure *failure)
         progress_clear(&run->progress);
         status = run->status;
         struct failure printing;
-        const int reported = soak_report(soak, &run->log, child_clock() - run->start, status ? &printing : failure);
+        const int reported = soak_report(soak, &run->log, system_clock() - run->start, status ? &printing : failure);
         status = status ? status : reported;
         if (!status && !run->log.count)
             status = fail(failure, STATUS_USAGE, "no case was done: none has what --require and --without say");

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _DEFAULT_SOURCE /* flock */
+#define _POSIX_C_SOURCE 200809L
 #include "verify/soak_log.h"
 #include "json_out.h"
+#include "system/files.h"
 #include "verify/draw.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -255,10 +254,10 @@ static int read_lines(struct soak_log *log, char *text, int64_t *seed, struct fa
 static char *read_whole(int descriptor, size_t *size)
 {
     const off_t end = lseek(descriptor, 0, SEEK_END);
-    char *text = end < 0 ? NULL : malloc((size_t)end + 1);
+    char *text = end < 0 || lseek(descriptor, 0, SEEK_SET) ? NULL : malloc((size_t)end + 1);
     *size = 0;
     while (text && *size < (size_t)end) {
-        const ssize_t count = pread(descriptor, text + *size, (size_t)end - *size, (off_t)*size);
+        const ssize_t count = read(descriptor, text + *size, (size_t)end - *size);
         if (count <= 0) {
             free(text);
             return NULL;
@@ -311,14 +310,14 @@ int soak_log_open(struct soak_log *log, const char *path, const struct soak_iden
     if (!log->path)
         return fail(failure, STATUS_DEVICE, "no memory for a path");
     strcpy(log->path, path);
-    log->descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    int status = STATUS_OK;
-    if (log->descriptor < 0)
-        status = fail(failure, STATUS_FILE, "%s cannot be opened: %s", path, strerror(errno));
-    else if (flock(log->descriptor, LOCK_EX | LOCK_NB))
+    log->descriptor = files_open_log(path);
+    int status;
+    if (log->descriptor >= 0)
+        status = resume(log, seed, failure);
+    else if (errno == EWOULDBLOCK)
         status = fail(failure, STATUS_FILE, "%s: another soak is writing it", path);
     else
-        status = resume(log, seed, failure);
+        status = fail(failure, STATUS_FILE, "%s cannot be opened: %s", path, strerror(errno));
     if (status)
         soak_log_close(log);
     return status;

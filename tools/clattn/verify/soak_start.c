@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/soak_start.h"
-#include "system.h"
+#include "system/system.h"
 #include "verify/draw.h"
 #include "verify/skeletons.h"
 #include <clattn/tuning.h>

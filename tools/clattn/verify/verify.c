@@ -4,6 +4,7 @@
 #include "json_out.h"
 #include "progress.h"
 #include "random.h"
+#include "system/system.h"
 #include "verify/check.h"
 #include "verify/draw.h"
 #include "verify/list.h"
@@ -257,13 +258,13 @@ static int check_all(const struct values *values, const struct session *session,
         return fail(failure, STATUS_USAGE, "--part %s: there are not so many kernels", values->part);
     struct tally tally = {
         .values = values, .session = session, .largest = -1, .failures = values->json ? json_array() : NULL};
-    const double start = child_clock();
+    const double start = system_clock();
     progress_start(&tally.progress, count, values->quiet);
     for (int i = 0; i < list->count; i++)
         if (is_selected(&selection, list, i))
             check(&tally, &list->items[i], i);
     progress_clear(&tally.progress);
-    status = print_outcome(&tally, child_clock() - start, failure);
+    status = print_outcome(&tally, system_clock() - start, failure);
     return status ? status : tally.failed ? STATUS_MISMATCH : STATUS_OK;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _POSIX_C_SOURCE 200809L /* getline, fdopen, dup, setenv */
 #include "verify/worker.h"
+#include "answers.h"
 #include "json_out.h"
+#include "system/system.h"
 #include "verify/check.h"
 #include "verify/draw.h"
 #include "verify/soak_log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct worker {
     FILE *answers;
@@ -83,16 +83,15 @@ static void do_case(struct worker *worker, const json_t *request)
                           "share", json_measure(result.share), "program", key));
 }
 
-/* Drivers print where they should not: what they print goes to standard error, the answers to where standard output
- * was. Thousands of programs that nobody will ask for again are not for clattn's cache on disk, unless one is named. */
+/* Thousands of programs that nobody will ask for again are not for clattn's cache on disk, unless one is named. */
 int verify_worker_main(void)
 {
-    const int out = dup(STDOUT_FILENO);
-    struct worker worker = {.answers = out >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 ? fdopen(out, "w") : NULL};
+    struct worker worker = {.answers = answers_open()};
     char *line = NULL;
     size_t capacity = 0;
-    setenv("CLATTN_CACHE_DIR", "", 0);
-    while (worker.answers && !worker.lost && getline(&line, &capacity, stdin) > 0) {
+    if (!getenv("CLATTN_CACHE_DIR"))
+        system_set_variable("CLATTN_CACHE_DIR", "");
+    while (worker.answers && !worker.lost && answers_hear(&line, &capacity)) {
         json_t *request = json_loads(line, 0, NULL);
         const char *operation = json_string_value(json_object_get(request, "op"));
         if (operation && !strcmp(operation, "open"))
