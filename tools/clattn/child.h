@@ -23,7 +23,8 @@ enum child_result {
     CHILD_STOPPED  /* *stop became true: the child was ended */
 };
 
-/* False, with errno set, where it cannot be started. A program that does not exist may be seen at the first question. */
+/* False, with errno set, where it cannot be started. A program that does not exist may be seen at the first question.
+ */
 bool child_start(const struct process_spec *spec, struct child *child);
 
 bool child_is_there(const struct child *child);

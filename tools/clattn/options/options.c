@@ -190,7 +190,7 @@ static int misused_option(const struct command_spec *command, int code, const ch
 {
     struct option_spec option;
     const bool known = option_at(command, optopt - HELP - 1, &option);
-    if (known && code == ':')
+    if (known && code == ':' && option.argument) /* MinGW's getopt_long() also has it for a value too many */
         return fail(failure, STATUS_USAGE, "--%s needs a value: --%s %s", option.name, option.name, option.argument);
     if (known)
         return fail(failure, STATUS_USAGE, "'%s': --%s takes no value", given, option.name);

@@ -28,7 +28,8 @@ struct process_end {
     char text[96]; /* "exit status 3", "signal 11 (Segmentation fault)" */
 };
 
-/* False, with errno set, where it cannot be started. On POSIX a program that does not exist starts, and ends at once. */
+/* False, with errno set, where it cannot be started. On POSIX a program that does not exist starts, and ends at once.
+ */
 bool process_start(const struct process_spec *spec, struct process *process);
 
 /* False where it does not listen any more. */
@@ -50,11 +51,12 @@ struct process_end process_finish(struct process *process, bool at_once);
 /* Ends it without waiting until it is gone, which takes long where it waits for a device. */
 void process_leave(struct process *process);
 
-/* Runs a program with its standard input and output on these descriptors, and waits for it. 0, and *well says whether it
- * exited with 0; or errno's value where it cannot be started. */
+/* Runs a program with its standard input and output on these descriptors, and waits for it. 0, and *well says whether
+ * it exited with 0; or errno's value where it cannot be started. */
 int process_run(char *const *argv, int input, int output, bool *well);
 
-/* The program takes this process over, or this process waits for it and exits as it did. Returns where there is none. */
+/* The program takes this process over, or this process waits for it and exits as it did. Returns where there is none.
+ */
 void process_become(const char *program, char *const *argv);
 
 #endif

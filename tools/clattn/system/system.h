@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the operating system says of this process and its machine: system_posix.c and system_windows.c. What it does with
- * programs, files and terminals is in the headers beside this one. */
+/* What the operating system says of this process and its machine: system_posix.c and system_windows.c. What it does
+ * with programs, files and terminals is in the headers beside this one. */
 
 /* To be called first. Numbers are read and written with a point, whatever a driver does to the process's locale; a file
  * beyond the limit is an error of writing; lines end with a line feed alone. */
@@ -43,7 +43,7 @@ struct system_user {
 void system_user(struct system_user *user);
 
 struct system_kind {
-    char name[64], release[128], machine[64];
+    char name[128], release[128], machine[128];
 };
 
 void system_kind(struct system_kind *kind);
