@@ -46,10 +46,13 @@ typedef clattn_output simt_output;
 #define SIMT_STORE clattn_put_output
 #define SIMT_STORE4 CLATTN_FOR(CLATTN_O_TYPE, clattn_put4)
 #endif
-/* Where a row's results are. */
+/* The block of rows, the item's place in it, and the batch under which results are kept; and where a row's are. */
+typedef struct {
+    int row0, tx, ty, batch;
+} simt_block;
 #define SIMT_OUTPUT_AT(layout, i)                                                                                      \
-    clattn_at(layout, out_batch, CLATTN_HEAD(i, &view),                                                                \
-              CLATTN_PARTIAL ? CLATTN_ROW(i, &view) : view.row_base + CLATTN_ROW(i, &view))
+    clattn_at(layout, block->batch, CLATTN_HEAD(i, view),                                                              \
+              CLATTN_PARTIAL ? CLATTN_ROW(i, view) : view->row_base + CLATTN_ROW(i, view))
 
 /* Combines what the TX items of a row hold apart, in the same order for all of them. Takes the P tile. */
 #define SIMT_ADD(a, b) ((a) + (b))
@@ -65,6 +68,16 @@ typedef clattn_output simt_output;
 /* A bound that may be subtracted: rows that have seen nothing yet have none. */
 #define SIMT_REAL(x) fmax(x, -FLT_MAX)
 
+/* Nothing seen yet. */
+CLATTN_INLINE void simt_begin(simt_rows bound[RG], simt_rows top[RG], simt_rows sum[RG], simt_rows out[RG * 4 * CV])
+{
+    UNROLL for (int g = 0; g < RG; ++g) {
+        bound[g] = top[g] = (simt_rows)(-INFINITY);
+        sum[g] = (simt_rows)(0.0f);
+    }
+    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+}
+
 #if CLATTN_STATE
 /* An item's part of a row of O. */
 CLATTN_INLINE void simt_read_outputs(__global const float *from, long column, int tx, float values[4 * CV])
@@ -72,6 +85,35 @@ CLATTN_INLINE void simt_read_outputs(__global const float *from, long column, in
     UNROLL for (int c = 0; c < 4 * CV; ++c) {
         const int x = (c / 4 * TX + tx) * 4 + c % 4;
         values[c] = x < CLATTN_D_V ? from[x * column] : 0.0f;
+    }
+}
+
+/* The state of the item's rows. One that `stays` is not read: the last row, if it has none, is another group's, who may
+ * be writing it. */
+CLATTN_INLINE void simt_read_state(const simt_block *block, const clattn_view *view, const clattn_forward_params *p,
+                                   __global const float *o, __global const float *m, __global const float *l, bool stays,
+                                   simt_rows bound[RG], simt_rows top[RG], simt_rows sum[RG],
+                                   simt_rows out[RG * 4 * CV])
+{
+    const int ty = block->ty;
+    UNROLL for (int g = 0; g < RG; ++g) {
+        float most[RW], total[RW], values[RW][4 * CV];
+        UNROLL for (int e = 0; e < RW; ++e) {
+            const int i = min(SIMT_ROW_OF(block->row0, g, e), view->n_q - 1);
+            most[e] = total[e] = 0.0f;
+            UNROLL for (int c = 0; c < 4 * CV; ++c) values[e][c] = 0.0f;
+            if (stays)
+                continue;
+            most[e] = m[SIMT_OUTPUT_AT(p->m, i)];
+            total[e] = block->tx == 0 ? l[SIMT_OUTPUT_AT(p->l, i)] : 0.0f;
+            simt_read_outputs(o + SIMT_OUTPUT_AT(p->o, i), p->o.column, block->tx, values[e]);
+        }
+#define SIMT_MOST_OF(e) most[e]
+#define SIMT_TOTAL_OF(e) total[e]
+#define SIMT_VALUE_OF(e) values[e][c]
+        bound[g] = top[g] = SIMT_ROWS(SIMT_MOST_OF);
+        sum[g] = SIMT_ROWS(SIMT_TOTAL_OF);
+        UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] = SIMT_ROWS(SIMT_VALUE_OF);
     }
 }
 #endif
@@ -94,6 +136,97 @@ CLATTN_INLINE void simt_modify(int first, int start, int tx, int ty, bool some, 
                                                                                        : ROW_LANE(scores[g][c], e))
             scores[g][c] = SIMT_ROWS(SIMT_MASKED);
         }
+    }
+}
+
+/* Raises the item's maxima; whether one is above its bound by more than the slack. (No ||: it becomes a freeze, which
+ * Oclgrind lacks.) */
+CLATTN_INLINE int simt_raise(simt_rows scores[RG][CS], const simt_rows bound[RG], simt_rows top[RG])
+{
+    int exceeded = 0;
+    UNROLL for (int g = 0; g < RG; ++g) {
+        UNROLL for (int c = 0; c < CS; ++c) top[g] = fmax(top[g], scores[g][c]);
+        UNROLL for (int e = 0; e < RW; ++e) exceeded |= ROW_LANE(top[g], e) > ROW_LANE(bound[g], e) + SIMT_SLACK;
+    }
+    return exceeded;
+}
+
+/* Moves the bounds to the rows' joint maxima, and what is relative to them. */
+CLATTN_INLINE void simt_move_bounds(const simt_rows joint[RG], simt_rows bound[RG], simt_rows sum[RG],
+                                    simt_rows out[RG * 4 * CV], simt_rows recent[RG], simt_rows part[RG * 4 * CV])
+{
+    UNROLL for (int g = 0; g < RG; ++g) {
+        const simt_rows shrink = simt_exp2((bound[g] - SIMT_REAL(joint[g])) * CLATTN_LOG2E);
+        bound[g] = joint[g];
+        sum[g] *= shrink;
+        UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
+        if (SIMT_TILES_SUMMED > 1) {
+            recent[g] *= shrink;
+            UNROLL for (int c = 0; c < 4 * CV; ++c) part[g * 4 * CV + c] *= shrink;
+        }
+    }
+}
+
+/* Weights of the scores, into their tile, without those that dropout takes; all of them into the sums. */
+CLATTN_INLINE void simt_weigh(int row0, int j0, int tx, int ty, const clattn_view *view, simt_rows scores[RG][CS],
+                              const simt_rows bound[RG], simt_rows recent[RG], __local float *weights)
+{
+#if CLATTN_DROPOUT
+    uint dropped[SIMT_DROP_WORDS];
+    simt_drop(row0, j0, tx, ty, view, dropped);
+#endif
+    UNROLL for (int g = 0; g < RG; ++g) {
+        const simt_rows base = SIMT_REAL(bound[g]);
+        UNROLL for (int c = 0; c < CS; ++c) {
+            simt_rows weight = simt_exp2((scores[g][c] - base) * CLATTN_LOG2E);
+            recent[g] += weight;
+#if CLATTN_DROPOUT
+            weight = simt_kept(weight, g, c, dropped);
+#endif
+            simt_put_weight(weights, c, g, tx, ty, weight);
+        }
+    }
+}
+
+/* An item's part of a row of O: four columns of every 4 TX, times what finishing makes of them. */
+CLATTN_INLINE void simt_write_outputs(__global simt_output *to, long column, int tx, int r, float factor,
+                                      const simt_rows *out)
+{
+    UNROLL for (int c = 0; c < CV; ++c) {
+        const int x = (c * TX + tx) * 4;
+#define SIMT_OUT(e) (ROW_LANE(out[4 * c + (e)], r) * factor)
+        if (column == 1 && x + 4 <= CLATTN_D_V) {
+            SIMT_STORE4((float4)(SIMT_OUT(0), SIMT_OUT(1), SIMT_OUT(2), SIMT_OUT(3)), to + x);
+        } else {
+            UNROLL for (int e = 0; e < 4; ++e) if (x + e < CLATTN_D_V)
+                SIMT_STORE(SIMT_OUT(e), to + (x + e) * column);
+        }
+    }
+}
+
+/* A row's results: its output and sum are relative to the bound, what is told is relative to the maximum. */
+CLATTN_INLINE void simt_write_row(const simt_block *block, const clattn_view *view, const clattn_forward_params *p,
+                                  __global simt_output *o, __global float *lse, __global float *m, __global float *l,
+                                  int i, int r, float x_bound, float l_bound, float x_max, const simt_rows *out)
+{
+#if CLATTN_PARTIAL
+    const float factor = x_max == -INFINITY ? 1.0f : exp(x_bound - x_max);
+#else
+    CLATTN_OF_ROW(own, i, view);
+    const float factor = clattn_finish(&x_bound, &l_bound, own);
+#if CLATTN_SINKS
+    x_max = fmax(x_max, own->sinks);
+#endif
+#endif
+    simt_write_outputs(o + SIMT_OUTPUT_AT(p->o, i), p->o.column, block->tx, r, factor, out);
+    if (block->tx == 0) {
+        const float l_max = x_max == -INFINITY ? l_bound : l_bound * exp(x_bound - x_max);
+        if (m)
+            m[SIMT_OUTPUT_AT(p->m, i)] = x_max;
+        if (l)
+            l[SIMT_OUTPUT_AT(p->l, i)] = l_max;
+        if (lse)
+            lse[SIMT_OUTPUT_AT(p->lse, i)] = x_max + log(l_max);
     }
 }
 
@@ -150,33 +283,12 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     simt_rows part[RG * 4 * CV], recent[RG]; /* of out and sum: the present tiles' share */
     simt_zero(part, RG * 4 * CV);
     simt_zero(recent, RG);
+    const simt_block block = {row0, tx, ty, out_batch};
 #if CLATTN_STATE
-    UNROLL for (int g = 0; g < RG; ++g) {
-        float most[RW], total[RW], values[RW][4 * CV];
-        UNROLL for (int e = 0; e < RW; ++e) {
-            const int i = min(SIMT_ROW_OF(row0, g, e), view.n_q - 1);
-            most[e] = total[e] = 0.0f;
-            UNROLL for (int c = 0; c < 4 * CV; ++c) values[e][c] = 0.0f;
-            if (keeps_state)
-                continue; /* the last row, if it has none, is another group's, who may be writing it */
-            most[e] = m[SIMT_OUTPUT_AT(p.m, i)];
-            total[e] = tx == 0 ? l[SIMT_OUTPUT_AT(p.l, i)] : 0.0f;
-            simt_read_outputs(o + SIMT_OUTPUT_AT(p.o, i), p.o.column, tx, values[e]);
-        }
-#define SIMT_MOST_OF(e) most[e]
-#define SIMT_TOTAL_OF(e) total[e]
-#define SIMT_VALUE_OF(e) values[e][c]
-        bound[g] = top[g] = SIMT_ROWS(SIMT_MOST_OF);
-        sum[g] = SIMT_ROWS(SIMT_TOTAL_OF);
-        UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] = SIMT_ROWS(SIMT_VALUE_OF);
-    }
+    simt_read_state(&block, &view, &p, o, m, l, keeps_state, bound, top, sum, out);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the row's items have all read what some of them overwrite in the end */
 #else
-    UNROLL for (int g = 0; g < RG; ++g) {
-        bound[g] = top[g] = (simt_rows)(-INFINITY);
-        sum[g] = (simt_rows)(0.0f);
-    }
-    UNROLL for (int c = 0; c < RG * 4 * CV; ++c) out[c] = (simt_rows)(0.0f);
+    simt_begin(bound, top, sum, out);
 #endif
     if (lid == 0)
         exceeds[0] = exceeds[1] = flags[0] = flags[1] = 0;
@@ -199,49 +311,19 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
                               simt_fetch_rows(v_rows, j0, CV, lid, carried));
         simt_modify(row0, j0, tx, ty, some, &view, scores);
 
-        int exceeded = 0; /* no ||: it becomes a freeze, which Oclgrind lacks */
-        UNROLL for (int g = 0; g < RG; ++g) {
-            UNROLL for (int c = 0; c < CS; ++c) top[g] = fmax(top[g], scores[g][c]);
-            UNROLL for (int e = 0; e < RW; ++e)
-                exceeded |= ROW_LANE(top[g], e) > ROW_LANE(bound[g], e) + SIMT_SLACK;
-        }
-        if (exceeded)
+        if (simt_raise(scores, bound, top))
             atomic_or(exceeds + turn, 1);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (exceeds[turn]) {
             simt_rows joint[RG];
             SIMT_EXCHANGE(joint, top, fmax, -INFINITY);
             barrier(CLK_LOCAL_MEM_FENCE);
-            UNROLL for (int g = 0; g < RG; ++g) {
-                const simt_rows shrink = simt_exp2((bound[g] - SIMT_REAL(joint[g])) * CLATTN_LOG2E);
-                bound[g] = joint[g];
-                sum[g] *= shrink;
-                UNROLL for (int c = 0; c < 4 * CV; ++c) out[g * 4 * CV + c] *= shrink;
-                if (SIMT_TILES_SUMMED > 1) {
-                    recent[g] *= shrink;
-                    UNROLL for (int c = 0; c < 4 * CV; ++c) part[g * 4 * CV + c] *= shrink;
-                }
-            }
+            simt_move_bounds(joint, bound, sum, out, recent, part);
         }
         if (lid == 0)
             exceeds[turn ^ 1] = 0; /* last read before this tile's first barrier, next set after its last */
 
-#if CLATTN_DROPOUT
-        uint dropped[SIMT_DROP_WORDS];
-        simt_drop(row0, j0, tx, ty, &view, dropped);
-#endif
-        UNROLL for (int g = 0; g < RG; ++g) {
-            const simt_rows base = SIMT_REAL(bound[g]);
-            UNROLL for (int c = 0; c < CS; ++c) {
-                simt_rows weight = simt_exp2((scores[g][c] - base) * CLATTN_LOG2E);
-                recent[g] += weight;
-#if CLATTN_DROPOUT
-                weight = simt_kept(weight, g, c, dropped);
-#endif
-                simt_put_weight(weights, c, g, tx, ty, weight);
-            }
-        }
-
+        simt_weigh(row0, j0, tx, ty, &view, scores, bound, recent, weights);
         const int tile_end = min(j0 + CLATTN_B_C, key_end), next = simt_next(row0, j0 + CLATTN_B_C, key_end, &view);
         SIMT_TURN(SIMT_COMMIT_ROWS(v_rows, j0, CV));
         SIMT_MULTIPLY_ROWS(part, CV, weights, v_rows, j0, tile_end,
@@ -269,36 +351,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         const int g = r / RW, i = SIMT_ROW_OF(row0, g, r % RW);
         if (i >= view.n_q || keeps_state)
             continue;
-        /* Output and sum are relative to the bound; what is told is relative to the maximum. */
-        float x_bound = ROW_LANE(bound[g], r), l_bound = ROW_LANE(total[g], r), x_max = ROW_LANE(maximum[g], r);
-#if CLATTN_PARTIAL
-        const float factor = x_max == -INFINITY ? 1.0f : exp(x_bound - x_max);
-#else
-        CLATTN_OF_ROW(own, i, &view);
-        const float factor = clattn_finish(&x_bound, &l_bound, own);
-#if CLATTN_SINKS
-        x_max = fmax(x_max, own->sinks);
-#endif
-#endif
-        __global simt_output *const to = o + SIMT_OUTPUT_AT(p.o, i);
-        UNROLL for (int c = 0; c < CV; ++c) {
-            const int x = (c * TX + tx) * 4;
-#define SIMT_OUT(e) (ROW_LANE(out[g * 4 * CV + 4 * c + (e)], r) * factor)
-            if (p.o.column == 1 && x + 4 <= CLATTN_D_V) {
-                SIMT_STORE4((float4)(SIMT_OUT(0), SIMT_OUT(1), SIMT_OUT(2), SIMT_OUT(3)), to + x);
-            } else {
-                UNROLL for (int e = 0; e < 4; ++e) if (x + e < CLATTN_D_V)
-                    SIMT_STORE(SIMT_OUT(e), to + (x + e) * p.o.column);
-            }
-        }
-        if (tx == 0) {
-            const float l_max = x_max == -INFINITY ? l_bound : l_bound * exp(x_bound - x_max);
-            if (m)
-                m[SIMT_OUTPUT_AT(p.m, i)] = x_max;
-            if (l)
-                l[SIMT_OUTPUT_AT(p.l, i)] = l_max;
-            if (lse)
-                lse[SIMT_OUTPUT_AT(p.lse, i)] = x_max + log(l_max);
-        }
+        simt_write_row(&block, &view, &p, o, lse, m, l, i, r, ROW_LANE(bound[g], r), ROW_LANE(total[g], r),
+                       ROW_LANE(maximum[g], r), out + g * 4 * CV);
     }
 }
