@@ -83,9 +83,9 @@
 #if CLATTN_ALIBI_LINEAR
 #define HOPPER_LINEAR_PARAMETERS , ulong linear_left, ulong linear_right
 #define HOPPER_LINEAR_ARGUMENTS(work, q_stage)                                                                         \
-    , hopper_linear_left(memory + LINEAR_TILE, (q_stage).index),                                                       \
-        hopper_linear_right(memory + LINEAR_TILE,                                                                      \
-                            matrix_linear_of((work).place.row + consumer * 64, (work).tile, p, &(work).view))
+    , hopper_linear_left(me->memory + LINEAR_TILE, (q_stage).index),                                                   \
+        hopper_linear_right(me->memory + LINEAR_TILE,                                                                  \
+                            matrix_linear_of((work)->place.row + me->consumer * 64, (work)->tile, p, &(work)->view))
 #else
 #define HOPPER_LINEAR_PARAMETERS
 #define HOPPER_LINEAR_ARGUMENTS(work, q_stage)
@@ -152,16 +152,148 @@ CLATTN_INLINE void hopper_scale_q(unit_address q_tile, int consumer, int lid, ho
 #endif
 
 #if HOPPER_SENDS_TILES
-#define HOPPER_TAKE_TILE(in, work) hopper_take_tile(memory + K_MESSAGE((in).index), work)
+#define HOPPER_TAKE_TILE(in, work) hopper_take_tile(me->memory + K_MESSAGE((in).index), work)
 #else
 #define HOPPER_TAKE_TILE(in, work) (void)0
 #endif
 
 #if CLATTN_DROPOUT
-#define HOPPER_DRAW(row, key, others, view) matrix_draw_tile(&drawing, row, key, others, view)
+#define HOPPER_DRAW(row, key, others, view) matrix_draw_tile(&has->drawing, row, key, others, view)
 #else
-#define HOPPER_DRAW(row, key, others, view) (void)drawing
+#define HOPPER_DRAW(row, key, others, view) (void)(row)
 #endif
+
+/* Who a consumer is: where its pipeline's memory and its rows of Q lie, its number in the pipeline and in the round of
+ * all pipelines, and its first row of a block. */
+typedef struct {
+    unit_address memory, my_part;
+    int lid, lane, consumer, in_round, row_in_block;
+} hopper_consumer;
+
+/* What it has in registers, from tile to tile. */
+typedef struct {
+    unit_accumulator s[1][KT], out[1][VT];
+    unit_operand weights[1][KT];
+    matrix_drawing drawing;
+    matrix_form form;
+    matrix_softmax rows;
+    float shrink[1][UNIT_SLOTS];
+    int which_max; /* with CLATTN_STALE_MAX */
+    uint spoilt;   /* see hopper_repair */
+} hopper_held;
+
+/* The scores and weights of a block's first tile, alone. From then on the next tile's scores come together with this
+ * one's values. */
+CLATTN_INLINE void hopper_first_tile(const hopper_consumer *me, hopper_held *has, hopper_stage kv_stage,
+                                     hopper_stage q_stage, hopper_work *work, clattn_forward_params p)
+{
+    matrix_begin(&has->rows, has->out);
+    hopper_await(me->memory + K_FULL(kv_stage.index), kv_stage.phase);
+    hopper_publish_found();
+    HOPPER_TAKE_TILE(kv_stage, work);
+    HOPPER_FENCE(CLATTN_VALUE_PIECES, has->out[0]);
+    hopper_scores(has->s, me->my_part + Q_TILE(q_stage.index),
+                  me->memory + K_TILE(kv_stage.index) HOPPER_LINEAR_ARGUMENTS(work, q_stage));
+    HOPPER_WAIT(0, CLATTN_KEY_PIECES, has->s[0]);
+    hopper_release(me->memory + K_EMPTY(kv_stage.index), me->lane);
+    has->form = hopper_modify(has->s, work, me->row_in_block, me->lane, p, false);
+    HOPPER_DRAW(work->place.row + me->row_in_block, work->tile, true, &work->view);
+    matrix_weigh_bounded(me->lane, has->weights, has->s, &has->form, &has->drawing, p, &work->view, &has->rows,
+                         has->shrink);
+#if CLATTN_STALE_MAX
+    has->which_max = matrix_which_max(me->lane, &has->rows, p, &work->view);
+#endif
+}
+
+/* The products of the next tile's scores and of this one's values, those of the scores to their end. */
+CLATTN_INLINE void hopper_next_products(const hopper_consumer *me, hopper_held *has, hopper_stage kv_stage,
+                                        hopper_stage next_kv, hopper_stage next_q, hopper_work *next, bool last,
+                                        clattn_forward_params p)
+{
+    hopper_await(me->memory + K_FULL(next_kv.index), next_kv.phase);
+    hopper_publish_found();
+    HOPPER_TAKE_TILE(next_kv, next);
+    if (CLATTN_PING_PONG)
+        HOPPER_SYNC(HOPPER_PING_PONG(me->in_round), 2 * HOPPER_ITEMS);
+    HOPPER_FENCE(CLATTN_VALUE_PIECES, has->out[0]);
+    hopper_scores(has->s, me->my_part + Q_TILE(next_q.index),
+                  me->memory + K_TILE(next_kv.index) HOPPER_LINEAR_ARGUMENTS(next, next_q));
+    hopper_await(me->memory + V_FULL(kv_stage.index), kv_stage.phase);
+    hopper_publish_found();
+    HOPPER_FENCE(CLATTN_VALUE_PIECES, has->out[0]);
+    hopper_values(has->out, has->weights[0], me->memory + V_TILE(kv_stage.index));
+    if (CLATTN_PING_PONG)
+        HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(HOPPER_AFTER(me->in_round)), 2 * HOPPER_ITEMS);
+    const int row = next->place.row + me->row_in_block;
+    HOPPER_DRAW(row, next->tile, last, &next->view); /* while products are under way */
+    HOPPER_WAIT(1, CLATTN_KEY_PIECES, has->s[0]);
+    hopper_release(me->memory + K_EMPTY(next_kv.index), me->lane);
+}
+
+/* This tile's values have joined the outputs, and V's stage is free: that must not wait for the exponentials, for the
+ * producer waits for it. */
+CLATTN_INLINE void hopper_values_done(const hopper_consumer *me, hopper_held *has, hopper_stage kv_stage)
+{
+    HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, has->out[0], CLATTN_KEY_PIECES, has->s[0]);
+    hopper_release(me->memory + V_EMPTY(kv_stage.index), me->lane);
+}
+
+/* The next tile's weights, and what becomes of the outputs: they leave where the tile was its block's `last`, and are
+ * scaled where bounds have moved. */
+CLATTN_INLINE void hopper_next_weights(const hopper_consumer *me, hopper_held *has, hopper_outputs all,
+                                       hopper_stage kv_stage, hopper_stage q_stage, const hopper_work *work,
+                                       const hopper_work *next, bool last, clattn_forward_params p)
+{
+#if CLATTN_STALE_MAX
+    hopper_values_done(me, has, kv_stage);
+    if (!MATRIX_CAPS_LATE)
+        has->form = hopper_modify(has->s, next, me->row_in_block, me->lane, p, false);
+    if (has->which_max && !last) {
+        if (MATRIX_CAPS_LATE)
+            has->form = hopper_modify(has->s, next, me->row_in_block, me->lane, p, true);
+        if (matrix_weigh_by_stale_max(me->lane, has->weights, has->s, &has->form, has->which_max, &has->drawing,
+                                      &next->view, &has->rows))
+            return;
+    }
+    UNIT_SELDOM;
+    matrix_softmax done = has->rows;
+    if (last)
+        matrix_begin_rows(&has->rows);
+    if (MATRIX_CAPS_LATE)
+        has->form = hopper_modify(has->s, next, me->row_in_block, me->lane, p, false);
+    const bool moved = matrix_weigh_bounded(me->lane, has->weights, has->s, &has->form, &has->drawing, p, &next->view,
+                                            &has->rows, has->shrink);
+    has->which_max = matrix_which_max(me->lane, &has->rows, p, &next->view);
+#else
+    matrix_softmax done = has->rows;
+    matrix_bounds bounds;
+    if (last)
+        matrix_begin_rows(&has->rows);
+    bounds.form = hopper_modify(has->s, next, me->row_in_block, me->lane, p, false);
+    const bool moved =
+        matrix_bound(me->lane, has->s, &bounds.form, bounds.offset, &has->rows, has->shrink, &next->view);
+    hopper_values_done(me, has, kv_stage);
+    matrix_weigh_found(me->lane, has->weights, has->s, &bounds, &has->drawing, p, &next->view, &has->rows);
+#endif
+    hopper_settle(last, moved, has->shrink, all, &has->spoilt, has->out, &done, me->memory, q_stage, me->consumer,
+                  me->lid, work, p);
+}
+
+/* The values of a block's last tile, where no other block's scores come with them; and its outputs. */
+CLATTN_INLINE void hopper_last_values(const hopper_consumer *me, hopper_held *has, hopper_outputs all,
+                                      hopper_stage kv_stage, hopper_stage q_stage, const hopper_work *work,
+                                      clattn_forward_params p)
+{
+    hopper_await(me->memory + V_FULL(kv_stage.index), kv_stage.phase);
+    hopper_publish_found();
+    HOPPER_FENCE(CLATTN_VALUE_PIECES, has->out[0]);
+    hopper_values(has->out, has->weights[0], me->memory + V_TILE(kv_stage.index));
+    HOPPER_WAIT(0, CLATTN_VALUE_PIECES, has->out[0]);
+    hopper_release(me->memory + V_EMPTY(kv_stage.index), me->lane);
+    hopper_write(all, &has->spoilt, has->out, &has->rows, me->memory + Q_TILE(q_stage.index), me->consumer, me->lid,
+                 work, p);
+    hopper_release(me->memory + Q_EMPTY(q_stage.index), me->lane);
+}
 
 CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_address memory, int lid,
                                   clattn_forward_params p CLATTN_SCORE_PARAMETERS)
@@ -170,17 +302,16 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
     const int consumer = warp / (HOPPER_ITEMS / UNIT_LANES) - 1 - first, pipeline = first / CONSUMERS;
     const int row_in_block = (warp - (first + 1) * (HOPPER_ITEMS / UNIT_LANES)) * UNIT_PIECE;
     memory += pipeline * PIPELINE_PITCH;
-    const unit_address my_part = memory + consumer * (64 * 128);
+    const hopper_consumer me = {memory,   memory + consumer * (64 * 128), lid, lane, consumer, first + consumer,
+                                row_in_block};
+    const matrix_drawing drawing = MATRIX_DRAWING(0, 0, lane);
     hopper_stage kv_stage = hopper_first_stage(), q_stage = hopper_first_stage();
     hopper_work work;
-    unit_accumulator s[1][KT], out[1][VT];
-    unit_operand weights[1][KT];
-    matrix_drawing drawing = MATRIX_DRAWING(0, 0, lane);
-    matrix_softmax rows;
-    float shrink[1][UNIT_SLOTS];
-    uint spoilt = 0; /* see hopper_repair */
+    hopper_held has;
+    has.drawing = drawing;
+    has.spoilt = 0;
 
-    if (CLATTN_PING_PONG && first + consumer == ALL_CONSUMERS - 1)
+    if (CLATTN_PING_PONG && me.in_round == ALL_CONSUMERS - 1)
         HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(0), 2 * HOPPER_ITEMS);
 
     int kind = hopper_await_message(memory, q_stage, &work, lane, p CLATTN_SCORE_ARGUMENTS);
@@ -194,22 +325,7 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
             continue;
         }
         hopper_scale_q(memory + Q_TILE(q_stage.index), consumer, lid, &work);
-        /* The first tile's scores alone; from then on the next tile's together with this one's values. */
-        matrix_begin(&rows, out);
-        hopper_await(memory + K_FULL(kv_stage.index), kv_stage.phase);
-        hopper_publish_found();
-        HOPPER_TAKE_TILE(kv_stage, &work);
-        HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_scores(s, my_part + Q_TILE(q_stage.index),
-                      memory + K_TILE(kv_stage.index) HOPPER_LINEAR_ARGUMENTS(work, q_stage));
-        HOPPER_WAIT(0, CLATTN_KEY_PIECES, s[0]);
-        hopper_release(memory + K_EMPTY(kv_stage.index), lane);
-        matrix_form form = hopper_modify(s, &work, row_in_block, lane, p, false);
-        HOPPER_DRAW(work.place.row + row_in_block, work.tile, true, &work.view);
-        matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &work.view, &rows, shrink);
-#if CLATTN_STALE_MAX
-        int which_max = matrix_which_max(lane, &rows, p, &work.view);
-#endif
+        hopper_first_tile(&me, &has, kv_stage, q_stage, &work, p);
 
         hopper_work next;
 #pragma unroll 1
@@ -227,74 +343,13 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
                 hopper_scale_q(memory + Q_TILE(next_q.index), consumer, lid, &next);
             }
             const hopper_stage next_kv = hopper_next_stage(kv_stage, CLATTN_STAGES);
-            hopper_await(memory + K_FULL(next_kv.index), next_kv.phase);
-            hopper_publish_found();
-            HOPPER_TAKE_TILE(next_kv, &next);
-            if (CLATTN_PING_PONG)
-                HOPPER_SYNC(HOPPER_PING_PONG(first + consumer), 2 * HOPPER_ITEMS);
-            HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_scores(s, my_part + Q_TILE(next_q.index),
-                          memory + K_TILE(next_kv.index) HOPPER_LINEAR_ARGUMENTS(next, next_q));
-            hopper_await(memory + V_FULL(kv_stage.index), kv_stage.phase);
-            hopper_publish_found();
-            HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-            hopper_values(out, weights[0], memory + V_TILE(kv_stage.index));
-            if (CLATTN_PING_PONG)
-                HOPPER_SYNC_ARRIVE(HOPPER_PING_PONG(HOPPER_AFTER(first + consumer)), 2 * HOPPER_ITEMS);
-            const int row = next.place.row + row_in_block;
-            HOPPER_DRAW(row, next.tile, last, &next.view); /* while products are under way */
-            HOPPER_WAIT(1, CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + K_EMPTY(next_kv.index), lane);
-#if CLATTN_STALE_MAX
-            /* That V's stage is free must not wait for the exponentials, for the producer waits for it. */
-            HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + V_EMPTY(kv_stage.index), lane);
-            bool weighed = false;
-            if (!MATRIX_CAPS_LATE)
-                form = hopper_modify(s, &next, row_in_block, lane, p, false);
-            if (which_max && !last) {
-                if (MATRIX_CAPS_LATE)
-                    form = hopper_modify(s, &next, row_in_block, lane, p, true);
-                weighed = matrix_weigh_by_stale_max(lane, weights, s, &form, which_max, &drawing, &next.view, &rows);
-            }
-            if (!weighed) {
-                UNIT_SELDOM;
-                matrix_softmax done = rows;
-                if (last)
-                    matrix_begin_rows(&rows);
-                if (MATRIX_CAPS_LATE)
-                    form = hopper_modify(s, &next, row_in_block, lane, p, false);
-                const bool moved =
-                    matrix_weigh_bounded(lane, weights, s, &form, &drawing, p, &next.view, &rows, shrink);
-                which_max = matrix_which_max(lane, &rows, p, &next.view);
-                hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_stage, consumer, lid, &work, p);
-            }
-#else
-            matrix_softmax done = rows;
-            matrix_bounds bounds;
-            if (last)
-                matrix_begin_rows(&rows);
-            bounds.form = hopper_modify(s, &next, row_in_block, lane, p, false);
-            const bool moved = matrix_bound(lane, s, &bounds.form, bounds.offset, &rows, shrink, &next.view);
-            /* P V is over by now; that V's stage is free must not wait for the exponentials, for the producer waits for
-             * it. */
-            HOPPER_WAIT_AFTER(0, CLATTN_VALUE_PIECES, out[0], CLATTN_KEY_PIECES, s[0]);
-            hopper_release(memory + V_EMPTY(kv_stage.index), lane);
-            matrix_weigh_found(lane, weights, s, &bounds, &drawing, p, &next.view, &rows);
-            hopper_settle(last, moved, shrink, all, &spoilt, out, &done, memory, q_stage, consumer, lid, &work, p);
-#endif
+            hopper_next_products(&me, &has, kv_stage, next_kv, next_q, &next, last, p);
+            hopper_next_weights(&me, &has, all, kv_stage, q_stage, &work, &next, last, p);
             work = next;
             kv_stage = next_kv;
             q_stage = next_q;
         }
-        hopper_await(memory + V_FULL(kv_stage.index), kv_stage.phase);
-        hopper_publish_found();
-        HOPPER_FENCE(CLATTN_VALUE_PIECES, out[0]);
-        hopper_values(out, weights[0], memory + V_TILE(kv_stage.index));
-        HOPPER_WAIT(0, CLATTN_VALUE_PIECES, out[0]);
-        hopper_release(memory + V_EMPTY(kv_stage.index), lane);
-        hopper_write(all, &spoilt, out, &rows, memory + Q_TILE(q_stage.index), consumer, lid, &work, p);
-        hopper_release(memory + Q_EMPTY(q_stage.index), lane);
+        hopper_last_values(&me, &has, all, kv_stage, q_stage, &work, p);
         kv_stage = hopper_next_stage(kv_stage, CLATTN_STAGES);
         q_stage = hopper_next_stage(q_stage, CLATTN_Q_STAGES);
         work = next;
@@ -303,9 +358,9 @@ CLATTN_INLINE void hopper_consume(hopper_inputs in, hopper_outputs all, unit_add
         }
     }
     if (CLATTN_PING_PONG && CLATTN_PIPELINES > 1)
-        hopper_leave_ping_pong(memory + (int)(HOPPER_ENDED - pipeline * PIPELINE_PITCH), first + consumer, lid);
+        hopper_leave_ping_pong(memory + (int)(HOPPER_ENDED - pipeline * PIPELINE_PITCH), me.in_round, lid);
 #if MATRIX_MAY_REPAIR
-    hopper_repair(in, all, spoilt, row_in_block, lane, pipeline, p CLATTN_SCORE_ARGUMENTS);
+    hopper_repair(in, all, has.spoilt, row_in_block, lane, pipeline, p CLATTN_SCORE_ARGUMENTS);
 #endif
 }
 
