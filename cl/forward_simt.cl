@@ -91,8 +91,8 @@ CLATTN_INLINE void simt_read_outputs(__global const float *from, long column, in
 /* The state of the item's rows. One that `stays` is not read: the last row, if it has none, is another group's, who may
  * be writing it. */
 CLATTN_INLINE void simt_read_state(const simt_block *block, const clattn_view *view, const clattn_forward_params *p,
-                                   __global const float *o, __global const float *m, __global const float *l, bool stays,
-                                   simt_rows bound[RG], simt_rows top[RG], simt_rows sum[RG],
+                                   __global const float *o, __global const float *m, __global const float *l,
+                                   bool stays, simt_rows bound[RG], simt_rows top[RG], simt_rows sum[RG],
                                    simt_rows out[RG * 4 * CV])
 {
     const int ty = block->ty;

@@ -109,6 +109,20 @@ static struct clattn_forward_args good_args(void)
                                         .workspace_bytes = HEADS / KV_HEADS * N_Q * N_KV * sizeof(float)};
 }
 
+static struct clattn_backward_args good_backward_args(void)
+{
+    return (struct clattn_backward_args){.shape = shape,
+                                         .q = {buffers[Q], {0}},
+                                         .k = {buffers[K], {0}},
+                                         .v = {buffers[V], {0}},
+                                         .o = {buffers[O], {0}},
+                                         .d_o = {buffers[O], {0}},
+                                         .lse = {buffers[LSE], {0}},
+                                         .d_q = {buffers[M], {0}},
+                                         .workspace = buffers[WORKSPACE],
+                                         .workspace_bytes = sizeof arrays[WORKSPACE]};
+}
+
 static struct clattn_host_forward_args good_host_args(void)
 {
     return (struct clattn_host_forward_args){.shape = shape,

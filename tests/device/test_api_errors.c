@@ -189,46 +189,50 @@ static void standard_workspace_errors(void **state)
     assert_int_equal(bytes, 12345);
 }
 
+static const struct {
+    struct clattn_problem problem;
+    clattn_status status;
+    const char *part;
+} wrong_problems[] = {
+    {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d is 0"},
+    {{.d = -1}, CLATTN_INVALID_SHAPE, "problem.d is -1"},
+    {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d is 577"},
+    {{.d = 8, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v is 513"},
+    {{.d = 8, .d_v = -4}, CLATTN_INVALID_SHAPE, "problem.d_v is -4"},
+    {{.d = 8, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype is 3"},
+    {{.d = 8, .causal = (enum clattn_causal)3}, CLATTN_INVALID_ARGUMENT, "problem.causal is 3"},
+    {{.d = 8, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
+    {{.d = 8, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
+    {{.d = 8, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "problem.expected_n_q is -1"},
+    {{.d = 8, .expected_n_q = INT64_MAX}, CLATTN_TOO_LARGE, "problem.expected_n_q is 9223372036854775807"},
+    {{.d = 8, .expected_heads = INT64_C(1) << 31}, CLATTN_TOO_LARGE, "problem.expected_heads is 2147483648"},
+    {{.d = 8, .expected_density = 0.5f}, CLATTN_INVALID_ARGUMENT, "problem.expected_density is 0.5"},
+    {{.d = 8, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16, .expected_density = 2},
+     CLATTN_INVALID_ARGUMENT,
+     "problem.expected_density is 2"},
+    {{.d = 8, .skeleton = "backward_simt"}, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"backward_simt\""},
+    {{.d = 8, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "problem.b_r is -1"},
+    {{.d = 8, .skeleton = "forward_simt", .work_group_size = 65536}, CLATTN_NOTHING_FITS, "forced"},
+};
+
 static void problem_errors(void **state)
 {
     (void)state;
-    static const struct {
-        struct clattn_problem problem;
-        clattn_status status;
-        const char *part;
-    } wrong[] = {
-        {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d is 0"},
-        {{.d = -1}, CLATTN_INVALID_SHAPE, "problem.d is -1"},
-        {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d is 577"},
-        {{.d = 8, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v is 513"},
-        {{.d = 8, .d_v = -4}, CLATTN_INVALID_SHAPE, "problem.d_v is -4"},
-        {{.d = 8, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype is 3"},
-        {{.d = 8, .causal = (enum clattn_causal)3}, CLATTN_INVALID_ARGUMENT, "problem.causal is 3"},
-        {{.d = 8, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
-        {{.d = 8, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale"},
-        {{.d = 8, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "problem.expected_n_q is -1"},
-        {{.d = 8, .expected_n_q = INT64_MAX}, CLATTN_TOO_LARGE, "problem.expected_n_q is 9223372036854775807"},
-        {{.d = 8, .expected_heads = INT64_C(1) << 31}, CLATTN_TOO_LARGE, "problem.expected_heads is 2147483648"},
-        {{.d = 8, .expected_density = 0.5f}, CLATTN_INVALID_ARGUMENT, "problem.expected_density is 0.5"},
-        {{.d = 8, .features = CLATTN_BLOCK_MASK, .block_q = 16, .block_kv = 16, .expected_density = 2},
-         CLATTN_INVALID_ARGUMENT,
-         "problem.expected_density is 2"},
-        {{.d = 8, .skeleton = "backward_simt"}, CLATTN_INVALID_ARGUMENT, "problem.skeleton is \"backward_simt\""},
-        {{.d = 8, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "problem.b_r is -1"},
-        {{.d = 8, .skeleton = "forward_simt", .work_group_size = 65536}, CLATTN_NOTHING_FITS, "forced"},
-    };
     const struct clattn_host_forward_args args = {
         .shape = shape, .q = arrays[Q], .k = arrays[K], .v = arrays[V], .o = arrays[O]};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < sizeof wrong_problems / sizeof *wrong_problems; i++) {
         clattn_plan *made = plan;
         struct clattn_plan_info info = {.b_r = 12345};
         const int told = times_told;
-        assert_failed(clattn_plan_create(&made, device.clattn, &wrong[i].problem), wrong[i].status, wrong[i].part);
+        assert_failed(clattn_plan_create(&made, device.clattn, &wrong_problems[i].problem), wrong_problems[i].status,
+                      wrong_problems[i].part);
         assert_ptr_equal(made, plan);
-        assert_failed(clattn_plan_preview(clattn_context_capabilities(device.clattn), &wrong[i].problem, &info),
-                      wrong[i].status, wrong[i].part);
+        assert_failed(
+            clattn_plan_preview(clattn_context_capabilities(device.clattn), &wrong_problems[i].problem, &info),
+            wrong_problems[i].status, wrong_problems[i].part);
         assert_int_equal(info.b_r, 12345);
-        assert_failed(clattn_host_forward(host, &wrong[i].problem, &args), wrong[i].status, wrong[i].part);
+        assert_failed(clattn_host_forward(host, &wrong_problems[i].problem, &args), wrong_problems[i].status,
+                      wrong_problems[i].part);
         assert_int_equal(times_told, told + 2); /* a preview has no logger */
     }
     assert_nothing_written();

@@ -81,6 +81,40 @@ static int64_t blocks(int64_t length)
     return blocks_of(length, BLOCK);
 }
 
+/* Packed sequences, and pages. */
+static void place_sequences(const struct clattn_problem *problem, const struct clattn_shape *shape,
+                            struct clattn_score_args *score)
+{
+    if (problem->features & CLATTN_VARLEN) {
+        score->total_q = random_below(&chance, (shape->batch * shape->n_q) + 1);
+        score->cu_seqlens_q = list(shape->batch + 1, score->total_q);
+    }
+    if (problem->features & CLATTN_PAGES) {
+        const int64_t each = blocks_of(shape->n_kv, problem->page_keys);
+        score->pool_pages = random_below(&chance, POOL + 1);
+        score->page_count = random_below(&chance, 2) ? 1 + random_below(&chance, 30) : 0;
+        score->pages = list(score->page_count ? score->page_count : shape->batch * each, score->pool_pages);
+        if (score->page_count)
+            score->page_offsets = list(shape->batch + 1, score->page_count);
+    } else if (problem->features & CLATTN_VARLEN) {
+        score->total_kv = random_below(&chance, (shape->batch * shape->n_kv) + 1);
+        score->cu_seqlens_kv = list(shape->batch + 1, score->total_kv);
+    }
+}
+
+/* A mask of blocks, as bytes or compressed. */
+static void place_blocks(const struct clattn_shape *shape, struct clattn_score_args *score)
+{
+    const int64_t heads = shape->batch * shape->heads;
+    if (random_below(&chance, 2)) {
+        score->block_mask = tensor(heads * blocks(shape->n_q) * blocks(shape->n_kv), 1);
+    } else {
+        score->block_count = 1 + random_below(&chance, 60);
+        score->block_offsets = list(heads * (blocks(shape->n_q) + 1), score->block_count);
+        score->block_columns = list(score->block_count, blocks(shape->n_kv)).buffer;
+    }
+}
+
 static struct clattn_score_args score_of(const struct clattn_problem *problem, const struct clattn_shape *shape)
 {
     const int64_t heads = shape->batch * shape->heads, pairs = heads * shape->n_q * shape->n_kv;
@@ -106,30 +140,9 @@ static struct clattn_score_args score_of(const struct clattn_problem *problem, c
         score.tree_keys = 1 + random_below(&chance, 80);
         score.tree_mask = tensor(heads * shape->n_q * blocks_of(score.tree_keys, 32), 4);
     }
-    if (features & CLATTN_VARLEN) {
-        score.total_q = random_below(&chance, (shape->batch * shape->n_q) + 1);
-        score.cu_seqlens_q = list(shape->batch + 1, score.total_q);
-    }
-    if (features & CLATTN_PAGES) {
-        const int64_t each = blocks_of(shape->n_kv, problem->page_keys);
-        score.pool_pages = random_below(&chance, POOL + 1);
-        score.page_count = random_below(&chance, 2) ? 1 + random_below(&chance, 30) : 0;
-        score.pages = list(score.page_count ? score.page_count : shape->batch * each, score.pool_pages);
-        if (score.page_count)
-            score.page_offsets = list(shape->batch + 1, score.page_count);
-    } else if (features & CLATTN_VARLEN) {
-        score.total_kv = random_below(&chance, (shape->batch * shape->n_kv) + 1);
-        score.cu_seqlens_kv = list(shape->batch + 1, score.total_kv);
-    }
-    if (!(features & CLATTN_BLOCK_MASK))
-        return score;
-    if (random_below(&chance, 2)) {
-        score.block_mask = tensor(heads * blocks(shape->n_q) * blocks(shape->n_kv), 1);
-    } else {
-        score.block_count = 1 + random_below(&chance, 60);
-        score.block_offsets = list(heads * (blocks(shape->n_q) + 1), score.block_count);
-        score.block_columns = list(score.block_count, blocks(shape->n_kv)).buffer;
-    }
+    place_sequences(problem, shape, &score);
+    if (features & CLATTN_BLOCK_MASK)
+        place_blocks(shape, &score);
     return score;
 }
 

@@ -137,36 +137,39 @@ static void outputs_overlap_through_sub_buffers(void **state)
     clReleaseMemObject(first);
 }
 
-/* Gradients that a call adds to are read, and a state is; others are not. */
-static void gradients_and_states(void **state)
+/* Gradients that a call adds to are read; others are not. */
+static void gradients(void **state)
 {
     (void)state;
-    struct clattn_problem other = {.pass = CLATTN_BACKWARD_ACCUMULATE, .d = D};
+    const struct clattn_problem other = {.pass = CLATTN_BACKWARD_ACCUMULATE, .d = D};
     cl_mem to_read = buffer_of(device.context, CL_MEM_READ_ONLY),
            to_write = buffer_of(device.context, CL_MEM_WRITE_ONLY);
-    cl_mem parts[] = {part_of(buffers[Q], 0, 2048), part_of(buffers[Q], 1024, 2048)};
     clattn_plan *made = NULL;
     assert_int_equal(clattn_plan_create(&made, device.clattn, &other), CLATTN_SUCCESS);
-    struct clattn_backward_args args = {.shape = shape,
-                                        .q = {buffers[Q], {0}},
-                                        .k = {buffers[K], {0}},
-                                        .v = {buffers[V], {0}},
-                                        .o = {buffers[O], {0}},
-                                        .d_o = {buffers[O], {0}},
-                                        .lse = {buffers[LSE], {0}},
-                                        .d_q = {to_write, {0}},
-                                        .key_count = N_KV,
-                                        .workspace = buffers[WORKSPACE],
-                                        .workspace_bytes = sizeof arrays[0]};
+    struct clattn_backward_args args = good_backward_args();
+    args.d_q.buffer = to_write;
+    args.key_count = N_KV;
     assert_failed(clattn_backward_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                   "d_q.buffer was made with CL_MEM_WRITE_ONLY");
     args.d_q.buffer = NULL;
     args.d_k.buffer = to_read;
     assert_failed(clattn_backward_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
                   "d_k.buffer was made with CL_MEM_READ_ONLY");
+    assert_nothing_written();
     clattn_plan_destroy(&made);
+    clReleaseMemObject(to_read);
+    clReleaseMemObject(to_write);
+}
 
-    other = (struct clattn_problem){.pass = CLATTN_ACCUMULATE, .d = D};
+/* A state is read and written; states that are merged are two. */
+static void states(void **state)
+{
+    (void)state;
+    const struct clattn_problem other = {.pass = CLATTN_ACCUMULATE, .d = D};
+    cl_mem to_read = buffer_of(device.context, CL_MEM_READ_ONLY),
+           to_write = buffer_of(device.context, CL_MEM_WRITE_ONLY);
+    cl_mem parts[] = {part_of(buffers[Q], 0, 2048), part_of(buffers[Q], 1024, 2048)};
+    clattn_plan *made = NULL;
     const struct clattn_shape small = {.batch = 1, .heads = 1, .n_q = 4, .n_kv = 4};
     assert_int_equal(clattn_plan_create(&made, device.clattn, &other), CLATTN_SUCCESS);
     assert_failed(clattn_state_begin_enqueue(made, device.queue, &small, to_write, 0, NULL, NULL),
@@ -190,7 +193,8 @@ int main(void)
         TEST(buffers_made_for_the_other_direction),
         TEST(images),
         TEST(outputs_overlap_through_sub_buffers),
-        TEST(gradients_and_states),
+        TEST(gradients),
+        TEST(states),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

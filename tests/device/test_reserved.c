@@ -232,15 +232,26 @@ static const struct {
     GIVEN(host_backward, "args", host_backward_args, given_host_backward),
 };
 
-static int set_up_given(void **state)
+/* What calls are made on, beside the fixture's. */
+static void make_objects(void)
 {
     const struct clattn_problem backward_problem = {.d = D, .pass = CLATTN_BACKWARD};
     const struct clattn_problem accumulate_problem = {.d = D, .pass = CLATTN_ACCUMULATE};
-    if (set_up(state))
-        return -1;
     assert_int_equal(clattn_plan_create(&backward_plan, device.clattn, &backward_problem), CLATTN_SUCCESS);
     assert_int_equal(clattn_plan_create(&accumulate_plan, device.clattn, &accumulate_problem), CLATTN_SUCCESS);
     assert_int_equal(clattn_tuning_create(&tuning), CLATTN_SUCCESS);
+    given_append_params = (struct clattn_append_params){.problem = &given_problem};
+    assert_int_equal(clattn_appender_create(&appender, device.clattn, &given_append_params), CLATTN_SUCCESS);
+    given_cache_params =
+        (struct clattn_host_cache_params){.context = device.clattn, .problem = &given_problem, .kv_heads = KV_HEADS};
+    assert_int_equal(clattn_host_cache_create(&cache, &given_cache_params), CLATTN_SUCCESS);
+}
+
+static int set_up_given(void **state)
+{
+    if (set_up(state))
+        return -1;
+    make_objects();
     given_shape = shape;
     given_capabilities = *clattn_context_capabilities(device.clattn);
     given_params = (struct clattn_context_params){
@@ -260,24 +271,10 @@ static int set_up_given(void **state)
                                                        .k = {buffers[K], {0}},
                                                        .v = {buffers[V], {0}},
                                                        .state = buffers[L]};
-    given_append_params = (struct clattn_append_params){.problem = &given_problem};
-    assert_int_equal(clattn_appender_create(&appender, device.clattn, &given_append_params), CLATTN_SUCCESS);
     given_append = (struct clattn_append_args){.shape = shape, .k_new = {buffers[Q], {0}}, .k = {buffers[M], {0}}};
-    given_cache_params =
-        (struct clattn_host_cache_params){.context = device.clattn, .problem = &given_problem, .kv_heads = KV_HEADS};
-    assert_int_equal(clattn_host_cache_create(&cache, &given_cache_params), CLATTN_SUCCESS);
     given_cache_args = (struct clattn_host_cache_args){.shape = {.batch = 1, .n_q = 1}, .k = arrays[K], .v = arrays[V]};
     given_finish = (struct clattn_finish_args){.shape = shape, .state = buffers[L], .o = {buffers[O], {0}}};
-    given_backward = (struct clattn_backward_args){.shape = shape,
-                                                   .q = {buffers[Q], {0}},
-                                                   .k = {buffers[K], {0}},
-                                                   .v = {buffers[V], {0}},
-                                                   .o = {buffers[O], {0}},
-                                                   .d_o = {buffers[O], {0}},
-                                                   .lse = {buffers[LSE], {0}},
-                                                   .d_q = {buffers[M], {0}},
-                                                   .workspace = buffers[WORKSPACE],
-                                                   .workspace_bytes = sizeof arrays[WORKSPACE]};
+    given_backward = good_backward_args();
     given_host_backward = (struct clattn_host_backward_args){.shape = shape,
                                                              .q = arrays[Q],
                                                              .k = arrays[K],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Every documented error of the score modifications, the backward pass and the streaming state: the status, the
- * argument's name and value in the message, and outputs as they were. */
+ * Every documented error of the score modifications: the status, the argument's name and value in the message, and
+ * outputs as they were. */
 #include "api_fixture.h"
 #include <math.h>
 
@@ -317,123 +317,6 @@ static void passes_are_told_apart(void **state)
     clattn_plan_destroy(&made);
 }
 
-static void state_errors(void **state)
-{
-    (void)state;
-    const struct clattn_problem accumulate = {.d = D, .pass = CLATTN_ACCUMULATE};
-    clattn_plan *made = NULL;
-    size_t bytes = 0;
-    assert_success(clattn_plan_create(&made, device.clattn, &accumulate));
-    assert_success(clattn_state_bytes(made, &shape, &bytes));
-    assert_int_equal(bytes, 128 + 128 + HEADS * N_Q * D * 4); /* 24 rows: 96 bytes, to a multiple of 64 */
-    const clattn_status small = clattn_state_begin_enqueue(made, device.queue, &(struct clattn_shape){8, 8, 8, 8, 8},
-                                                           buffers[O], 0, NULL, NULL);
-    assert_failed(small, CLATTN_BUFFER_TOO_SMALL, "state has 4096 bytes: this call needs 36864");
-    assert_failed(clattn_state_begin_enqueue(made, device.queue, &shape, NULL, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                  "state is NULL: it must be a cl_mem of at least 1792 bytes");
-    assert_failed(clattn_state_merge_enqueue(made, device.queue, &shape, buffers[O], buffers[O], 0, NULL, NULL),
-                  CLATTN_INVALID_ARGUMENT, "from is the same cl_mem as into");
-    assert_failed(clattn_state_merge_enqueue(made, device.queue, &shape, NULL, buffers[O], 0, NULL, NULL),
-                  CLATTN_INVALID_ARGUMENT, "into is NULL");
-    struct clattn_accumulate_args args = {.shape = shape,
-                                          .first_key = 4,
-                                          .key_count = N_KV - 3,
-                                          .q = {buffers[Q], {0}},
-                                          .k = {buffers[K], {0}},
-                                          .v = {buffers[V], {0}},
-                                          .state = buffers[O]};
-    assert_failed(clattn_state_accumulate_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_SHAPE,
-                  "key_count is 7: from first_key 4 on there are 6 of 10 keys");
-    args.key_count = 6;
-    args.first_key = -1;
-    assert_failed(clattn_state_accumulate_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_SHAPE,
-                  "first_key is -1");
-    args.first_key = 4;
-    args.state = args.k.buffer;
-    assert_failed(clattn_state_accumulate_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                  "overlaps k");
-    args.state = buffers[O];
-    args.k.buffer = NULL;
-    assert_failed(clattn_state_accumulate_enqueue(made, device.queue, &args, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                  "k.buffer is NULL");
-    struct clattn_finish_args finish = {.shape = shape, .state = buffers[O], .o = {buffers[O], {0}}};
-    assert_failed(clattn_state_finish_enqueue(made, device.queue, &finish, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
-                  "overlaps");
-    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
-    assert_nothing_written();
-    clattn_plan_destroy(&made);
-}
-
-static struct clattn_backward_args backward_args(void)
-{
-    return (struct clattn_backward_args){.shape = shape,
-                                         .q = {buffers[Q], {0}},
-                                         .k = {buffers[K], {0}},
-                                         .v = {buffers[V], {0}},
-                                         .o = {buffers[O], {0}},
-                                         .d_o = {buffers[O], {0}},
-                                         .lse = {buffers[LSE], {0}},
-                                         .d_q = {buffers[M], {0}},
-                                         .d_k = {buffers[L], {0}},
-                                         .workspace = buffers[WORKSPACE],
-                                         .workspace_bytes = FLOATS * sizeof(float)};
-}
-
-static void refuse_backward(const clattn_plan *of, const struct clattn_backward_args *args, clattn_status status,
-                            const char *part)
-{
-    assert_failed(clattn_backward_enqueue(of, device.queue, args, 0, NULL, NULL), status, part);
-}
-
-static void backward_errors(void **state)
-{
-    (void)state;
-    const struct clattn_problem backward = {.d = D, .pass = CLATTN_BACKWARD};
-    clattn_plan *made = NULL;
-    size_t bytes = 0;
-    assert_success(clattn_plan_create(&made, device.clattn, &backward));
-    assert_success(clattn_plan_workspace_bytes(made, &shape, &bytes));
-    assert_true(bytes >= HEADS * N_Q * 4 * sizeof(float) && bytes <= FLOATS * sizeof(float));
-    char small[64];
-    struct clattn_backward_args args = backward_args();
-    args.workspace_bytes = bytes - 1;
-    snprintf(small, sizeof small, "workspace_bytes is %zu: this shape needs %zu", bytes - 1, bytes);
-    refuse_backward(made, &args, CLATTN_WORKSPACE_TOO_SMALL, small);
-    args = backward_args();
-    args.lse.buffer = NULL;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "lse.buffer is NULL, and so are m and l");
-    args.m.buffer = buffers[LSE];
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "m.buffer is given and l.buffer is NULL");
-    args.lse.buffer = args.l.buffer = buffers[LSE];
-    args.m.buffer = NULL;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "l.buffer is given and m.buffer is NULL");
-    args.m.buffer = buffers[LSE];
-    args.m.layout = (struct clattn_layout){.offset = 1 << 20, .batch = HEADS * N_Q, .head = N_Q, .row = 1};
-    refuse_backward(made, &args, CLATTN_BUFFER_TOO_SMALL, "m.buffer has");
-    args = backward_args();
-    args.d_o.buffer = NULL;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_o.buffer is NULL");
-    args = backward_args();
-    args.d_k.buffer = args.q.buffer;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_k (bytes 0 to 1279 of its buffer) overlaps q");
-    args = backward_args();
-    args.d_q.buffer = args.workspace;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "of its buffer) overlaps d_q");
-    args = backward_args();
-    args.d_bias.buffer = odds;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_bias.buffer is given, and the problem has no CLATTN_BIAS");
-    args = backward_args();
-    args.d_sinks.buffer = odds;
-    refuse_backward(made, &args, CLATTN_INVALID_ARGUMENT, "d_sinks.buffer is given");
-    refuse_backward(made, NULL, CLATTN_INVALID_ARGUMENT, "args is NULL");
-    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
-    assert_nothing_written();
-    args = backward_args();
-    assert_success(clattn_backward_enqueue(made, device.queue, &args, 0, NULL, NULL));
-    assert_int_equal(clFinish(device.queue), CL_SUCCESS);
-    clattn_plan_destroy(&made);
-}
-
 static void workspace_counts_blocks(void **state)
 {
     (void)state;
@@ -489,9 +372,13 @@ static int tear_down_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(score_errors),  CASE(values_without_a_feature),  CASE(window_reaches),
-        CASE(packed_errors), CASE(texts_that_do_not_compile), CASE(passes_are_told_apart),
-        CASE(state_errors),  CASE(backward_errors),           CASE(workspace_counts_blocks),
+        CASE(score_errors),
+        CASE(values_without_a_feature),
+        CASE(window_reaches),
+        CASE(packed_errors),
+        CASE(texts_that_do_not_compile),
+        CASE(passes_are_told_apart),
+        CASE(workspace_counts_blocks),
     };
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, make_plans, drop_plans);

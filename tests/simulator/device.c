@@ -67,6 +67,30 @@ struct number {
     size_t bytes;
 };
 
+static struct number memory_number_of(const struct device_facts *device, cl_device_info name)
+{
+    switch (name) {
+    case CL_DEVICE_GLOBAL_MEM_SIZE:
+        return (struct number){device->global_bytes, 8};
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+        return (struct number){device->global_bytes / 2, 8};
+    case CL_DEVICE_GLOBAL_MEM_CACHE_SIZE:
+        return (struct number){device->cache_bytes, 8};
+    case CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE:
+        return (struct number){64, 4};
+    case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
+        return (struct number){1024, 4};
+    case CL_DEVICE_LOCAL_MEM_TYPE:
+        return (struct number){CL_LOCAL, 4};
+    case CL_DEVICE_LOCAL_MEM_SIZE:
+        return (struct number){LOCAL_BYTES, 8};
+    case LOCAL_PER_COMPUTE_UNIT:
+        return (struct number){LOCAL_BYTES, 4};
+    default:
+        return (struct number){0, 0};
+    }
+}
+
 static struct number number_of(const struct device_facts *device, cl_device_info name)
 {
     switch (name) {
@@ -94,20 +118,6 @@ static struct number number_of(const struct device_facts *device, cl_device_info
         return (struct number){1, 4};
     case CL_DEVICE_ADDRESS_BITS:
         return (struct number){64, 4};
-    case CL_DEVICE_GLOBAL_MEM_SIZE:
-        return (struct number){device->global_bytes, 8};
-    case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
-        return (struct number){device->global_bytes / 2, 8};
-    case CL_DEVICE_GLOBAL_MEM_CACHE_SIZE:
-        return (struct number){device->cache_bytes, 8};
-    case CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE:
-        return (struct number){64, 4};
-    case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
-        return (struct number){1024, 4};
-    case CL_DEVICE_LOCAL_MEM_TYPE:
-        return (struct number){CL_LOCAL, 4};
-    case CL_DEVICE_LOCAL_MEM_SIZE:
-        return (struct number){LOCAL_BYTES, 8};
     case CL_DEVICE_QUEUE_PROPERTIES:
         return (struct number){CL_QUEUE_PROFILING_ENABLE, 8};
     case CL_DEVICE_REFERENCE_COUNT:
@@ -116,10 +126,8 @@ static struct number number_of(const struct device_facts *device, cl_device_info
         return (struct number){device->simds, 4};
     case WAVEFRONT_WIDTH:
         return (struct number){(cl_ulong)device->chip.lanes, 4};
-    case LOCAL_PER_COMPUTE_UNIT:
-        return (struct number){LOCAL_BYTES, 4};
     default:
-        return (struct number){0, 0};
+        return memory_number_of(device, name);
     }
 }
 

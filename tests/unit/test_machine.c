@@ -13,72 +13,70 @@
 
 static const char *folder = ".";
 
+static const struct {
+    struct clattn_capabilities given;
+    struct cla_machine made;
+} vendors[] = {
+    {{.type = CLATTN_DEVICE_GPU,
+      .vendor_id = 0x10de,
+      .nv_compute_capability = 900,
+      .nv_registers_per_group = 65536,
+      .sub_group_size = 32,
+      .compute_units = 132,
+      .max_work_group_size = 1024,
+      .local_memory_bytes = 48 << 10,
+      .static_local_memory_bytes = 226 << 10},
+     {CLA_NVIDIA, 32, 4, 132, 2048, 65536, 248, 1024, 226 << 10, 1, 1, 0, false}},
+    {{.type = CLATTN_DEVICE_GPU, .nv_compute_capability = 705, .nv_registers_per_group = 32768, .compute_units = 40},
+     {CLA_NVIDIA_TURING, 32, 4, 40, 2048, 32768, 128, 0, 0, 1, 1, 0, false}},
+    /* CDNA: wavefronts of 64 */
+    {{.type = CLATTN_DEVICE_GPU,
+      .vendor_id = 0x1002,
+      .amd_simd_per_compute_unit = 4,
+      .sub_group_size = 64,
+      .compute_units = 304,
+      .max_work_group_size = 256,
+      .max_work_item_size = 1024,
+      .local_memory_bytes = 64 << 10},
+     {CLA_AMD, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 2, 0, false}},
+    /* RDNA, a compute unit with two SIMDs */
+    {{.type = CLATTN_DEVICE_GPU, .amd_simd_per_compute_unit = 2, .sub_group_size = 32, .compute_units = 96},
+     {CLA_AMD, 32, 2, 96, 1024, 65536, 112, 0, 0, 1, 2, 0, false}},
+    /* a pair of them, which has local memory twice; RDNA 3 with more registers */
+    {{.type = CLATTN_DEVICE_GPU,
+      .device_name = "gfx1100",
+      .vendor_id = 0x1002,
+      .amd_simd_per_compute_unit = 4,
+      .sub_group_size = 32,
+      .compute_units = 48,
+      .max_work_group_size = 256,
+      .local_memory_bytes = 64 << 10},
+     {CLA_AMD, 32, 4, 48, 2048, 196608, 112, 256, 64 << 10, 2, 2, 0, false}},
+    /* Arc A770: 512 vector engines, 16 to a core */
+    {{.type = CLATTN_DEVICE_GPU,
+      .vendor_id = 0x8086,
+      .sub_group_size = 8,
+      .preferred_work_group_multiple = 64,
+      .compute_units = 512,
+      .max_work_group_size = 1024,
+      .extensions = "cl_intel_required_subgroup_size cl_intel_subgroup_matrix_multiply_accumulate"},
+     {CLA_INTEL_NARROW, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 1, 8, true}},
+    {{.type = CLATTN_DEVICE_GPU, .vendor_id = 0x8086, .sub_group_size = 16, .compute_units = 4},
+     {CLA_INTEL, 16, 8, 1, 1024, 131072, 112, 0, 0, 1, 1, 0, false}},
+    /* Intel's CPU is a CPU */
+    {{.type = CLATTN_DEVICE_CPU, .vendor_id = 0x8086, .sub_group_size = 1, .compute_units = 2},
+     {CLA_CPU, 32, 4, 2, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+    {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 16},
+     {CLA_ANY_FAMILY, 16, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+    {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 1024},
+     {CLA_ANY_FAMILY, 32, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+};
+
 static void each_vendor_has_its_own_facts(void **state)
 {
     (void)state;
-    static const struct {
-        struct clattn_capabilities given;
-        struct cla_machine made;
-    } rows[] = {
-        {{.type = CLATTN_DEVICE_GPU,
-          .vendor_id = 0x10de,
-          .nv_compute_capability = 900,
-          .nv_registers_per_group = 65536,
-          .sub_group_size = 32,
-          .compute_units = 132,
-          .max_work_group_size = 1024,
-          .local_memory_bytes = 48 << 10,
-          .static_local_memory_bytes = 226 << 10},
-         {CLA_NVIDIA, 32, 4, 132, 2048, 65536, 248, 1024, 226 << 10, 1, 1, 0, false}},
-        {{.type = CLATTN_DEVICE_GPU,
-          .nv_compute_capability = 705,
-          .nv_registers_per_group = 32768,
-          .compute_units = 40},
-         {CLA_NVIDIA_TURING, 32, 4, 40, 2048, 32768, 128, 0, 0, 1, 1, 0, false}},
-        /* CDNA: wavefronts of 64 */
-        {{.type = CLATTN_DEVICE_GPU,
-          .vendor_id = 0x1002,
-          .amd_simd_per_compute_unit = 4,
-          .sub_group_size = 64,
-          .compute_units = 304,
-          .max_work_group_size = 256,
-          .max_work_item_size = 1024,
-          .local_memory_bytes = 64 << 10},
-         {CLA_AMD, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 2, 0, false}},
-        /* RDNA, a compute unit with two SIMDs */
-        {{.type = CLATTN_DEVICE_GPU, .amd_simd_per_compute_unit = 2, .sub_group_size = 32, .compute_units = 96},
-         {CLA_AMD, 32, 2, 96, 1024, 65536, 112, 0, 0, 1, 2, 0, false}},
-        /* a pair of them, which has local memory twice; RDNA 3 with more registers */
-        {{.type = CLATTN_DEVICE_GPU,
-          .device_name = "gfx1100",
-          .vendor_id = 0x1002,
-          .amd_simd_per_compute_unit = 4,
-          .sub_group_size = 32,
-          .compute_units = 48,
-          .max_work_group_size = 256,
-          .local_memory_bytes = 64 << 10},
-         {CLA_AMD, 32, 4, 48, 2048, 196608, 112, 256, 64 << 10, 2, 2, 0, false}},
-        /* Arc A770: 512 vector engines, 16 to a core */
-        {{.type = CLATTN_DEVICE_GPU,
-          .vendor_id = 0x8086,
-          .sub_group_size = 8,
-          .preferred_work_group_multiple = 64,
-          .compute_units = 512,
-          .max_work_group_size = 1024,
-          .extensions = "cl_intel_required_subgroup_size cl_intel_subgroup_matrix_multiply_accumulate"},
-         {CLA_INTEL_NARROW, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 1, 8, true}},
-        {{.type = CLATTN_DEVICE_GPU, .vendor_id = 0x8086, .sub_group_size = 16, .compute_units = 4},
-         {CLA_INTEL, 16, 8, 1, 1024, 131072, 112, 0, 0, 1, 1, 0, false}},
-        /* Intel's CPU is a CPU */
-        {{.type = CLATTN_DEVICE_CPU, .vendor_id = 0x8086, .sub_group_size = 1, .compute_units = 2},
-         {CLA_CPU, 32, 4, 2, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
-        {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 16},
-         {CLA_ANY_FAMILY, 16, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
-        {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 1024},
-         {CLA_ANY_FAMILY, 32, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
-    };
-    EACH (i, rows) {
-        const struct cla_machine machine = cla_machine_of(&rows[i].given), *made = &rows[i].made;
+    EACH (i, vendors) {
+        const struct cla_machine machine = cla_machine_of(&vendors[i].given), *made = &vendors[i].made;
         assert_int_equal(machine.family, made->family);
         assert_int_equal(machine.lanes, made->lanes);
         assert_int_equal(machine.schedulers, made->schedulers);

@@ -185,41 +185,42 @@ static void local_memory_decides_the_shape(void **state)
 
 /* Dropout's bits, two tiles of 64 x 128 pairs, are left out where they do not fit, not the shape; warps that share keys
  * have none. */
+static const struct {
+    uint32_t compute_capability;
+    int d;
+    uint64_t bytes;    /* of local memory; 0: the device's */
+    uint64_t declared; /* 0: nothing fits */
+    const char *knobs;
+} rooms[] = {
+    {900, 64, 0, 99328 + 2048, "dropout_once=1 own_keys=1"},
+    {806, 64, 0, 99328, "dropout_once=0 own_keys=1"}, /* 98 KB */
+    {900, 64, 99328 + 2048 + 128, 99328 + 2048, "dropout_once=1 own_keys=1"},
+    {900, 64, 99328 + 2048 + 127, 99328, "dropout_once=0 own_keys=1"},
+    {900, 64, 99328 + 127, 0, NULL},
+    {900, 128, 0, 230912, "dropout_once=0 own_keys=0"},
+    {900, 128, 230912 + 127, 164864 + 2048, "dropout_once=1 own_keys=1"},
+    {900, 128, 164864 + 128, 164864, "dropout_once=0 own_keys=1"},
+    {800, 128, 0, 164864, "dropout_once=0 own_keys=1"}, /* 162 KB */
+};
+
 static void drawing_once_takes_what_room_there_is(void **state)
 {
     (void)state;
-    static const struct {
-        uint32_t compute_capability;
-        int d;
-        uint64_t bytes;    /* of local memory; 0: the device's */
-        uint64_t declared; /* 0: nothing fits */
-        const char *knobs;
-    } rows[] = {
-        {900, 64, 0, 99328 + 2048, "dropout_once=1 own_keys=1"},
-        {806, 64, 0, 99328, "dropout_once=0 own_keys=1"}, /* 98 KB */
-        {900, 64, 99328 + 2048 + 128, 99328 + 2048, "dropout_once=1 own_keys=1"},
-        {900, 64, 99328 + 2048 + 127, 99328, "dropout_once=0 own_keys=1"},
-        {900, 64, 99328 + 127, 0, NULL},
-        {900, 128, 0, 230912, "dropout_once=0 own_keys=0"},
-        {900, 128, 230912 + 127, 164864 + 2048, "dropout_once=1 own_keys=1"},
-        {900, 128, 164864 + 128, 164864, "dropout_once=0 own_keys=1"},
-        {800, 128, 0, 164864, "dropout_once=0 own_keys=1"}, /* 162 KB */
-    };
-    EACH (i, rows) {
-        struct clattn_capabilities capabilities = device(rows[i].compute_capability);
-        struct clattn_problem problem = unordered(rows[i].d, rows[i].d);
+    EACH (i, rooms) {
+        struct clattn_capabilities capabilities = device(rooms[i].compute_capability);
+        struct clattn_problem problem = unordered(rooms[i].d, rooms[i].d);
         struct cla_choice choice;
         struct clattn_plan_info info;
         problem.skeleton = "backward_fused";
         problem.features = CLATTN_DROPOUT;
-        if (rows[i].bytes)
-            capabilities.static_local_memory_bytes = rows[i].bytes;
+        if (rooms[i].bytes)
+            capabilities.static_local_memory_bytes = rooms[i].bytes;
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
-                         rows[i].declared ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
-        if (!rows[i].declared)
+                         rooms[i].declared ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!rooms[i].declared)
             continue;
-        assert_string_equal(info.knobs, rows[i].knobs);
-        assert_int_equal(info.local_bytes, rows[i].declared);
+        assert_string_equal(info.knobs, rooms[i].knobs);
+        assert_int_equal(info.local_bytes, rooms[i].declared);
     }
     const struct clattn_capabilities capabilities = device(900);
     struct clattn_problem problem = unordered(64, 64);
@@ -236,38 +237,40 @@ static void drawing_once_takes_what_room_there_is(void **state)
 }
 
 /* The emulation plans what the real one would, with sub-groups of one item: by name alone, on any device. */
+static const struct {
+    uint64_t bytes;
+    int d, items;
+    const char *knobs; /* NULL: nothing fits */
+} emulated_shapes[] = {{99328 + 256 + 128, 64, 4, "dropout_once=0 own_keys=1"},
+                       {99328 + 256 + 127, 64, 0, NULL},
+                       {230912 + 256 + 128, 128, 8, "dropout_once=0 own_keys=0"},
+                       {230912 + 256 + 127, 128, 8, "dropout_once=0 own_keys=1"},
+                       {164864 + 256 + 128, 65, 8, "dropout_once=0 own_keys=1"},
+                       {164864 + 256 + 127, 65, 0, NULL}};
+
 static void the_emulation_has_the_same_shapes(void **state)
 {
     (void)state;
-    static const struct {
-        uint64_t bytes;
-        int d, items;
-        const char *knobs; /* NULL: nothing fits */
-    } rows[] = {{99328 + 256 + 128, 64, 4, "dropout_once=0 own_keys=1"},
-                {99328 + 256 + 127, 64, 0, NULL},
-                {230912 + 256 + 128, 128, 8, "dropout_once=0 own_keys=0"},
-                {230912 + 256 + 127, 128, 8, "dropout_once=0 own_keys=1"},
-                {164864 + 256 + 128, 65, 8, "dropout_once=0 own_keys=1"},
-                {164864 + 256 + 127, 65, 0, NULL}};
-    EACH (i, rows) {
+    EACH (i, emulated_shapes) {
         struct clattn_capabilities capabilities = device(700);
-        struct clattn_problem problem = unordered(rows[i].d, rows[i].d);
+        struct clattn_problem problem = unordered(emulated_shapes[i].d, emulated_shapes[i].d);
         struct cla_choice choice;
         struct clattn_plan_info info;
-        capabilities.static_local_memory_bytes = rows[i].bytes;
+        capabilities.static_local_memory_bytes = emulated_shapes[i].bytes;
         capabilities.max_work_group_size = capabilities.max_work_item_size = 8;
         problem.skeleton = "backward_fused_emulated";
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
-                         rows[i].knobs ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
-        if (!rows[i].knobs) {
+                         emulated_shapes[i].knobs ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!emulated_shapes[i].knobs) {
             assert_non_null(strstr(test_error.text, "backward_fused_emulated"));
             continue;
         }
         assert_string_equal(info.skeleton, "backward_fused_emulated");
-        assert_string_equal(info.knobs, rows[i].knobs);
-        assert_int_equal(choice.config.work_group_size, rows[i].items);
+        assert_string_equal(info.knobs, emulated_shapes[i].knobs);
+        assert_int_equal(choice.config.work_group_size, emulated_shapes[i].items);
         assert_null(strstr(info.constants, "COMPUTE_CAPABILITY"));
-        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size, rows[i].items);
+        assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV).work_group_size,
+                         emulated_shapes[i].items);
         assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DQ).work_group_size, 4);
         assert_int_equal(cla_skeleton_form(choice.skeleton, &choice.config, CLA_DK_DV_AGAIN).work_group_size, 8);
         problem.unordered = 0;
@@ -409,49 +412,50 @@ static void short_blocks_take_many_keys_where_few_leave_it_idle(void **state)
     }
 }
 
+static const struct {
+    int d, b_c, work_group_size, block_kv;
+    const char *knobs;
+    int planned_b_c; /* 0: nothing fits */
+    int items;
+} forced_keys[] = {
+    {64, 64, 0, 0, NULL, 64, 64},
+    {64, 0, 64, 0, NULL, 64, 64},
+    {64, 64, 128, 0, NULL, 0, 0},
+    {64, 128, 0, 64, NULL, 128, 128},
+    {64, 0, 128, 64, NULL, 128, 128},
+    {64, 96, 0, 64, NULL, 0, 0},
+    {64, 0, 96, 64, NULL, 0, 0},
+    {128, 64, 0, 0, NULL, 64, 128},
+    {128, 0, 128, 0, NULL, 64, 128},
+    {128, 0, 256, 64, NULL, 128, 256},
+    {128, 128, 0, 64, "own_keys=1", 128, 256},
+    {128, 64, 0, 0, "own_keys=0", 0, 0},
+    {128, 0, 0, 64, "own_keys=0", 128, 256}, /* keys that no one asked for give way */
+    {128, 0, 128, 64, "own_keys=0", 0, 0},
+    {128, 0, 0, 64, "own_keys=1", 64, 128},
+};
+
 static void keys_can_be_forced(void **state)
 {
     (void)state;
-    static const struct {
-        int d, b_c, work_group_size, block_kv;
-        const char *knobs;
-        int planned_b_c; /* 0: nothing fits */
-        int items;
-    } rows[] = {
-        {64, 64, 0, 0, NULL, 64, 64},
-        {64, 0, 64, 0, NULL, 64, 64},
-        {64, 64, 128, 0, NULL, 0, 0},
-        {64, 128, 0, 64, NULL, 128, 128},
-        {64, 0, 128, 64, NULL, 128, 128},
-        {64, 96, 0, 64, NULL, 0, 0},
-        {64, 0, 96, 64, NULL, 0, 0},
-        {128, 64, 0, 0, NULL, 64, 128},
-        {128, 0, 128, 0, NULL, 64, 128},
-        {128, 0, 256, 64, NULL, 128, 256},
-        {128, 128, 0, 64, "own_keys=1", 128, 256},
-        {128, 64, 0, 0, "own_keys=0", 0, 0},
-        {128, 0, 0, 64, "own_keys=0", 128, 256}, /* keys that no one asked for give way */
-        {128, 0, 128, 64, "own_keys=0", 0, 0},
-        {128, 0, 0, 64, "own_keys=1", 64, 128},
-    };
     const struct clattn_capabilities capabilities = device(900);
-    EACH (i, rows) {
-        struct clattn_problem problem = masked(rows[i].d, rows[i].d, rows[i].block_kv);
+    EACH (i, forced_keys) {
+        struct clattn_problem problem = masked(forced_keys[i].d, forced_keys[i].d, forced_keys[i].block_kv);
         struct cla_choice choice;
         struct clattn_plan_info info;
-        if (!rows[i].block_kv)
+        if (!forced_keys[i].block_kv)
             problem.features = problem.block_q = 0;
-        problem.b_c = rows[i].b_c;
-        problem.work_group_size = rows[i].work_group_size;
-        problem.knobs = rows[i].knobs;
+        problem.b_c = forced_keys[i].b_c;
+        problem.work_group_size = forced_keys[i].work_group_size;
+        problem.knobs = forced_keys[i].knobs;
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info),
-                         rows[i].planned_b_c ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
-        if (!rows[i].planned_b_c) {
+                         forced_keys[i].planned_b_c ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+        if (!forced_keys[i].planned_b_c) {
             assert_non_null(strstr(test_error.text, "b_c 64 or 128"));
             continue;
         }
-        assert_int_equal(info.b_c, rows[i].planned_b_c);
-        assert_int_equal(info.work_group_size, rows[i].items);
+        assert_int_equal(info.b_c, forced_keys[i].planned_b_c);
+        assert_int_equal(info.work_group_size, forced_keys[i].items);
     }
     struct clattn_problem problem = unordered(128, 128);
     struct cla_choice choice;

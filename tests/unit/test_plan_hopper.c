@@ -7,90 +7,91 @@
 #include "support/unit.h"
 #include <string.h>
 
+static const struct {
+    int d, d_v, n_q;
+    int b_r, b_c, work_group_size;
+    const char *knobs;
+    enum clattn_causal causal;
+    unsigned features;
+} timed[] = {
+    {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SINKS},
+    {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, 0},
+    {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_CAUSAL_TOP_LEFT,
+     0},
+    {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, 0},
+    {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_DROPOUT},
+    {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
+    {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
+    {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
+    {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_SINKS},
+    {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SOFTCAP},
+    {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SOFTCAP},
+    {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SOFTCAP | CLATTN_WINDOW},
+    {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_ALIBI},
+    {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SOFTCAP},
+    {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SINKS},
+    {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, 0},
+    {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, 0},
+    {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, 0},
+    {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
+    {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
+     CLATTN_WINDOW},
+    {64, 64, 512, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
+     CLATTN_WINDOW | CLATTN_SINKS},
+    {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_SOFTCAP},
+    {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_DROPOUT},
+    {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
+     CLATTN_ALIBI},
+    {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+    {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
+};
+
 static void the_fastest_are_taken(void **state)
 {
     (void)state;
-    static const struct {
-        int d, d_v, n_q;
-        int b_r, b_c, work_group_size;
-        const char *knobs;
-        enum clattn_causal causal;
-        unsigned features;
-    } rows[] = {
-        {32, 32, 0, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 256, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SINKS},
-        {64, 64, 8192, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 128, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
-        {64, 64, 2048, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_DROPOUT},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
-        {128, 64, 4096, 192, 128, 512, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_SINKS},
-        {64, 64, 384, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {64, 64, 16384, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {64, 64, 4096, 192, 128, 512, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SOFTCAP | CLATTN_WINDOW},
-        {64, 64, 4096, 128, 128, 384, "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_SOFTCAP | CLATTN_ALIBI},
-        {64, 64, 4096, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {128, 128, 0, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {128, 128, 2048, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SINKS},
-        {80, 80, 4096, 192, 80, 512, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {128, 128, 0, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 8192, 128, 176, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, 0},
-        {128, 128, 8192, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         CLATTN_CAUSAL_TOP_LEFT, CLATTN_WINDOW},
-        {64, 64, 4096, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
-         CLATTN_WINDOW},
-        {64, 64, 512, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", CLATTN_FULL,
-         CLATTN_WINDOW | CLATTN_SINKS},
-        {128, 128, 512, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {128, 128, 4096, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_SOFTCAP},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_DROPOUT},
-        {128, 128, 4096, 128, 128, 384, "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL,
-         CLATTN_ALIBI},
-        {192, 128, 0, 128, 128, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {192, 192, 0, 128, 96, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-        {256, 256, 0, 128, 80, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", CLATTN_FULL, 0},
-    };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     for (int dtype = CLATTN_FP16; dtype <= CLATTN_BF16; dtype++)
-        EACH (i, rows) {
+        EACH (i, timed) {
             struct clattn_plan_info info;
             const struct clattn_problem problem = {.dtype = (enum clattn_dtype)dtype,
-                                                   .d = rows[i].d,
-                                                   .d_v = rows[i].d_v,
-                                                   .causal = rows[i].causal,
-                                                   .features = rows[i].features,
-                                                   .expected_n_q = rows[i].n_q};
+                                                   .d = timed[i].d,
+                                                   .d_v = timed[i].d_v,
+                                                   .causal = timed[i].causal,
+                                                   .features = timed[i].features,
+                                                   .expected_n_q = timed[i].n_q};
             test_plan_is(&capabilities, problem, "forward_hopper",
-                         (struct test_sizes){rows[i].b_r, rows[i].b_c, rows[i].knobs}, &info);
-            assert_int_equal(info.work_group_size, rows[i].work_group_size);
+                         (struct test_sizes){timed[i].b_r, timed[i].b_c, timed[i].knobs}, &info);
+            assert_int_equal(info.work_group_size, timed[i].work_group_size);
         }
 }
 

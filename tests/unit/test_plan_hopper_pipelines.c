@@ -11,44 +11,45 @@
 /* Tiles lie within a mask's blocks, but for blocks of fewer rows than a consumer's, or fewer keys than are worth a
  * product; pipelines make up for blocks of rows smaller than two consumers'. What a plan says of itself, forced, is the
  * same plan. */
+static const struct {
+    int d, block_q, block_kv;
+    int b_r, b_c, work_group_size;
+    const char *knobs;
+    uint64_t local_bytes;
+} suited[] = {
+    {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4",
+     3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48 + 16},
+    {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2",
+     97 * 1024 + 32 * 1024 + 64 * 1024 + 64 + 4 * 48 + 16},
+    {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     64 * 1024 + 64 * 1024 + 64 + 4 * 48},
+    {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2", 0},
+    {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
+    {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+     32 * 1024 + 192 * 1024 + 32 + 3 * 48},
+    {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
+    {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 ping_pong=0 tma=1 stale_max=1 pipelines=2", 0},
+    {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
+    {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
+};
+
 static void masks_in_blocks_have_tiles_that_suit_them(void **state)
 {
     (void)state;
-    static const struct {
-        int d, block_q, block_kv;
-        int b_r, b_c, work_group_size;
-        const char *knobs;
-        uint64_t local_bytes;
-    } rows[] = {
-        {64, 64, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4",
-         3 * 41 * 1024 + 40 * 1024 + 32 + 2 * 48 + 16},
-        {64, 128, 128, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2",
-         97 * 1024 + 32 * 1024 + 64 * 1024 + 64 + 4 * 48 + 16},
-        {64, 256, 128, 256, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         64 * 1024 + 64 * 1024 + 64 + 4 * 48},
-        {64, 384, 64, 128, 64, 640, "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2", 0},
-        {64, 192, 64, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
-        {128, 128, 128, 128, 128, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1",
-         32 * 1024 + 192 * 1024 + 32 + 3 * 48},
-        {64, 16, 16, 64, 64, 640, "stages=2 q_stages=1 ping_pong=0 tma=1 stale_max=1 pipelines=4", 0},
-        {128, 64, 64, 64, 64, 384, "stages=2 q_stages=2 ping_pong=0 tma=1 stale_max=1 pipelines=2", 0},
-        {128, 128, 64, 128, 64, 384, "stages=3 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
-        {256, 64, 64, 128, 64, 384, "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=1", 0},
-    };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
-    EACH (i, rows) {
+    EACH (i, suited) {
         struct cla_choice choice;
         struct clattn_plan_info info, again;
         struct clattn_problem problem = {.dtype = CLATTN_FP16,
-                                         .d = rows[i].d,
+                                         .d = suited[i].d,
                                          .features = CLATTN_BLOCK_MASK,
-                                         .block_q = rows[i].block_q,
-                                         .block_kv = rows[i].block_kv};
+                                         .block_q = suited[i].block_q,
+                                         .block_kv = suited[i].block_kv};
         test_plan_is(&capabilities, problem, "forward_hopper",
-                     (struct test_sizes){rows[i].b_r, rows[i].b_c, rows[i].knobs}, &info);
-        assert_int_equal(info.work_group_size, rows[i].work_group_size);
-        if (rows[i].local_bytes)
-            assert_int_equal(info.local_bytes, rows[i].local_bytes);
+                     (struct test_sizes){suited[i].b_r, suited[i].b_c, suited[i].knobs}, &info);
+        assert_int_equal(info.work_group_size, suited[i].work_group_size);
+        if (suited[i].local_bytes)
+            assert_int_equal(info.local_bytes, suited[i].local_bytes);
         problem.skeleton = "forward_hopper";
         problem.b_r = info.b_r;
         problem.b_c = info.b_c;
@@ -164,49 +165,51 @@ static void the_users_functions_leave_four_consumers(void **state)
 
 /* Consumers are as many as have registers for what modifies scores and weights: any one thing leaves four, two leave
  * three, but not a bias and another; what hides pairs by their places counts for nothing. */
+enum { ALL = CLATTN_VARLEN | CLATTN_KEY_LENGTHS | CLATTN_SINKS | CLATTN_WINDOW };
+enum { EVERY = ALL | CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_MASK | CLATTN_DROPOUT };
+static const struct {
+    unsigned features;
+    bool functions;
+    int block_q, block_kv;
+    enum clattn_causal causal;
+    int b_r, pipelines;
+} modified[] = {
+    {EVERY, true, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 2},
+    {EVERY, true, 128, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
+    {EVERY, true, 256, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
+    {EVERY, true, 0, 0, CLATTN_FULL, 128, 1},
+    {ALL, false, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 4},
+    {CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 4},
+    {ALL | CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 2},
+    {CLATTN_MASK | CLATTN_DROPOUT, false, 32, 64, CLATTN_FULL, 64, 2},
+    {CLATTN_MASK, true, 32, 64, CLATTN_FULL, 64, 2},
+    {0, true, 256, 64, CLATTN_FULL, 256, 1},
+    {CLATTN_SOFTCAP, true, 256, 64, CLATTN_FULL, 128, 1},
+    {CLATTN_BIAS, false, 0, 0, CLATTN_FULL, 192, 1},
+    {CLATTN_BIAS | CLATTN_MASK, false, 0, 0, CLATTN_FULL, 128, 1},
+    {CLATTN_SOFTCAP | CLATTN_DROPOUT, false, 0, 0, CLATTN_CAUSAL_TOP_LEFT, 192, 1},
+    {CLATTN_SOFTCAP | CLATTN_DROPOUT, true, 0, 0, CLATTN_FULL, 128, 1},
+};
+
 static void modifications_leave_fewer_consumers(void **state)
 {
     (void)state;
-    enum { ALL = CLATTN_VARLEN | CLATTN_KEY_LENGTHS | CLATTN_SINKS | CLATTN_WINDOW };
-    enum { EVERY = ALL | CLATTN_SOFTCAP | CLATTN_ALIBI | CLATTN_BIAS | CLATTN_MASK | CLATTN_DROPOUT };
-    static const struct {
-        unsigned features;
-        bool functions;
-        int block_q, block_kv;
-        enum clattn_causal causal;
-        int b_r, pipelines;
-    } rows[] = {
-        {EVERY, true, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 2},
-        {EVERY, true, 128, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
-        {EVERY, true, 256, 128, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
-        {EVERY, true, 0, 0, CLATTN_FULL, 128, 1},
-        {ALL, false, 32, 64, CLATTN_CAUSAL_TOP_LEFT, 64, 4},
-        {CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 4},
-        {ALL | CLATTN_BIAS, false, 32, 64, CLATTN_FULL, 64, 2},
-        {CLATTN_MASK | CLATTN_DROPOUT, false, 32, 64, CLATTN_FULL, 64, 2},
-        {CLATTN_MASK, true, 32, 64, CLATTN_FULL, 64, 2},
-        {0, true, 256, 64, CLATTN_FULL, 256, 1},
-        {CLATTN_SOFTCAP, true, 256, 64, CLATTN_FULL, 128, 1},
-        {CLATTN_BIAS, false, 0, 0, CLATTN_FULL, 192, 1},
-        {CLATTN_BIAS | CLATTN_MASK, false, 0, 0, CLATTN_FULL, 128, 1},
-        {CLATTN_SOFTCAP | CLATTN_DROPOUT, false, 0, 0, CLATTN_CAUSAL_TOP_LEFT, 192, 1},
-        {CLATTN_SOFTCAP | CLATTN_DROPOUT, true, 0, 0, CLATTN_FULL, 128, 1},
-    };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
-    EACH (i, rows) {
+    EACH (i, modified) {
         struct cla_choice choice;
         struct clattn_plan_info info;
         const struct clattn_problem problem = {.dtype = CLATTN_FP16,
                                                .d = 64,
-                                               .causal = rows[i].causal,
-                                               .features = rows[i].features | (rows[i].block_q ? CLATTN_BLOCK_MASK : 0),
-                                               .block_q = rows[i].block_q,
-                                               .block_kv = rows[i].block_kv,
-                                               .score_mod = rows[i].functions ? "some text" : NULL,
+                                               .causal = modified[i].causal,
+                                               .features =
+                                                   modified[i].features | (modified[i].block_q ? CLATTN_BLOCK_MASK : 0),
+                                               .block_q = modified[i].block_q,
+                                               .block_kv = modified[i].block_kv,
+                                               .score_mod = modified[i].functions ? "some text" : NULL,
                                                .skeleton = "forward_hopper"};
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-        if (choice.config.b_r != rows[i].b_r || choice.config.pipelines != rows[i].pipelines)
-            fail_msg("row %d: %d pipelines of %d rows", (int)i, choice.config.pipelines, choice.config.b_r);
+        if (choice.config.b_r != modified[i].b_r || choice.config.pipelines != modified[i].pipelines)
+            fail_msg("row %d: %d pipelines of %d modified", (int)i, choice.config.pipelines, choice.config.b_r);
     }
 }
 

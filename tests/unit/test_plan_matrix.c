@@ -336,51 +336,53 @@ static void short_rows_of_q_stay_in_registers(void **state)
 }
 
 /* Bounds of the tile before are tried where that was faster; the knob has the last word. */
-static void steady_bounds_are_planned_where_they_gain(void **state)
+static const struct {
+    int d;
+    unsigned features;
+    enum clattn_causal causal;
+    const char *knobs;
+    int64_t keys;
+    int stale_max;
+} stale_maxima[] = {
+    {64, 0, CLATTN_FULL, NULL, 0, 1},
+    {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
+    {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
+    {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 0, 1},
+    {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 0, 1},
+    {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+    {64, CLATTN_MASK, CLATTN_FULL, NULL, 0, 0},
+    {128, 0, CLATTN_FULL, NULL, 0, 1},
+    {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+    {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
+    {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
+    {128, CLATTN_WINDOW, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
+    {256, 0, CLATTN_FULL, NULL, 0, 0},
+    {128, 0, CLATTN_FULL, NULL, 1023, 0},
+    {128, 0, CLATTN_FULL, NULL, 1024, 1},
+    {64, 0, CLATTN_FULL, NULL, 512, 1},
+    {128, 0, CLATTN_FULL, "stale_max=0", 0, 0},
+    {256, 0, CLATTN_FULL, "stale_max=1", 0, 1},
+};
+
+static void stale_maxima_are_planned_where_they_gain(void **state)
 {
     (void)state;
-    static const struct {
-        int d;
-        unsigned features;
-        enum clattn_causal causal;
-        const char *knobs;
-        int64_t keys;
-        int stale_max;
-    } rows[] = {
-        {64, 0, CLATTN_FULL, NULL, 0, 1},
-        {64, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
-        {64, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
-        {64, CLATTN_SOFTCAP, CLATTN_CAUSAL_TOP_LEFT, NULL, 0, 1},
-        {64, CLATTN_ALIBI, CLATTN_FULL, NULL, 0, 1},
-        {64, CLATTN_ALIBI, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
-        {64, CLATTN_MASK, CLATTN_FULL, NULL, 0, 0},
-        {128, 0, CLATTN_FULL, NULL, 0, 1},
-        {128, 0, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
-        {128, CLATTN_SOFTCAP, CLATTN_FULL, NULL, 0, 1},
-        {128, CLATTN_DROPOUT, CLATTN_FULL, NULL, 0, 1},
-        {128, CLATTN_WINDOW, CLATTN_CAUSAL_BOTTOM_RIGHT, NULL, 0, 1},
-        {256, 0, CLATTN_FULL, NULL, 0, 0},
-        {128, 0, CLATTN_FULL, NULL, 1023, 0},
-        {128, 0, CLATTN_FULL, NULL, 1024, 1},
-        {64, 0, CLATTN_FULL, NULL, 512, 1},
-        {128, 0, CLATTN_FULL, "stale_max=0", 0, 0},
-        {256, 0, CLATTN_FULL, "stale_max=1", 0, 1},
-    };
     const struct clattn_capabilities capabilities = nvidia(900);
-    EACH (i, rows) {
-        const struct clattn_problem problem = {.d = rows[i].d,
+    EACH (i, stale_maxima) {
+        const struct clattn_problem problem = {.d = stale_maxima[i].d,
                                                .dtype = CLATTN_FP16,
-                                               .features = rows[i].features,
-                                               .causal = rows[i].causal,
-                                               .expected_n_kv = rows[i].keys,
-                                               .skeleton = rows[i].knobs ? "forward_matrix" : NULL,
-                                               .knobs = rows[i].knobs};
+                                               .features = stale_maxima[i].features,
+                                               .causal = stale_maxima[i].causal,
+                                               .expected_n_kv = stale_maxima[i].keys,
+                                               .skeleton = stale_maxima[i].knobs ? "forward_matrix" : NULL,
+                                               .knobs = stale_maxima[i].knobs};
         struct cla_choice choice;
         struct clattn_plan_info info;
         assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
         assert_string_equal(info.skeleton, "forward_matrix");
-        assert_int_equal(choice.config.matrix.stale_max, rows[i].stale_max);
-        assert_non_null(strstr(info.constants, rows[i].stale_max ? "CLATTN_STALE_MAX=1" : "CLATTN_STALE_MAX=0"));
+        assert_int_equal(choice.config.matrix.stale_max, stale_maxima[i].stale_max);
+        assert_non_null(
+            strstr(info.constants, stale_maxima[i].stale_max ? "CLATTN_STALE_MAX=1" : "CLATTN_STALE_MAX=0"));
     }
 }
 
@@ -396,7 +398,7 @@ int main(void)
         cmocka_unit_test(constants_are_what_the_kernel_takes),
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),
         cmocka_unit_test(short_rows_of_q_stay_in_registers),
-        cmocka_unit_test(steady_bounds_are_planned_where_they_gain),
+        cmocka_unit_test(stale_maxima_are_planned_where_they_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

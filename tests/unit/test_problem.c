@@ -26,56 +26,54 @@ static void defaults_are_put_in_place(void **state)
     assert_int_equal(resolved.dtype, CLATTN_FP32);
 }
 
+static const struct {
+    struct clattn_problem problem;
+    clattn_status status;
+    const char *name, *value;
+} bad_problems[] = {
+    {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d", "0"},
+    {{.d = -3}, CLATTN_INVALID_SHAPE, "problem.d", "-3"},
+    {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d", "577"},
+    {{.d = 576}, CLATTN_INVALID_SHAPE, "problem.d_v", "d = 576"},
+    {{.d = 513, .d_v = 64, .pass = CLATTN_BACKWARD}, CLATTN_INVALID_SHAPE, "problem.d is 513", "gradients"},
+    {{.d = 64, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v", "513"},
+    {{.d = 64, .d_v = -1}, CLATTN_INVALID_SHAPE, "problem.d_v", "-1"},
+    {{.d = 64, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype", "3"},
+    {{.d = 64, .causal = (enum clattn_causal)7}, CLATTN_INVALID_ARGUMENT, "problem.causal", "7"},
+    {{.d = 64, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
+    {{.d = 64, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
+    {{.d = 64, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "expected_n_q", "-1"},
+    {{.d = 64, .expected_n_kv = -2}, CLATTN_INVALID_SHAPE, "expected_n_kv", "-2"},
+    {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = -0.5f},
+     CLATTN_INVALID_ARGUMENT,
+     "problem.expected_density",
+     "-0.5"},
+    {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = 1.5f},
+     CLATTN_INVALID_ARGUMENT,
+     "problem.expected_density",
+     "1.5"},
+    {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = NAN},
+     CLATTN_INVALID_ARGUMENT,
+     "problem.expected_density",
+     "nan"},
+    {{.d = 64, .expected_density = 0.5f},
+     CLATTN_INVALID_ARGUMENT,
+     "problem.expected_density is 0.5",
+     "CLATTN_BLOCK_MASK"},
+    {{.d = 64, .features = CLATTN_BIAS_SLOPES}, CLATTN_INVALID_ARGUMENT, "CLATTN_BIAS_SLOPES", "without CLATTN_BIAS"},
+    {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
+    {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
+};
+
 static void bad_problems_are_named(void **state)
 {
     (void)state;
-    const struct {
-        struct clattn_problem problem;
-        clattn_status status;
-        const char *name, *value;
-    } cases[] = {
-        {{.d = 0}, CLATTN_INVALID_SHAPE, "problem.d", "0"},
-        {{.d = -3}, CLATTN_INVALID_SHAPE, "problem.d", "-3"},
-        {{.d = 577}, CLATTN_INVALID_SHAPE, "problem.d", "577"},
-        {{.d = 576}, CLATTN_INVALID_SHAPE, "problem.d_v", "d = 576"},
-        {{.d = 513, .d_v = 64, .pass = CLATTN_BACKWARD}, CLATTN_INVALID_SHAPE, "problem.d is 513", "gradients"},
-        {{.d = 64, .d_v = 513}, CLATTN_INVALID_SHAPE, "problem.d_v", "513"},
-        {{.d = 64, .d_v = -1}, CLATTN_INVALID_SHAPE, "problem.d_v", "-1"},
-        {{.d = 64, .dtype = (enum clattn_dtype)3}, CLATTN_INVALID_TYPE, "problem.dtype", "3"},
-        {{.d = 64, .causal = (enum clattn_causal)7}, CLATTN_INVALID_ARGUMENT, "problem.causal", "7"},
-        {{.d = 64, .scale = NAN}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
-        {{.d = 64, .scale = INFINITY}, CLATTN_INVALID_ARGUMENT, "problem.scale", "finite"},
-        {{.d = 64, .expected_n_q = -1}, CLATTN_INVALID_SHAPE, "expected_n_q", "-1"},
-        {{.d = 64, .expected_n_kv = -2}, CLATTN_INVALID_SHAPE, "expected_n_kv", "-2"},
-        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = -0.5f},
-         CLATTN_INVALID_ARGUMENT,
-         "problem.expected_density",
-         "-0.5"},
-        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = 1.5f},
-         CLATTN_INVALID_ARGUMENT,
-         "problem.expected_density",
-         "1.5"},
-        {{.d = 64, .features = CLATTN_BLOCK_MASK, .block_q = 64, .block_kv = 64, .expected_density = NAN},
-         CLATTN_INVALID_ARGUMENT,
-         "problem.expected_density",
-         "nan"},
-        {{.d = 64, .expected_density = 0.5f},
-         CLATTN_INVALID_ARGUMENT,
-         "problem.expected_density is 0.5",
-         "CLATTN_BLOCK_MASK"},
-        {{.d = 64, .features = CLATTN_BIAS_SLOPES},
-         CLATTN_INVALID_ARGUMENT,
-         "CLATTN_BIAS_SLOPES",
-         "without CLATTN_BIAS"},
-        {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
-        {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof bad_problems / sizeof *bad_problems; i++) {
         struct clattn_problem resolved, before;
         memset(&resolved, 0x5a, sizeof resolved);
         before = resolved;
-        assert_int_equal(cla_problem_resolve(&cases[i].problem, &resolved, &error), cases[i].status);
-        assert_message(cases[i].name, cases[i].value);
+        assert_int_equal(cla_problem_resolve(&bad_problems[i].problem, &resolved, &error), bad_problems[i].status);
+        assert_message(bad_problems[i].name, bad_problems[i].value);
         assert_memory_equal(&resolved, &before, sizeof before);
     }
     struct clattn_problem resolved;
