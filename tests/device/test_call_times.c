@@ -3,6 +3,7 @@
  * The time of a whole call: no kernel of it starts before args.first_event, none ends after its event. Every kernel
  * goes through the function below, which stands in the loader's place and keeps an event of each. */
 #define _GNU_SOURCE /* RTLD_NEXT */
+#include "support/calls.h"
 #include "support/device.h"
 #include "support/unit.h"
 #include <dlfcn.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 enum { D = 16, N_Q = 40, N_KV = 96, HEADS = 4, KV_HEADS = 2, FLOATS = 1 << 15, MOST = 64, BLOCK = 16 };
-enum { Q, K, V, O, D_O, LSE, D_Q, D_K, D_V, STATE, MASK, OFFSETS, COLUMNS, SINKS, D_SINKS, WORKSPACE, BUFFERS };
+enum { STATE = CALL_TENSORS, MASK, OFFSETS, COLUMNS, SINKS, D_SINKS, BUFFERS };
 
 static struct test_device device;
 static cl_command_queue queue;
@@ -178,15 +179,8 @@ static void forward(const char *name, const struct clattn_problem *problem, int 
     clattn_plan *plan = NULL;
     cl_event first = NULL, last = NULL;
     assert_success(clattn_plan_create(&plan, device.clattn, problem));
-    struct clattn_forward_args args = {.shape = shape,
-                                       .q.buffer = buffers[Q],
-                                       .k.buffer = buffers[K],
-                                       .v.buffer = buffers[V],
-                                       .o.buffer = buffers[O],
-                                       .lse.buffer = buffers[LSE],
-                                       .workspace = buffers[WORKSPACE],
-                                       .workspace_bytes = FLOATS * sizeof(float),
-                                       .first_event = &first};
+    struct clattn_forward_args args = call_forward(&shape, buffers, FLOATS * sizeof(float));
+    args.first_event = &first;
     if (problem->features)
         args.score = csr();
     cl_event before = hold_up();
@@ -261,19 +255,8 @@ static void backward_calls(void)
         clattn_plan *plan = NULL;
         cl_event first = NULL, last = NULL;
         assert_success(clattn_plan_create(&plan, device.clattn, &problems[i]));
-        struct clattn_backward_args args = {.shape = shape,
-                                            .q.buffer = buffers[Q],
-                                            .k.buffer = buffers[K],
-                                            .v.buffer = buffers[V],
-                                            .o.buffer = buffers[O],
-                                            .d_o.buffer = buffers[D_O],
-                                            .lse.buffer = buffers[LSE],
-                                            .d_q.buffer = buffers[D_Q],
-                                            .d_k.buffer = buffers[D_K],
-                                            .d_v.buffer = buffers[D_V],
-                                            .workspace = buffers[WORKSPACE],
-                                            .workspace_bytes = FLOATS * sizeof(float),
-                                            .first_event = &first};
+        struct clattn_backward_args args = call_backward(&shape, buffers, FLOATS * sizeof(float));
+        args.first_event = &first;
         if (i) {
             args.score = csr();
             args.d_sinks.buffer = buffers[D_SINKS];
@@ -291,14 +274,9 @@ static void standard_calls(void)
 {
     const struct clattn_problem problem = {.d = D};
     cl_event first = NULL, last = NULL;
-    struct clattn_forward_args args = {.shape = shape,
-                                       .q.buffer = buffers[Q],
-                                       .k.buffer = buffers[K],
-                                       .v.buffer = buffers[V],
-                                       .o.buffer = buffers[O],
-                                       .workspace = buffers[WORKSPACE],
-                                       .workspace_bytes = FLOATS * sizeof(float),
-                                       .first_event = &first};
+    struct clattn_forward_args args = call_forward(&shape, buffers, FLOATS * sizeof(float));
+    args.lse.buffer = NULL;
+    args.first_event = &first;
     /* The first call compiles. */
     assert_success(clattn_standard_enqueue(device.clattn, &problem, queue, &args, 0, NULL, NULL));
     assert_non_null(first);

@@ -3,6 +3,7 @@
  * Calls that are recorded into a command buffer (clattn/record.h): replayed with other inputs they give the bits of
  * calls that are enqueued. */
 #include "device/recorder.h"
+#include "support/calls.h"
 #include "support/device.h"
 #include "support/unit.h"
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 enum { HEADS = 4, N = 64, D = 32, COUNT = HEADS * N * D, ROWS = HEADS * N, REPLAYS = 3 };
-enum { Q, K, V, O, D_O, D_Q, D_K, D_V, LSE, WORKSPACE, TENSORS };
+enum { TENSORS = CALL_TENSORS };
 
 static struct test_device device;
 static const struct clattn_shape shape = {1, HEADS, HEADS, N, N};
@@ -127,32 +128,12 @@ static void same(const struct scene *scene, int which, float *before)
 
 static struct clattn_forward_args forward_args(const struct scene *scene, int copy)
 {
-    const cl_mem *const buffers = scene->buffers[copy];
-    return (struct clattn_forward_args){.shape = shape,
-                                        .q.buffer = buffers[Q],
-                                        .k.buffer = buffers[K],
-                                        .v.buffer = buffers[V],
-                                        .o.buffer = buffers[O],
-                                        .lse.buffer = buffers[LSE],
-                                        .workspace = buffers[WORKSPACE],
-                                        .workspace_bytes = scene->workspace_bytes};
+    return call_forward(&shape, scene->buffers[copy], scene->workspace_bytes);
 }
 
 static struct clattn_backward_args backward_args(const struct scene *scene, int copy)
 {
-    const cl_mem *const buffers = scene->buffers[copy];
-    return (struct clattn_backward_args){.shape = shape,
-                                         .q.buffer = buffers[Q],
-                                         .k.buffer = buffers[K],
-                                         .v.buffer = buffers[V],
-                                         .o.buffer = buffers[O],
-                                         .d_o.buffer = buffers[D_O],
-                                         .lse.buffer = buffers[LSE],
-                                         .d_q.buffer = buffers[D_Q],
-                                         .d_k.buffer = buffers[D_K],
-                                         .d_v.buffer = buffers[D_V],
-                                         .workspace = buffers[WORKSPACE],
-                                         .workspace_bytes = scene->workspace_bytes};
+    return call_backward(&shape, scene->buffers[copy], scene->workspace_bytes);
 }
 
 static clattn_plan *plan_of(struct clattn_problem problem, size_t *workspace_bytes)
