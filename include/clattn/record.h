@@ -2,7 +2,9 @@
 #ifndef CLATTN_RECORD_H
 #define CLATTN_RECORD_H
 
+#include <clattn/append.h>
 #include <clattn/attention.h>
+#include <clattn/state.h>
 
 CLATTN_BEGIN_DECLS
 
@@ -51,6 +53,35 @@ CLATTN_API clattn_status clattn_forward_record(const clattn_plan *plan, struct _
 CLATTN_API clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
                                                 const struct clattn_backward_args *args, cl_uint wait_count,
                                                 const cl_uint *sync_points, cl_uint *sync_point);
+
+/* The same for an append (clattn/append.h). Where rows go is in buffers: positions, key_lengths or row_shifts that
+ * change between replays move it on, so that a step of decoding appends and attends in one command buffer. */
+CLATTN_API clattn_status clattn_append_record(const clattn_appender *appender,
+                                              struct _cl_command_buffer_khr *command_buffer,
+                                              const struct clattn_append_args *args, cl_uint wait_count,
+                                              const cl_uint *sync_points, cl_uint *sync_point);
+
+/* The same for states (clattn/state.h), of a plan whose pass is CLATTN_ACCUMULATE. What a state holds is read and
+ * written at each replay: one that is to begin anew has its begin recorded, too. */
+CLATTN_API clattn_status clattn_state_begin_record(const clattn_plan *plan,
+                                                   struct _cl_command_buffer_khr *command_buffer,
+                                                   const struct clattn_shape *shape, cl_mem state,
+                                                   enum clattn_memory state_memory, cl_uint wait_count,
+                                                   const cl_uint *sync_points, cl_uint *sync_point);
+CLATTN_API clattn_status clattn_state_accumulate_record(const clattn_plan *plan,
+                                                        struct _cl_command_buffer_khr *command_buffer,
+                                                        const struct clattn_accumulate_args *args, cl_uint wait_count,
+                                                        const cl_uint *sync_points, cl_uint *sync_point);
+CLATTN_API clattn_status clattn_state_merge_record(const clattn_plan *plan,
+                                                   struct _cl_command_buffer_khr *command_buffer,
+                                                   const struct clattn_shape *shape, cl_mem into,
+                                                   enum clattn_memory into_memory, cl_mem from,
+                                                   enum clattn_memory from_memory, cl_uint wait_count,
+                                                   const cl_uint *sync_points, cl_uint *sync_point);
+CLATTN_API clattn_status clattn_state_finish_record(const clattn_plan *plan,
+                                                    struct _cl_command_buffer_khr *command_buffer,
+                                                    const struct clattn_finish_args *args, cl_uint wait_count,
+                                                    const cl_uint *sync_points, cl_uint *sync_point);
 
 CLATTN_END_DECLS
 

@@ -3,6 +3,7 @@
 #include "attention/arguments.h"
 #include "attention/buffers.h"
 #include "attention/chain.h"
+#include "attention/forward.h"
 #include "attention/score.h"
 #include "device/report.h"
 #include "plan/checked.h"
@@ -137,9 +138,8 @@ static clattn_status check_append_groups(const struct clattn_appender *appender,
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_append(const struct clattn_appender *appender, cl_command_queue queue,
-                                  const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                  struct cla_call *call, struct cla_error *error)
+static clattn_status check_append(const struct clattn_appender *appender, const struct cla_dispatch *to,
+                                  const struct clattn_append_args *args, struct cla_call *call, struct cla_error *error)
 {
     const struct clattn_score_args places = places_of(appender->features, &args->score);
     clattn_status status = cla_check_reserved(&cla_struct_append_args, "args", args, error);
@@ -162,11 +162,7 @@ static clattn_status check_append(const struct clattn_appender *appender, cl_com
         status = check_append_groups(appender, &call->shape, error);
     if (!status)
         status = cla_check_overlap(call, error);
-    if (!status)
-        status = cla_check_waits(wait_count, wait_list, error);
-    if (!status)
-        status = cla_check_queue(queue, appender->context->context, appender->context->device, error);
-    return status ? status : cla_check_buffers(call, appender->context, error);
+    return status ? status : cla_dispatch_checks(appender->context, to, call, error);
 }
 
 static clattn_status launch_move(const struct clattn_appender *appender, int move, const struct cla_call *call,
@@ -197,25 +193,24 @@ static clattn_status launch_move(const struct clattn_appender *appender, int mov
                             (size_t)appender->work_group_size, error);
 }
 
-clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_command_queue queue,
-                                 const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                 cl_event *event, struct cla_error *error)
+clattn_status cla_append_dispatch(const struct clattn_appender *appender, const struct clattn_append_args *args,
+                                  const struct cla_dispatch *to, struct cla_error *error)
 {
-    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     struct cla_call call;
     struct cla_chain chain;
     if (!appender)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "appender is NULL: it must be a clattn_appender");
     if (!args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct clattn_append_args");
-    clattn_status status = check_append(appender, queue, args, wait_count, wait_list, &call, error);
+    clattn_status status = check_append(appender, to, args, &call, error);
     if (status)
         return status;
     if (call.empty)
-        return cla_chain_nothing(&to, args->first_event, error);
-    cla_chain_start(&chain, &to, args->first_event);
+        return cla_chain_nothing(to, args->first_event, error);
+    cla_chain_start(&chain, to, args->first_event);
     for (int i = 0; i < CLA_APPENDED && !status; i++) {
-        if (args->first_event) /* the first command of a call begins before all others */
+        /* The first command of a call begins before all others, and the last sync point is that of the whole call. */
+        if (args->first_event || to->recorder)
             cla_chain_next(&chain);
         status = launch_move(appender, i, &call, args->rope_rows, &chain, error);
     }
@@ -230,7 +225,8 @@ clattn_status clattn_append_enqueue(const clattn_appender *appender, cl_command_
                                     const cl_event *wait_list, cl_event *event)
 {
     struct cla_error error;
-    if (!cla_append_enqueue(appender, queue, args, wait_count, wait_list, event, &error))
+    const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
+    if (!cla_append_dispatch(appender, args, &to, &error))
         return CLATTN_SUCCESS;
     return cla_report(appender ? &appender->context->log : NULL, &error);
 }

@@ -31,8 +31,7 @@ struct clattn_appender {
 /* The public functions without the report. */
 clattn_status cla_appender_make(struct clattn_appender **appender, struct clattn_context *context,
                                 const struct clattn_append_params *params, struct cla_error *error);
-clattn_status cla_append_enqueue(const struct clattn_appender *appender, cl_command_queue queue,
-                                 const struct clattn_append_args *args, cl_uint wait_count, const cl_event *wait_list,
-                                 cl_event *event, struct cla_error *error);
+clattn_status cla_append_dispatch(const struct clattn_appender *appender, const struct clattn_append_args *args,
+                                  const struct cla_dispatch *to, struct cla_error *error);
 
 #endif

@@ -224,7 +224,7 @@ clattn_status cla_backward_dispatch(const struct clattn_plan *plan, const struct
         status =
             cla_rows_check(&plan->kernels->rows, &pass.call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
-        status = cla_dispatch_checks(plan, to, &pass.call, error);
+        status = cla_dispatch_checks(plan->context, to, &pass.call, error);
     if (status)
         return status;
     pass.statistics = statistics_layout(&pass.call);

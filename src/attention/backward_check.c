@@ -41,7 +41,7 @@ clattn_status cla_backward_check(const struct clattn_plan *plan, cl_command_queu
     clattn_status status =
         cla_backward_arguments(&plan->problem, plan->features, plan, CLA_BUFFERS, args, &call, error);
     if (!status)
-        status = cla_dispatch_checks(plan, &to, &call, error);
+        status = cla_dispatch_checks(plan->context, &to, &call, error);
     if (!status)
         status = cla_recipe_make(plan, &call.shape, &call, call.recipe_byte, &recipe, error);
     if (!status && recipe.stuck_region >= 0)

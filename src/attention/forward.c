@@ -12,17 +12,17 @@
 #include "plan/kernel_params.h"
 #include <time.h>
 
-clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
-                                  struct cla_error *error)
+clattn_status cla_dispatch_checks(const struct clattn_context *context, const struct cla_dispatch *to,
+                                  struct cla_call *call, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
     if (to->recorder)
-        status = cla_recorder_open(to->recorder, plan->context->device, error);
+        status = cla_recorder_open(to->recorder, context->device, error);
     else
         status = cla_check_waits(to->wait_count, to->wait_list, error);
     if (!status && !to->recorder)
-        status = cla_check_queue(to->queue, plan->context->context, plan->context->device, error);
-    return status ? status : cla_check_buffers(call, plan->context, error);
+        status = cla_check_queue(to->queue, context->context, context->device, error);
+    return status ? status : cla_check_buffers(call, context, error);
 }
 
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places)
@@ -133,7 +133,7 @@ static clattn_status dispatch(const struct clattn_plan *plan, const struct clatt
     if (!status && (cla_score_is_csr(&call) || (recipe.splits > 1 && !recipe.joins)))
         status = cla_rows_check(&plan->kernels->rows, &call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
-        status = cla_dispatch_checks(plan, to, &call, error);
+        status = cla_dispatch_checks(plan->context, to, &call, error);
     if (status)
         return status;
     if (call.empty)

@@ -9,8 +9,8 @@ clattn_status cla_forward_dispatch(const struct clattn_plan *plan, const struct 
                                    const struct cla_dispatch *to, struct cla_error *error);
 
 /* The last checks of every call, those that ask OpenCL. */
-clattn_status cla_dispatch_checks(const struct clattn_plan *plan, const struct cla_dispatch *to, struct cla_call *call,
-                                  struct cla_error *error);
+clattn_status cla_dispatch_checks(const struct clattn_context *context, const struct cla_dispatch *to,
+                                  struct cla_call *call, struct cla_error *error);
 
 /* Makes the states that an operand holds what the forward kernel writes as O, m and l; there is no LSE then. */
 void cla_point_into_states(struct cla_call *call, int which, const struct cla_state_places *places);

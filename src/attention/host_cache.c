@@ -255,7 +255,8 @@ static clattn_status append_rows(const struct step *step, struct cla_host_job *j
     }
     if (rotates)
         args.q = args.q_rotated = cla_host_tensor_of(job, CLA_Q);
-    return cla_append_enqueue(cache->appender, cache->host->queue, &args, wait_count, waits, appended, error);
+    const struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, appended);
+    return cla_append_dispatch(cache->appender, &args, &to, error);
 }
 
 static clattn_status attend_rows(const struct step *step, struct cla_host_job *job,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "attention/append.h"
 #include "attention/backward.h"
 #include "attention/forward.h"
+#include "attention/state.h"
 #include "device/recorder.h"
 #include "device/report.h"
 #include <clattn/record.h>
@@ -23,20 +25,31 @@ static clattn_status check(const struct _cl_command_buffer_khr *command_buffer, 
     return CLATTN_SUCCESS;
 }
 
+static struct cla_dispatch to_recorder(struct cla_recorder *recorder, cl_uint wait_count, const cl_uint *sync_points,
+                                       cl_uint *sync_point)
+{
+    return (struct cla_dispatch){
+        .recorder = recorder, .wait_count = wait_count, .wait_points = sync_points, .point = sync_point};
+}
+
+static clattn_status report(const struct clattn_plan *plan, clattn_status status, const struct cla_error *error)
+{
+    return status ? cla_report(plan ? &plan->context->log : NULL, error) : CLATTN_SUCCESS;
+}
+
 clattn_status clattn_forward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
                                     const struct clattn_forward_args *args, cl_uint wait_count,
                                     const cl_uint *sync_points, cl_uint *sync_point)
 {
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
-    const struct cla_dispatch to = {
-        .recorder = &recorder, .wait_count = wait_count, .wait_points = sync_points, .point = sync_point};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_FORWARD, __func__, &error);
     if (!status)
         status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
     if (!status)
         status = cla_forward_dispatch(plan, args, &to, &error);
-    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+    return report(plan, status, &error);
 }
 
 clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
@@ -45,8 +58,7 @@ clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command
 {
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
-    const struct cla_dispatch to = {
-        .recorder = &recorder, .wait_count = wait_count, .wait_points = sync_points, .point = sync_point};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
     const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
     clattn_status status =
         cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD, __func__, &error);
@@ -54,5 +66,81 @@ clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command
         status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
     if (!status)
         status = cla_backward_dispatch(plan, args, &to, &error);
-    return status ? cla_report(plan ? &plan->context->log : NULL, &error) : CLATTN_SUCCESS;
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_append_record(const clattn_appender *appender, struct _cl_command_buffer_khr *command_buffer,
+                                   const struct clattn_append_args *args, cl_uint wait_count,
+                                   const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
+    clattn_status status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    if (!status)
+        status = cla_append_dispatch(appender, args, &to, &error);
+    return status ? cla_report(appender ? &appender->context->log : NULL, &error) : CLATTN_SUCCESS;
+}
+
+/* What the four on states begin with. */
+static clattn_status check_state(const struct clattn_plan *plan, const char *function,
+                                 const struct _cl_command_buffer_khr *command_buffer, const cl_event *first_event,
+                                 const struct cla_dispatch *to, struct cla_error *error)
+{
+    const clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, error);
+    return status ? status : check(command_buffer, first_event, to->wait_count, to->wait_points, error);
+}
+
+clattn_status clattn_state_begin_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                        const struct clattn_shape *shape, cl_mem state, enum clattn_memory state_memory,
+                                        cl_uint wait_count, const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
+    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    if (!status)
+        status = cla_state_begin(plan, shape, (struct cla_bytes){state, state_memory, 0}, &to, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_accumulate_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                             const struct clattn_accumulate_args *args, cl_uint wait_count,
+                                             const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
+    clattn_status status = check_state(plan, __func__, command_buffer, args ? args->first_event : NULL, &to, &error);
+    if (!status)
+        status = cla_state_accumulate(plan, args, &to, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_merge_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                        const struct clattn_shape *shape, cl_mem into, enum clattn_memory into_memory,
+                                        cl_mem from, enum clattn_memory from_memory, cl_uint wait_count,
+                                        const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
+    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    if (!status)
+        status = cla_state_merge(plan, shape, (struct cla_bytes){into, into_memory, 0},
+                                 (struct cla_bytes){from, from_memory, 0}, &to, &error);
+    return report(plan, status, &error);
+}
+
+clattn_status clattn_state_finish_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
+                                         const struct clattn_finish_args *args, cl_uint wait_count,
+                                         const cl_uint *sync_points, cl_uint *sync_point)
+{
+    struct cla_error error;
+    struct cla_recorder recorder = {.buffer = command_buffer};
+    const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
+    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    if (!status)
+        status = cla_state_finish(plan, args, &to, &error);
+    return report(plan, status, &error);
 }

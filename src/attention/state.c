@@ -34,7 +34,7 @@ static clattn_status last_checks(const struct clattn_plan *plan, const struct cl
         cla_rows_check(&plan->kernels->rows, call, plan->context->capabilities.address_bits == 32, error);
     if (!status)
         status = cla_check_overlap(call, error);
-    return status ? status : cla_dispatch_checks(plan, to, call, error);
+    return status ? status : cla_dispatch_checks(plan->context, to, call, error);
 }
 
 clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clattn_shape *shape, size_t *bytes,
@@ -87,8 +87,8 @@ clattn_status cla_state_begin(const struct clattn_plan *plan, const struct clatt
     return status ? status : launch(plan, to, cla_rows_begin, &call, &places, error);
 }
 
-static clattn_status merge(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes into,
-                           struct cla_bytes from, const struct cla_dispatch *to, struct cla_error *error)
+clattn_status cla_state_merge(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes into,
+                              struct cla_bytes from, const struct cla_dispatch *to, struct cla_error *error)
 {
     struct cla_call call;
     struct cla_state_places places = {0};
@@ -276,7 +276,7 @@ static clattn_status merge_from(const char *function, const clattn_plan *plan, c
     const struct cla_dispatch to = cla_to_queue(queue, wait_count, wait_list, event);
     clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, &error);
     if (!status)
-        status = merge(plan, shape, into, from, &to, &error);
+        status = cla_state_merge(plan, shape, into, from, &to, &error);
     return report(plan, status, &error);
 }
 

@@ -11,6 +11,8 @@ clattn_status cla_state_bytes(const struct clattn_plan *plan, const struct clatt
                               struct cla_error *error);
 clattn_status cla_state_begin(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes state,
                               const struct cla_dispatch *to, struct cla_error *error);
+clattn_status cla_state_merge(const struct clattn_plan *plan, const struct clattn_shape *shape, struct cla_bytes into,
+                              struct cla_bytes from, const struct cla_dispatch *to, struct cla_error *error);
 clattn_status cla_state_accumulate(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,
                                    const struct cla_dispatch *to, struct cla_error *error);
 clattn_status cla_state_finish(const struct clattn_plan *plan, const struct clattn_finish_args *args,

@@ -220,6 +220,121 @@ static void refused(clattn_status got, clattn_status wanted, const char *part)
                  clattn_status_name(wanted), part);
 }
 
+/* A row goes to where the contents of `positions` say, which change between replays; the rest of the cache stays. */
+static void append_is_replayed(void **state)
+{
+    (void)state;
+    static float before[COUNT];
+    struct scene scene;
+    clattn_appender *appender = NULL;
+    const struct clattn_problem problem = {.d = D};
+    cl_uint points[2] = {0};
+    succeeds(clattn_appender_create(&appender, device.clattn, &(struct clattn_append_params){.problem = &problem}));
+    open_scene(&scene, HEADS * sizeof(int32_t));
+    struct clattn_append_args args[2];
+    for (int i = 0; i < 2; i++)
+        args[i] = (struct clattn_append_args){.shape = {1, HEADS, HEADS, 1, N},
+                                              .k_new.buffer = scene.buffers[i][Q],
+                                              .v_new.buffer = scene.buffers[i][D_O],
+                                              .k.buffer = scene.buffers[i][K],
+                                              .v.buffer = scene.buffers[i][V],
+                                              .positions.buffer = scene.buffers[i][WORKSPACE]};
+    fill_inputs(&scene, 0);
+    const command_buffer buffer = begin();
+    succeeds(clattn_append_record(appender, buffer, &args[0], 0, NULL, &points[0]));
+    succeeds(clattn_append_record(appender, buffer, &args[0], 1, &points[0], &points[1]));
+    assert_int_not_equal(points[0], points[1]);
+    assert_int_equal(finalize(buffer), CL_SUCCESS);
+    for (int32_t turn = 0; turn < REPLAYS; turn++) {
+        const int32_t position = 5 + 7 * turn;
+        for (int copy = 0; copy < 2; copy++)
+            assert_int_equal(clEnqueueWriteBuffer(device.queue, scene.buffers[copy][WORKSPACE], CL_TRUE, 0,
+                                                  sizeof position, &position, 0, NULL, NULL),
+                             CL_SUCCESS);
+        succeeds(clattn_append_enqueue(appender, device.queue, &args[1], 0, NULL, NULL));
+        replay(buffer);
+        same(&scene, K, before);
+        same(&scene, V, before);
+    }
+    release(buffer);
+    close_scene(&scene);
+    clattn_appender_destroy(&appender);
+}
+
+/* Two states over halves of the keys, merged and finished; the second one lies where workspaces do. */
+struct halves {
+    struct clattn_accumulate_args of[2];
+    struct clattn_finish_args finish;
+};
+
+static struct halves halves_of(const struct scene *scene, int copy, cl_mem first)
+{
+    const cl_mem *const buffers = scene->buffers[copy];
+    const struct clattn_accumulate_args half = {
+        .shape = shape, .key_count = N / 2, .q.buffer = buffers[Q], .k.buffer = buffers[K], .v.buffer = buffers[V]};
+    struct halves halves = {{half, half}, {.shape = shape, .state = first, .o.buffer = buffers[O]}};
+    halves.of[0].state = first;
+    halves.of[1].state = buffers[WORKSPACE];
+    halves.of[1].first_key = N / 2;
+    return halves;
+}
+
+static void enqueue_halves(const clattn_plan *plan, const struct halves *halves)
+{
+    for (int i = 0; i < 2; i++) {
+        succeeds(clattn_state_begin_enqueue(plan, device.queue, &shape, halves->of[i].state, 0, NULL, NULL));
+        succeeds(clattn_state_accumulate_enqueue(plan, device.queue, &halves->of[i], 0, NULL, NULL));
+    }
+    succeeds(clattn_state_merge_enqueue(plan, device.queue, &shape, halves->of[0].state, halves->of[1].state, 0, NULL,
+                                        NULL));
+    succeeds(clattn_state_finish_enqueue(plan, device.queue, &halves->finish, 0, NULL, NULL));
+}
+
+static void record_halves(const clattn_plan *plan, command_buffer buffer, const struct halves *halves)
+{
+    cl_uint begun, points[2], merged, finished;
+    for (int i = 0; i < 2; i++) {
+        succeeds(clattn_state_begin_record(plan, buffer, &shape, halves->of[i].state, CLATTN_BUFFER, 0, NULL, &begun));
+        succeeds(clattn_state_accumulate_record(plan, buffer, &halves->of[i], 1, &begun, &points[i]));
+    }
+    succeeds(clattn_state_merge_record(plan, buffer, &shape, halves->of[0].state, CLATTN_BUFFER, halves->of[1].state,
+                                       CLATTN_BUFFER, 2, points, &merged));
+    succeeds(clattn_state_finish_record(plan, buffer, &halves->finish, 1, &merged, &finished));
+}
+
+static void states_are_replayed(void **state)
+{
+    (void)state;
+    static float before[COUNT];
+    struct scene scene;
+    size_t bytes = 0, workspace_bytes = 0;
+    cl_mem first[2];
+    clattn_plan *plan = plan_of((struct clattn_problem){.pass = CLATTN_ACCUMULATE, .splits = 1}, &workspace_bytes);
+    succeeds(clattn_state_bytes(plan, &shape, &bytes));
+    open_scene(&scene, bytes);
+    struct halves halves[2];
+    for (int i = 0; i < 2; i++) {
+        first[i] = clCreateBuffer(device.context, CL_MEM_READ_WRITE, bytes, NULL, NULL);
+        halves[i] = halves_of(&scene, i, first[i]);
+    }
+    const command_buffer buffer = begin();
+    record_halves(plan, buffer, &halves[0]);
+    refused(clattn_state_finish_record(plan, NULL, &halves[0].finish, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+            "command_buffer is NULL");
+    assert_int_equal(finalize(buffer), CL_SUCCESS);
+    for (unsigned turn = 0; turn < REPLAYS; turn++) {
+        fill_inputs(&scene, turn);
+        enqueue_halves(plan, &halves[1]);
+        replay(buffer);
+        same(&scene, O, before);
+    }
+    release(buffer);
+    for (int i = 0; i < 2; i++)
+        clReleaseMemObject(first[i]);
+    close_scene(&scene);
+    clattn_plan_destroy(&plan);
+}
+
 static void wrong_calls_are_refused(void **state)
 {
     (void)state;
@@ -283,9 +398,12 @@ static void devices_without_a_known_version_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_without_a_known_version_are_refused), cmocka_unit_test(forward_is_replayed),
-        cmocka_unit_test(forward_and_backward_are_replayed), cmocka_unit_test(wrong_calls_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(devices_without_a_known_version_are_refused),
+                                       cmocka_unit_test(forward_is_replayed),
+                                       cmocka_unit_test(forward_and_backward_are_replayed),
+                                       cmocka_unit_test(append_is_replayed),
+                                       cmocka_unit_test(states_are_replayed),
+                                       cmocka_unit_test(wrong_calls_are_refused)};
     test_device_open(&device);
     const int failures = device_records() ? cmocka_run_group_tests(tests, NULL, NULL)
                                           : cmocka_run_group_tests((struct CMUnitTest[]){tests[0]}, NULL, NULL);
