@@ -27,6 +27,35 @@ class Values(unittest.TestCase):
         self.assertEqual(have.shape, want.shape)
         self.assertLess(float(abs(have - want).max()), limit)
 
+    def test_pieces_are_watched(self):
+        q, k, v = numbers(1, 2, 20, 16), numbers(1, 2, 64, 16), numbers(1, 2, 64, 16)
+        want, _ = reference.each(q, k, v)
+        seen, whole = [], numpy.full(want.shape, 7, numpy.float32)
+        have = clattn.attention(q, k, v, kv_chunk=16, progress=lambda done, keys: seen.append((done, keys)))
+        self.near(have, want)
+        self.assertEqual(seen, [(16, 64), (32, 64), (48, 64), (64, 64)])
+        self.near(clattn.attention(q, k, v, max_device_bytes=1 << 20), want)
+        with self.assertRaisesRegex(clattn.Error, 'cancel'):
+            clattn.attention(q, k, v, kv_chunk=16, cancel=lambda done, keys: done >= 32, out=whole)
+        self.assertTrue((whole == 7).all())
+        with self.assertRaises(ZeroDivisionError):
+            clattn.attention(q, k, v, kv_chunk=16, progress=lambda done, keys: done // 0, out=whole)
+        self.assertTrue((whole == 7).all())
+        with self.assertRaisesRegex(clattn.Error, 'max_device_bytes'):
+            clattn.attention(q, k, v, max_device_bytes=100)
+        for name, value in (('max_device_bytes', -1), ('progress', 3), ('first_event', [])):
+            with self.assertRaisesRegex(ValueError, f'{name} is'):
+                clattn.attention(q, k, v, **{name: value})
+
+    def test_a_device_says_what_it_does(self):
+        q, k, v = numbers(1, 2, 20, 16), numbers(1, 2, 36, 16), numbers(1, 2, 36, 16)
+        said = []
+        device = clattn.Device(cache_directory='', log=lambda level, text: said.append((level, text)), log_level=3)
+        clattn.attention(q, k, v, device=device)
+        self.assertIn((3, 'kernel forward_cpu: compiling'), said)
+        with self.assertRaisesRegex(clattn.Error, '/nonexistent/tuning.json'):
+            clattn.Device(tuning='/nonexistent/tuning.json')
+
     def test_both_levels_in_all_layouts(self):
         q, k, v = numbers(2, 4, 20, 16), numbers(2, 2, 36, 16), numbers(2, 2, 36, 16)
         want, lse = reference.each(q, k, v, causal=True)

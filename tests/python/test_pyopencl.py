@@ -69,6 +69,15 @@ class Arrays(unittest.TestCase):
         gate.set_status(pyopencl.command_execution_status.COMPLETE)
         self.near(o, reference.each(q, k, v, causal=True)[0])
 
+    def test_the_first_command_has_an_event(self):
+        queue = pyopencl.CommandQueue(CONTEXT, properties=PROPERTIES.PROFILING_ENABLE)
+        q, k, v = (numbers(1, 2, 20, 16) for _ in range(3))
+        first = []
+        o = clattn.attention(*self.there(q, k, v), causal=True, queue=queue, splits=2, first_event=first)
+        self.near(o, reference.each(q, k, v, causal=True)[0])
+        self.assertEqual(len(first), 1)
+        self.assertLessEqual(first[0].profile.end, o.events[0].profile.start)
+
     def test_a_cache_on_the_device(self):
         q, k, v = (numbers(2, 1, 2, 16) for _ in range(3))
         caches = [numbers(2, 24, 2, 16) for _ in range(2)]

@@ -54,10 +54,15 @@ def events_of(arrays: Sequence[Any], wait_for: Sequence[Any]) -> Tuple[int, ...]
     return tuple(event.int_ptr for event in [*wait_for, *carried])
 
 
+def event_of(handle: Optional[int]) -> Any:
+    """The pyopencl.Event that takes over a cl_event."""
+    import pyopencl
+    return pyopencl.Event.from_int_ptr(handle or 0, retain=False)
+
+
 def hand_event(outputs: Sequence[Any], event: Optional[int]) -> Any:
     """Gives the outputs the event of the call, and answers with it."""
-    import pyopencl
-    made = pyopencl.Event.from_int_ptr(event or 0, retain=False)
+    made = event_of(event)
     for x in outputs:
         x.add_event(made)
     return made

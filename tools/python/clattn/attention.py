@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """attention() and attention_backward(): all that the library has."""
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _abi, arrays, call as calls, errors, score, views
+from . import _abi, arrays, call as calls, errors, pieces, rows, score, views
 from .device import Device, default_device
 from .views import View
 
@@ -31,6 +31,9 @@ class _Arguments:
         self.packed = len(self.layout) == 3
         self.paged = options.get('pages') is not None
         self.call = calls.Call('backward' if backward else 'forward')
+        self.call.pieces = pieces.Pieces(
+            **{name: options[name]
+               for name in ('kv_chunk', 'progress', 'cancel', 'max_device_bytes')})
         self.q, self.v = self.ordered(q, 'q'), self.keys(v, 'v')
         self.k = views.columns(self.keys(k, 'k'), self.q.shape[-1])
         self._check_types()
@@ -131,7 +134,6 @@ class _Arguments:
             few = few and not problem.split_keys
             planned = _abi.CLATTN_SPLITS_BY_SHAPE if few else 0 if problem.split_keys else 1
             problem.splits = given if given is not None else planned
-            self.call.kv_chunk = int(options['kv_chunk'] or 0)
 
     def _fill_score(self) -> None:
         call, options, sizes = self.call, self.options, self.sizes
@@ -181,36 +183,20 @@ def _refuse_grad(named: Sequence[Tuple[str, Any]]) -> None:
                                            'clattn.torch.attention, or torch.no_grad() with attention_backward()')
 
 
-def _statistics(found: _Arguments, like: Any, queue: Any, names: Sequence[str]) -> List[Any]:
-    zero = found.options['query_lengths'] is not None
-    made = [arrays.new(like, found.rows_shape(), 'fp32', queue, zero) for _ in names]
-    found.call.tensors.update({name: views.view(x, name, True) for name, x in zip(names, made)})
-    found.call.outputs += names
-    return made
-
-
-def _take_statistics(found: _Arguments, given: Dict[str, Any]) -> None:
-    for name, x in given.items():
-        if name not in ('lse', 'm', 'l') or name in found.call.tensors:
-            raise errors.ArgumentError(f'statistics has {name!r}: its names are "lse", "m" and "l", each once')
-        view = views.view(x, name, True)
-        if view.dtype != 'fp32' or view.shape != found.rows_shape() or view.strides != views.normal(
-                view.shape, views.dense(view.shape)):
-            raise errors.ArgumentError(f'{name} has shape {view.shape} of {view.dtype}: it must be a dense array of '
-                                       f'float32 with {found.rows_shape()}')
-        found.call.tensors[name] = view
-        found.call.outputs.append(name)
-
-
 def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue: Any, device: Optional[Device],
          wait_for: Sequence[Any]) -> None:
+    first = found.options['first_event']
     if queue is None:
-        if wait_for:
-            raise errors.ArgumentError('wait_for is given, and no argument is an array of pyopencl: leave it out')
+        for name, given in (('wait_for', wait_for), ('first_event', first is not None)):
+            if given:
+                raise errors.ArgumentError(f'{name} is given, and no argument is an array of pyopencl: leave it out')
         found.call.run(device or default_device())
         return
     device = calls.device_of(queue, device)
+    found.call.wants_first = first is not None
     event = found.call.run(device, queue.int_ptr, arrays.events_of(inputs, wait_for))
+    if first is not None:
+        first.append(arrays.event_of(found.call.first_event.value))
     arrays.hand_event(outputs, event)
 
 
@@ -263,6 +249,9 @@ def attention(q: Any,
               return_ml: bool = False,
               statistics: Optional[Dict[str, Any]] = None,
               kv_chunk: Optional[int] = None,
+              progress: Optional[Callable[[int, int], Any]] = None,
+              cancel: Optional[Callable[[int, int], Any]] = None,
+              max_device_bytes: int = 0,
               splits: Optional[int] = None,
               split_keys: int = 0,
               packing: Optional[str] = None,
@@ -274,7 +263,8 @@ def attention(q: Any,
               knobs: Optional[str] = None,
               device: Optional[Device] = None,
               queue: Any = None,
-              wait_for: Sequence[Any] = ()) -> Any:
+              wait_for: Sequence[Any] = (),
+              first_event: Optional[List[Any]] = None) -> Any:
     """O = softmax(modified(scale Q K^T)) V, on the arrays where they lie.
 
     q, k, v         arrays of NumPy, of pyopencl, or tensors of PyTorch on the CPU: float32, float16 or bfloat16 (of
@@ -312,15 +302,17 @@ def attention(q: Any,
                     'float16' or 'bfloat16') or of q's type
     return_lse      also answer with LSE [batch, heads, n_q], float32; return_ml: with the maxima m and the sums l, too
     statistics      arrays that LSE, m and l are to be written to, by the names 'lse', 'm' and 'l'
-    kv_chunk        keys that are on the device at a time, for K and V larger than its memory
+    kv_chunk        keys that are on the device at a time, for K and V larger than its memory; max_device_bytes: the
+                    most of that memory which is taken. Arrays of the host are then copied
+    progress, cancel    called with (keys done, keys) as pieces are done; what cancel answers, if it is true, or an
+                    exception of either, ends the call, and outputs are as they were
     splits, split_keys, skeleton, b_r, b_c, work_group_size, knobs, packing ('never' or 'always')
                     what is planned otherwise: include/clattn/problem.h
     expected        what calls will have, as far as it is known, by the names 'n_q', 'n_kv', 'heads', 'kv_heads' (both
                     of all batch elements) and 'density': plans differ by it, results do not
     device          None: default_device(), or the device of the queue
     queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait:
-    the
-                    outputs carry its event
+                    the outputs carry its event; first_event is a list that gets that of its first command
 
     Answers with O, or a tuple (O, LSE, m, l) of what was asked for. Raises ArgumentError, DtypeError or Error."""
     options = dict(locals())
@@ -344,8 +336,8 @@ def attention(q: Any,
         found.call.problem.o_type = views.OPERAND_TYPES[o.dtype]
     found.call.tensors['o'] = o
     found.call.outputs.append('o')
-    extra = _statistics(found, q, queue, ['lse'] * return_lse + ['m', 'l'] * return_ml)
-    _take_statistics(found, statistics or {})
+    extra = rows.new_statistics(found, q, queue, ['lse'] * return_lse + ['m', 'l'] * return_ml)
+    rows.take_statistics(found, statistics or {})
     _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
     return (out, *extra) if extra else out
 
@@ -393,6 +385,9 @@ def attention_backward(d_o: Any,
                        data: Any = None,
                        unordered: bool = False,
                        kv_chunk: Optional[int] = None,
+                       progress: Optional[Callable[[int, int], Any]] = None,
+                       cancel: Optional[Callable[[int, int], Any]] = None,
+                       max_device_bytes: int = 0,
                        out: Optional[Gradients] = None,
                        expected: Optional[Mapping[str, float]] = None,
                        skeleton: Optional[str] = None,
@@ -402,7 +397,8 @@ def attention_backward(d_o: Any,
                        knobs: Optional[str] = None,
                        device: Optional[Device] = None,
                        queue: Any = None,
-                       wait_for: Sequence[Any] = ()) -> Gradients:
+                       wait_for: Sequence[Any] = (),
+                       first_event: Optional[List[Any]] = None) -> Gradients:
     """The gradients of a loss by q, k, v, a bias and sinks (`need` names those wanted), from that by O, d_o.
 
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);
@@ -421,7 +417,6 @@ def attention_backward(d_o: Any,
     if unknown:
         raise errors.ArgumentError(f'need has {sorted(unknown)}: it names some of {", ".join(Gradients._fields)}')
     found = _Arguments(q, k, v, options, True)
-    found.call.kv_chunk = int(kv_chunk or 0)
     queue = arrays.queue_of([q, k, v], queue)
     found.call.tensors.update(o=found.ordered(o, 'o'), d_o=found.ordered(d_o, 'd_o'))
     _check_rows(found, m, l, lse)

@@ -70,7 +70,8 @@ class Call:
         self.score: Dict[str, Any] = {}
         self.tensors: Dict[str, View] = {}
         self.outputs: List[str] = []
-        self.kv_chunk = 0
+        self.pieces: Any = None
+        self.wants_first, self.first_event = False, c.c_void_p()
 
     def text(self, name: str, value: Optional[str]) -> None:
         """One of the problem's texts: functions of the caller's, a skeleton, knobs."""
@@ -83,7 +84,7 @@ class Call:
         objects."""
         if any(view.buffer is not None for view in self.tensors.values()):
             return self._run_buffers(device, queue or device.queue, wait_for)
-        if self.kind.host is None or (device.shares_memory and not self.kv_chunk):
+        if self.kind.host is None or (device.shares_memory and not self.pieces):
             self._run_in_place(device)
         else:
             self._run_copied(device)
@@ -111,6 +112,8 @@ class Call:
         workspace = device.buffer(size) if size else None
         if workspace:
             args.workspace, args.workspace_bytes = workspace.handle, size
+        if self.wants_first:
+            args.first_event = c.addressof(self.first_event)
         events = (c.c_void_p * len(waits))(*waits) if waits else None
         event = c.c_void_p()
         self.kind.enqueue(made.handle, queue, c.byref(args), len(waits), events, c.byref(event))
@@ -130,8 +133,8 @@ class Call:
 
     def _run_buffers(self, device: Device, queue: int, waits: Tuple[int, ...]) -> int:
         """Arrays in cl_mem objects; small arrays of the host beside them are copied."""
-        if self.kv_chunk:
-            raise errors.ArgumentError(f'kv_chunk is {self.kv_chunk}: arrays on the device are there as a whole; '
+        if self.pieces:
+            raise errors.ArgumentError(f'{self.pieces.given()}: arrays on the device are there as a whole; '
                                        'leave it out')
         places, copies = {}, []
         for name, view in self.tensors.items():
@@ -171,7 +174,9 @@ class Call:
 
     def _run_copied(self, device: Device) -> None:
         """Arrays of the host, through the library's host level."""
-        args = self.kind.host_args(shape=self.shape, kv_chunk=self.kv_chunk, **self.numbers)
+        args = self.kind.host_args(shape=self.shape, **self.numbers)
+        if self.pieces:
+            self.pieces.fill(args)
         self._fill_score(args.score)
         scales = _abi.clattn_host_kv_scales()
         for name, view in self.tensors.items():
@@ -182,7 +187,12 @@ class Call:
             elif hasattr(type(target), name + '_layout'):
                 setattr(target, name + '_layout', _layout(name, view, 0))
         with device.lock:
-            self.kind.host(device.host(), c.byref(self.problem), c.byref(args))
+            try:
+                self.kind.host(device.host(), c.byref(self.problem), c.byref(args))
+            except errors.Error:
+                if self.pieces:
+                    self.pieces.raise_again()
+                raise
 
 
 def _groups(tensors: Dict[str, View], outputs: List[str]) -> List[Tuple[int, int, list]]:

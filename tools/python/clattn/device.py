@@ -18,6 +18,9 @@ _READ_WRITE = 1
 PLANS = 64
 
 
+_LOG = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
+
+
 class DeviceInfo(NamedTuple):
     """A device that is there: Device(platform, device) opens it."""
     platform: int
@@ -69,28 +72,61 @@ def devices() -> List[DeviceInfo]:
     return [info for info, _ in _all()]
 
 
+def _say(log: Callable[[int, str], Any], level: int, text: bytes) -> None:
+    try:
+        log(level, text.decode(errors='replace'))
+    except Exception as raised:  # it cannot pass through the library
+        sys.excepthook(type(raised), raised, raised.__traceback__)
+
+
 class Device:
     """One OpenCL device with its compiled plans. Any number of threads may use it at once.
 
     Device(platform, device) opens one of devices(); default_device() and of_queue() are for those who have none in
     hand.
+
+    cache_directory     where compiled programs are kept; '': nowhere; None: as include/clattn/cache.h says
+    tuning              a file of `clattn tune`; None: no records but the built-in ones
+    log                 called with (level, text), by any thread, with what the library says: level 1 is an error, 2 a
+                        warning, 3 what it does, 4 more; log_level is the highest that is wanted
     """
-    def __init__(self, platform: int = 0, device: int = 0):
+    def __init__(self,
+                 platform: int = 0,
+                 device: int = 0,
+                 *,
+                 cache_directory: Optional[str] = None,
+                 tuning: Optional[str] = None,
+                 log: Optional[Callable[[int, str], Any]] = None,
+                 log_level: int = _abi.CLATTN_LOG_WARNING):
         for info, handle in _all():
             if (info.platform, info.device) == (platform, device):
                 break
         else:
             raise errors.ArgumentError(f'platform {platform}, device {device}: there is none; clattn.devices() lists '
                                        f'{len(devices())}')
+        params = _abi.clattn_context_params()
+        if cache_directory is not None:
+            params.cache_directory = os.fsencode(cache_directory)
+        if log is not None:
+            self._log = _LOG(lambda _, level, text: _say(log, level, text))
+            params.log = _abi.clattn_log(function=c.cast(self._log, c.c_void_p), level=log_level)
+        records = c.c_void_p()
+        if tuning is not None:
+            clattn.clattn_tuning_load(c.byref(records), os.fsencode(tuning))
+            params.tuning = records
         handles = (c.c_void_p * 1)(handle)
-        self._open(opencl.clCreateContext(None, 1, handles, None, None), handle)
+        try:
+            self._open(opencl.clCreateContext(None, 1, handles, None, None), handle, params)
+        finally:
+            clattn.clattn_tuning_destroy(c.byref(records))
 
-    def _open(self, cl_context: int, cl_device: int) -> None:
+    def _open(self, cl_context: int, cl_device: int, params: Optional[_abi.clattn_context_params] = None) -> None:
         """Takes over a reference to the cl_context."""
+        params = params or _abi.clattn_context_params()
         self._lock = threading.Lock()
         self._plans: Dict[bytes, Any] = collections.OrderedDict()
         self._cl_context, self._handle, self._host, self._queue = cl_context, c.c_void_p(), c.c_void_p(), 0
-        params = _abi.clattn_context_params(context=cl_context, device=cl_device)
+        params.context, params.device = cl_context, cl_device
         clattn.clattn_context_create(c.byref(self._handle), c.byref(params))
         self._queue = opencl.clCreateCommandQueue(cl_context, cl_device, 0)
         known = _abi.clattn_capabilities.from_address(clattn.clattn_context_capabilities(self._handle))
