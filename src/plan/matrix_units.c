@@ -155,6 +155,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                         .lanes = CLA_NVIDIA_LANES,
                         .slots = 2,
                         .operand_words = 4,
+                        .most_words = 255,
                         .stores_philox = true,
                         .streams = true,
                         .level_name = "CLATTN_COMPUTE_CAPABILITY",
@@ -175,6 +176,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .trust = CLA_UNIT_PROBED,
      .files = amd_files,
      .fetches = true,
+     .most_words = 144, /* clang 19: 215 to 256 registers of 256 */
      .stores_philox = true,
      .lanes = 32,
      .slots = 1,
@@ -189,6 +191,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .trust = CLA_UNIT_PROBED,
      .files = amd_files,
      .fetches = true,
+     .most_words = 144, /* clang 19: 215 to 256 registers of 256 */
      .stores_philox = true,
      .lanes = 64,
      .slots = 1,
@@ -206,6 +209,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .lanes = 8,
      .slots = 2,
      .operand_words = 16,
+     .most_words = 128,
      .most_d = 64,
      .level_name = "CLATTN_LANES",
      .level = intel_lanes,
@@ -220,6 +224,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .lanes = 16,
      .slots = 1,
      .operand_words = 8,
+     .most_words = 128,
      .most_d = 128,
      .level_name = "CLATTN_LANES",
      .level = intel_lanes,
@@ -368,22 +373,40 @@ struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *
                                       .items = first && first < items ? first : items};
 }
 
-enum {
-    MOST_WORDS = 255,       /* registers of an item: what does not fit goes through device memory */
-    UNIT_REGISTERS = 65536, /* of a compute unit, */
-    BUSY_SUB_GROUPS = 8     /* which needs so many sub-groups to hide what they wait for */
-};
-
-double cla_matrix_waiting(int words, int items, int most_groups)
+int cla_matrix_lanes(const struct cla_config *config)
 {
-    const int held = words > MOST_WORDS ? MOST_WORDS : words;
-    int groups = UNIT_REGISTERS / (held * items);
-    groups = CLA_UNIT_ITEMS / items < groups ? CLA_UNIT_ITEMS / items : groups;
+    return config->unit->devices ? config->unit->lanes : CLA_NVIDIA_LANES;
+}
+
+int cla_matrix_operand_words(const struct cla_config *config)
+{
+    return (config->unit->devices ? config->unit : &cla_matrix_units[CLA_NVIDIA_MMA])->operand_words;
+}
+
+double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const struct cla_config *config, int words,
+                          int most_groups)
+{
+    enum { BUSY = 2 }; /* sub-groups of a scheduler, which hide what one waits for */
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    const int items = config->work_group_size, most_words = config->unit->most_words;
+    const int held = words > most_words ? most_words : words;
+    if (!config->unit->devices)
+        return 1;
+    int groups = machine.unit_registers / (held * items);
+    groups = machine.unit_items / items < groups ? machine.unit_items / items : groups;
     groups = most_groups < groups ? most_groups : groups;
     groups = groups < 1 ? 1 : groups;
-    const int sub_groups = groups * items / CLA_NVIDIA_LANES;
-    return (sub_groups < BUSY_SUB_GROUPS ? (double)BUSY_SUB_GROUPS / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
-           (words > MOST_WORDS ? 1.2 + 0.02 * (words - MOST_WORDS) : 1);
+    const int sub_groups = groups * items / machine.lanes, busy = BUSY * machine.schedulers;
+    return (sub_groups < busy ? (double)busy / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
+           (words > most_words ? 1.2 + 0.02 * (words - most_words) : 1);
+}
+
+double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                       const struct cla_matrix_work *work)
+{
+    const int lanes = cla_matrix_lanes(config);
+    const struct cla_matrix_rates *rates = cla_matrix_rates_of(cla_matrix_family(capabilities, config), lanes);
+    return cla_matrix_clocks(rates, lanes, work) / rates->product;
 }
 
 bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,

@@ -4,6 +4,7 @@
 
 #include "plan/error.h"
 #include "plan/machine.h"
+#include "plan/matrix_cost.h"
 #include "plan/skeleton.h"
 #include "plan/text.h"
 #include <clattn/device.h>
@@ -43,6 +44,7 @@ struct cla_matrix_unit {
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int most_d;                      /* head dimensions up to which its registers suffice; 0: as other units' */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
+    int most_words;                  /* of an item's registers, as planners count them, that compile without spilling */
     bool stores_philox;              /* UNIT_OWN_PHILOX, or unit_meet serves it */
     bool streams;                    /* UNIT_STREAMS */
     bool fetches;                    /* UNIT_FETCHES */
@@ -135,8 +137,18 @@ bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, cons
                             uint64_t local_bytes, int sub_groups);
 
 /* How much longer a compute unit takes since its sub-groups are few, or all of one group, whose barriers they wait at
- * together; and since registers spill. An item takes `words` of them; local memory lets a unit hold `most_groups`. */
-double cla_matrix_waiting(int words, int items, int most_groups);
+ * together; and since registers spill. An item takes `words` of them; local memory lets a unit hold `most_groups`. 1 in
+ * the emulation. */
+double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const struct cla_config *config, int words,
+                          int most_groups);
+
+/* What the work of 16 x 16 pairs costs a configuration, in products of 16 x 16 pieces, as if nothing waited. */
+double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                       const struct cla_matrix_work *work);
+
+/* Words that a lane has of an operand, and lanes of a sub-group: an emulation counts as what it stands for. */
+int cla_matrix_operand_words(const struct cla_config *config);
+int cla_matrix_lanes(const struct cla_config *config);
 
 enum {
     CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */

@@ -3,6 +3,7 @@
 #define CLA_SIZES_H
 
 #include "plan/machine.h"
+#include "plan/matrix_cost.h"
 #include "plan/skeleton.h"
 
 /* Every size and ratio that planners and kernels take from a measurement (sizes.c), with the device that it was made on
@@ -56,6 +57,9 @@ struct cla_rates {
     const char *source;
 };
 extern const struct cla_rates cla_rates;
+
+/* What forward_matrix and backward_matrix take of each unit (plan/matrix_cost.h); the last is for all other families. */
+extern const struct cla_matrix_rates cla_matrix_rates[];
 
 /* How much is worked on at a time, so that a cache holds it. OpenCL does not say how large that is: NVIDIA reports 32
  * KB a compute unit, AMD the first level. */

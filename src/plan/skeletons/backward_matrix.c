@@ -224,32 +224,40 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     return fit(capabilities, problem, config);
 }
 
-/* For 16 x 16 pairs, in products of 16 x 16 pieces, as forward_matrix's: products wait for operands where more than
- * half a load comes to each; an operand of the moving side serves the sub-group's tiles, one of the fixed side, unless
- * it stays in registers, a slice. Then what a pair costs beside products, what a tile costs whatever the rows that
- * share it, and a second stage that is not there. */
-static double side_estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
-                            const struct cla_config *config, int side)
+/* For 16 x 16 pairs: an operand of the moving side serves the sub-group's tiles, one of the fixed side, unless it stays
+ * in registers, a slice. */
+static struct cla_matrix_work side_work(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
     const struct cla_backward_side *at = &config->backward_matrix.side[side];
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = fixed_rows(config, side);
     const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
-    const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config));
-    const double fixed_loads = at->fixed_registers ? 0 : scores * CLA_PIECE / at->slice;
-    const double loads = (products / tiles + fixed_loads) * cla_rates.mma / cla_rates.mma_one_tile;
-    const uint64_t room = limits->local_bytes / side_local_bytes(problem, config, side);
-    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
-    const double waiting = config->unit->devices ? cla_matrix_waiting((int)side_words(problem, config, side),
-                                                                      config->work_group_size, most_groups)
-                                                 : 1;
-    return ((products > loads ? products : loads) + 4 + 16 * (d + d_v) / rows + 32.0 / at->moving) * waiting *
-           (at->stages == 1 ? 1.07 : 1);
+    const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config)), slabs = (double)CLA_PIECE / at->slice;
+    const double operands = products / tiles + (at->fixed_registers ? 0 : scores * slabs);
+    const double chunks = (d + d_v) * 2 * CLA_PIECE * CLA_PIECE / (rows * cla_matrix_lanes(config));
+    return (struct cla_matrix_work){.products = products,
+                                    .weights = at->split,
+                                    .words = operands * cla_matrix_operand_words(config) + 4 * chunks,
+                                    .chunks = chunks,
+                                    .slabs = slabs,
+                                    .tiles = CLA_PIECE / (tiles * at->moving)};
 }
 
-static double estimate(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+/* A second stage that is not there is waited for. */
+static double side_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            const struct cla_config *config, int side)
+{
+    const struct cla_matrix_work work = side_work(problem, config, side);
+    const uint64_t room = cla_matrix_limits_of(capabilities).local_bytes / side_local_bytes(problem, config, side);
+    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
+    return cla_matrix_cost(capabilities, config, &work) *
+           cla_matrix_waiting(capabilities, config, (int)side_words(problem, config, side), most_groups) *
+           (config->backward_matrix.side[side].stages == 1 ? 1.07 : 1);
+}
+
+static double estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        const struct cla_config *config)
 {
-    return side_estimate(limits, problem, config, DQ) + side_estimate(limits, problem, config, DK_DV);
+    return side_estimate(capabilities, problem, config, DQ) + side_estimate(capabilities, problem, config, DK_DV);
 }
 
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -272,7 +280,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    info->estimate = estimate(&limits, problem, config);
+    info->estimate = estimate(capabilities, problem, config);
     cla_plan_step(
         info, "sub-groups", config->b_r, config->b_c,
         "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "

@@ -10,6 +10,7 @@
 #include "plan/recipe.h"
 #include "plan/sizes.h"
 #include "plan/types.h"
+#include <limits.h>
 #include <stddef.h>
 
 enum {
@@ -80,6 +81,15 @@ uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, co
     return (uint64_t)(larger(inputs, outputs) + drawn + scratch) + 16;
 }
 
+/* What it has of the next tile meanwhile: two rows of V at a time (MATRIX_FETCHED). */
+static int fetched_words(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int items = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes;
+    const int k_chunks = config->b_c * 2 * cla_pieces(problem->d), v_pairs = config->b_c * cla_pieces(problem->d_v);
+    const int64_t chunks = cla_ceil_div(k_chunks, items) + 2 * cla_ceil_div(v_pairs, items);
+    return config->unit->fetches && !config->matrix.streams ? 4 * (int)chunks : 0;
+}
+
 /* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
@@ -88,7 +98,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
     const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
                       (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
-    return (uint64_t)words * 4;
+    return (uint64_t)(words + fetched_words(problem, config)) * 4;
 }
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
@@ -144,8 +154,8 @@ static bool halve_rows(const struct clattn_problem *problem, struct cla_config *
     return true;
 }
 
-static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                        const struct cla_config *config)
+bool cla_forward_matrix_hides_waits(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem, const struct cla_config *config)
 {
     return cla_matrix_hides_waits(capabilities, config, cla_forward_matrix_local_bytes(problem, config),
                                   group_size(config) / config->lanes);
@@ -156,7 +166,7 @@ static void make_room(const struct clattn_capabilities *capabilities, const stru
                       struct cla_config *config)
 {
     struct cla_config fewer = *config;
-    while (!hides_waits(capabilities, problem, &fewer))
+    while (!cla_forward_matrix_hides_waits(capabilities, problem, &fewer))
         if (!halve_keys(problem, &fewer))
             return;
     *config = fewer;
@@ -189,23 +199,29 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     return true;
 }
 
-/* Of local memory it asks nothing: more of it must not make a choice look worse. 1 in the emulation. */
-static double waiting(const struct clattn_problem *problem, const struct cla_config *config)
+/* For 16 x 16 scores. An operand of K or V serves each row tile; one of Q, unless it stays in registers, a slab. What
+ * the sub-groups bring to local memory serves all of a block's rows. */
+static struct cla_matrix_work work_of(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int words = (int)(private_bytes(problem, config) / 4);
-    return config->unit->devices ? cla_matrix_waiting(words, group_size(config), CLA_UNIT_ITEMS) : 1;
+    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = config->matrix.row_tiles;
+    const double slabs = (double)CLA_PIECE / config->matrix.keys;
+    const double operands = (d + d_v) / rows + (config->matrix.q_registers ? 0 : d * slabs);
+    const double chunks = (d + d_v) * 2 * CLA_PIECE * CLA_PIECE / (config->b_r * cla_matrix_lanes(config));
+    return (struct cla_matrix_work){.products = d + d_v,
+                                    .weights = 1,
+                                    .words = operands * cla_matrix_operand_words(config) + 4 * chunks,
+                                    .chunks = chunks,
+                                    .slabs = slabs,
+                                    .tiles = CLA_PIECE / (rows * config->b_c)};
 }
 
-/* For 16 x 16 scores, in products of 16 x 16 pieces. Products wait for operands where more than half a load comes to
- * each; exponentials cost about four products. Then what a tile
- * costs whatever the rows that share it, and whatever its keys. */
-static double estimate(const struct clattn_problem *problem, const struct cla_config *config)
+/* Of local memory it asks nothing: more of it must not make a choice look worse. */
+double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   const struct cla_config *config)
 {
-    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), products = d + d_v;
-    const double q_loads = config->matrix.q_registers ? 0 : d * CLA_PIECE / config->matrix.keys;
-    const double loads = (products / config->matrix.row_tiles + q_loads) * cla_rates.mma / cla_rates.mma_one_tile;
-    const double copies = 16 * products / config->b_r, barriers = 32.0 / config->b_c;
-    return ((products > loads ? products : loads) + 4 + copies + barriers) * waiting(problem, config);
+    const struct cla_matrix_work work = work_of(problem, config);
+    return cla_matrix_cost(capabilities, config, &work) *
+           cla_matrix_waiting(capabilities, config, (int)(private_bytes(problem, config) / 4), INT_MAX);
 }
 
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -265,7 +281,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
     const clattn_status status = problem->knobs ? CLATTN_SUCCESS : reads(problem, config, error);
     if (status)
         return status;
-    info->estimate = estimate(problem, config);
+    info->estimate = cla_forward_matrix_estimate(capabilities, problem, config);
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
 }
@@ -325,7 +341,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "problem.knobs \"%s\" do not fit %s: sharers is 1 unless streams is",
                         problem->knobs ? problem->knobs : "", name_of(config));
     config->work_group_size = group_size(config);
-    info->estimate = estimate(problem, config);
+    info->estimate = cla_forward_matrix_estimate(capabilities, problem, config);
     explain(capabilities, problem, config, info);
     return reads(problem, config, error);
 }
@@ -366,7 +382,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;
     struct cla_config config = cla_matrix_config(capabilities);
     return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS &&
-           hides_waits(capabilities, &planned, &config);
+           cla_forward_matrix_hides_waits(capabilities, &planned, &config);
 }
 
 static clattn_status choose_emulated(const struct clattn_capabilities *capabilities,

@@ -10,6 +10,14 @@
 /* To the byte what the kernel declares (MATRIX_LOCAL_BYTES): Q and two stages of K and V; O later takes their place. */
 uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config);
 
+/* What 16 x 16 pairs cost, in products of 16 x 16 pieces; smaller is better. */
+double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                   const struct cla_config *config);
+
+/* Whether a compute unit then holds work-groups enough. */
+bool cla_forward_matrix_hides_waits(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem, const struct cla_config *config);
+
 /* The sizes of a configuration whose unit is known. */
 void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                              struct cla_config *config);

@@ -16,6 +16,44 @@ static bool gains_by_stale_max(const struct clattn_problem *problem)
            !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
 }
 
+/* Takes one that the device has room for, if it costs less than the best so far. */
+static void offer(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                  struct cla_config *one, struct cla_config *best, double *least)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    one->work_group_size = one->b_r / (CLA_PIECE * one->matrix.row_tiles) * one->lanes;
+    if (one->work_group_size > limits.items || cla_forward_matrix_local_bytes(problem, one) > limits.local_bytes ||
+        !cla_forward_matrix_hides_waits(capabilities, problem, one))
+        return;
+    const double cost = cla_forward_matrix_estimate(capabilities, problem, one);
+    if (*least > 0 && cost >= *least)
+        return;
+    *least = cost;
+    *best = *one;
+}
+
+/* Where nothing was timed: those that cost least by the model, of sizes that were the fastest somewhere. */
+static void take_cheapest(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config)
+{
+    static const struct {
+        int b_r, keys, row_tiles;
+    } sizes[] = {{64, 16, 1}, {64, 32, 1}, {64, 64, 1},  {128, 16, 1}, {128, 32, 1}, {128, 64, 1},
+                 {64, 32, 2}, {64, 64, 2}, {128, 32, 2}, {128, 64, 2}, {32, 32, 1},  {32, 16, 1}};
+    struct cla_config one = *config;
+    double least = 0;
+    one.matrix.stale_max = gains_by_stale_max(problem);
+    one.matrix.sharers = 1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int held = 0; held < 2; held++) {
+            one.b_r = sizes[i].b_r;
+            one.b_c = one.matrix.keys = sizes[i].keys;
+            one.matrix.row_tiles = sizes[i].row_tiles;
+            one.matrix.q_registers = held;
+            offer(capabilities, problem, &one, config, &least);
+        }
+}
+
 /* The sizes that were the fastest (plan/sizes.h). */
 static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -112,7 +150,11 @@ static void suit_block_mask(const struct clattn_capabilities *capabilities, cons
 void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                              struct cla_config *config)
 {
-    take_timed(cla_matrix_family(capabilities, config), problem, config);
+    const enum cla_family family = cla_matrix_family(capabilities, config);
+    if (family == CLA_AMD)
+        take_cheapest(capabilities, problem, config);
+    if (!config->b_r)
+        take_timed(family, problem, config);
     suit_few_rows(capabilities, problem, config);
     suit_block_mask(capabilities, problem, config);
 }

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "plan/matrix_cost.h"
+#include "plan/sizes.h"
+#include <math.h>
+
+static double together(double a, double b, double overlap)
+{
+    return pow(pow(a, overlap) + pow(b, overlap), 1 / overlap);
+}
+
+static double vector_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work)
+{
+    const double weights = work->weights * 256 / lanes;
+    return rates->vector * (rates->weight * weights + rates->chunk * work->chunks + rates->slab * work->slabs +
+                            rates->tile * work->tiles) +
+           rates->power * weights;
+}
+
+double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work)
+{
+    const double products = rates->product * work->products, vector = vector_clocks(rates, lanes, work);
+    const double busy = rates->by_vector_unit ? products + vector : together(products, vector, rates->overlap);
+    return together(busy, work->words * lanes / rates->port * rates->port_schedulers, rates->overlap);
+}
+
+const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int lanes)
+{
+    const struct cla_matrix_rates *rates = cla_matrix_rates;
+    while (rates->family != CLA_ANY_FAMILY && (rates->family != family || (rates->lanes && rates->lanes != lanes)))
+        rates++;
+    return rates;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_MATRIX_COST_H
+#define CLA_MATRIX_COST_H
+
+#include "plan/machine.h"
+#include <stdbool.h>
+
+/* What a kernel on matrix units executes for 16 x 16 pairs of rows and keys, of one sub-group: the counts of
+ * tests/simulator/rates.py, by formula. */
+struct cla_matrix_work {
+    double products; /* of 16 x 16 x 16 */
+    double weights;  /* how often a pair becomes something else than it was, by a power */
+    double words;    /* of a lane, that pass local memory's port */
+    double chunks;   /* of 16 bytes, that a lane brings to local memory */
+    double slabs;    /* stretches of keys whose scores are held: bounds of each are looked for once */
+    double tiles;    /* stretches of keys that arrive together */
+};
+
+/* What these take on a family of devices, in clocks of one of a compute unit's schedulers. */
+struct cla_matrix_rates {
+    enum cla_family family;           /* CLA_ANY_FAMILY: all others */
+    int lanes;                        /* of a sub-group; 0: any */
+    double product;                   /* clocks of a product, */
+    bool by_vector_unit;              /* which the vector unit does */
+    double vector, power;             /* of a vector instruction; and of one that takes powers */
+    double weight, chunk, slab, tile; /* vector instructions for each: of a weight, for each element of a lane */
+    double port;                      /* lanes whose words pass local memory's port in a clock */
+    int port_schedulers;              /* that have it in common */
+    double overlap; /* exponent of the norm that joins what units do: 1: none overlaps, large: all does */
+    const char *source;
+};
+
+/* Clocks of a scheduler for a sub-group's 16 x 16 pairs, where other sub-groups hide what it waits for. */
+double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work);
+
+/* The rows of plan/sizes.c: the first that applies. */
+const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int lanes);
+
+#endif
