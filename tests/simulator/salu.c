@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Scalar instructions but for branches, waits and loads. */
+#include "floats.h"
 #include "lanes.h"
 #include "operations.h"
 #include <math.h>
@@ -89,8 +90,8 @@ SCALAR_32(pack_high, KEEP, a >> 16 | (b & 0xffff0000))
 SCALAR_32(choose, KEEP, wave->scc ? a : b)
 SCALAR_32(float_add, KEEP, as_bits(as_float(a) + as_float(b)))
 SCALAR_32(float_subtract, KEEP, as_bits(as_float(a) - as_float(b)))
-SCALAR_32(float_larger, KEEP, as_bits(fmaxf(as_float(a), as_float(b))))
-SCALAR_32(float_smaller, KEEP, as_bits(fminf(as_float(a), as_float(b))))
+SCALAR_32(float_larger, KEEP, larger(a, b))
+SCALAR_32(float_smaller, KEEP, smaller(a, b))
 SCALAR_32(float_multiply, KEEP, as_bits(as_float(a) * as_float(b)))
 
 SCALAR_64(and_64, r != 0, a &b)

@@ -2,69 +2,18 @@
  *
  * Single instructions of the simulated GPUs against what their definition says, in another way of computing it, for all
  * pairs and triples of values at the edges; and that what is not known is refused. */
-#include "access.h"
-#include "decode.h"
+#include "bench.h"
 #include "definitions.h"
-#include "lanes.h"
-#include "support/unit.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct chip rdna3 = {"gfx1100", RDNA3, 32}, cdna3 = {"gfx942", CDNA3, 64};
-
-/* Edges of integers, and of floats: zeros, denormals, ones, halves, infinities, a NaN, the largest. */
-static const uint32_t edges[] = {0,          1,          2,          31,         32,         0xff,       0x7fff,
-                                 0x8000,     0xffff,     0x10000,    0x7fffffff, 0x80000000, 0xffffffff, 0x80000001,
-                                 0x00800000, 0x3f800000, 0xbf800000, 0x3f000000, 0x40490fdb, 0x7f7fffff, 0xff7fffff,
-                                 0x7f800000, 0xff800000, 0x7fc00000, 0x12345678, 0x0c0d0206, 0x4f7ffffe, 0x3c00bc00};
-enum { EDGES = sizeof edges / sizeof *edges };
-
-/* All NaNs are one. */
-static uint32_t same(uint32_t x)
-{
-    return (x & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : x;
-}
-
-/* A wave with room for its registers, and one instruction. */
-struct bench {
-    struct wave wave;
-    struct group group;
-    struct launch launch;
-    struct kernel_code kernel;
-    struct program program;
-    uint32_t registers[VECTORS][MOST_LANES];
-};
-
-static struct bench bench;
-
-static bool prepare(const struct chip *chip, const char *text)
-{
-    char *listing = malloc(strlen(text) + 40), error[300];
-    sprintf(listing, "\t%s // 000000001000: 0\n", text);
-    memset(&bench, 0, sizeof bench);
-    bench.kernel.name = "bench";
-    const bool ok = program_decode(chip, listing, &bench.program, error, sizeof error);
-    bench.launch = (struct launch){.program = &bench.program, .kernel = &bench.kernel};
-    bench.group.launch = &bench.launch;
-    bench.wave.group = &bench.group;
-    bench.wave.lanes = chip->lanes;
-    bench.wave.v = bench.registers;
-    set_exec(&bench.wave, UINT64_MAX);
-    return ok;
-}
-
-static void run(void)
-{
-    bench.program.code[0].run(&bench.wave, &bench.program.code[0]);
-}
-
 static bool are_close(uint32_t got, uint32_t wanted, int close)
 {
     if (wanted == 0x7e00 || wanted == 0xfe00) /* a half that is none: any */
         return (got & 0x7c00) == 0x7c00 && (got & 0x3ff);
-    return same(got) == same(wanted) || (close && abs((int32_t)(got - wanted)) <= close);
+    return same_number(got, wanted) || (close && abs((int32_t)(got - wanted)) <= close);
 }
 
 /* Lanes have one source's edges each, rounds the others'. */
@@ -76,7 +25,7 @@ static void check(const struct definition *row, uint32_t b, uint32_t c)
             bench.registers[1][l] = b;
             bench.registers[2][l] = c;
         }
-        run();
+        bench_run();
         for (int l = 0; l < bench.wave.lanes; l++) {
             const uint32_t a = bench.registers[0][l], wanted = row->function(a, b, c);
             if (!are_close(bench.registers[3][l], wanted, row->close))
@@ -89,7 +38,7 @@ static void instructions_are_what_they_are_defined_to_be(void **state)
 {
     (void)state;
     for (const struct definition *row = definitions; row->text; row++) {
-        if (!prepare(&rdna3, row->text))
+        if (!bench_prepare(&bench_rdna3, row->text))
             fail_msg("%s is not known", row->text);
         for (int b = 0; b < (row->sources > 1 ? EDGES : 1); b++)
             for (int c = 0; c < (row->sources > 2 ? EDGES : 1); c++)
@@ -141,13 +90,13 @@ static void check_comparison(const char *relation, const char *type)
 {
     char text[64];
     snprintf(text, sizeof text, "v_cmp_%s_%s_e64 s[20:21], v0, v1", relation, type);
-    assert_true(prepare(&cdna3, text));
+    assert_true(bench_prepare(&bench_cdna3, text));
     for (int b = 0; b < EDGES; b++) {
         for (int l = 0; l < MOST_LANES; l++) {
             bench.registers[0][l] = edges[l % EDGES];
             bench.registers[1][l] = edges[b];
         }
-        run();
+        bench_run();
         const uint64_t mask = bench.wave.s[20] | (uint64_t)bench.wave.s[21] << 32;
         for (int l = 0; l < MOST_LANES; l++)
             if ((mask >> l & 1) != related(relation, number(type, edges[l % EDGES]), number(type, edges[b])))
@@ -195,7 +144,7 @@ static int cdna_row(int lane, int e)
 static void check_product(const struct layout *layout)
 {
     float left[16][16], right[16][16];
-    assert_true(prepare(layout->chip, layout->text));
+    assert_true(bench_prepare(layout->chip, layout->text));
     for (int r = 0; r < 16; r++)
         for (int k = 0; k < 16; k++) {
             left[r][k] = (float)((r * 5 + k * 3) % 13 - 6);
@@ -210,7 +159,7 @@ static void check_product(const struct layout *layout)
     for (int e = 0; e < layout->sums; e++)
         for (int l = 0; l < bench.wave.lanes; l++)
             bench.registers[30 + e][l] = as_bits((float)l);
-    run();
+    bench_run();
     for (int e = 0; e < layout->sums; e++)
         for (int l = 0; l < bench.wave.lanes; l++) {
             float sum = (float)l;
@@ -226,9 +175,9 @@ static void products_are_those_of_matrices(void **state)
     (void)state;
     static const struct chip rdna4 = {"gfx1201", RDNA4, 32};
     const struct layout layouts[] = {
-        {&rdna3, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:17], v[20:27], v[30:37]", 8, 8, 16, rdna3_row},
+        {&bench_rdna3, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:17], v[20:27], v[30:37]", 8, 8, 16, rdna3_row},
         {&rdna4, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:13], v[20:23], v[30:37]", 4, 8, 8, rdna4_row},
-        {&cdna3, "v_mfma_f32_16x16x16_f16 v[40:43], v[10:11], v[20:21], v[30:33]", 2, 4, 4, cdna_row},
+        {&bench_cdna3, "v_mfma_f32_16x16x16_f16 v[40:43], v[10:11], v[20:21], v[30:33]", 2, 4, 4, cdna_row},
     };
     EACH (n, layouts)
         check_product(&layouts[n]);
@@ -250,7 +199,7 @@ static void what_is_not_known_is_refused(void **state)
                                         "s_and_b64 s[0:1], s2, s[4:5]",
                                         "image_load v0, v1, s[0:7]"};
     EACH (n, texts) {
-        if (prepare(&rdna3, texts[n]))
+        if (bench_prepare(&bench_rdna3, texts[n]))
             fail_msg("%s is taken", texts[n]);
         program_free(&bench.program);
     }
@@ -266,7 +215,7 @@ static bool is_refused(void)
 
 static void check_waits(const char *text, bool refused)
 {
-    assert_true(prepare(&rdna3, text));
+    assert_true(bench_prepare(&bench_rdna3, text));
     bench.wave.issued[LOADS] = 2;
     bench.wave.vector_waits[0] = (struct pending){2, LOADS};
     bench.wave.covered[LOADS] = 1;
@@ -293,5 +242,6 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(registers_wait_for_what_is_under_way),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return run_scalar_tests() || failed;
 }
