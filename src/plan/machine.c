@@ -3,7 +3,7 @@
 #include "plan/planner.h"
 #include <string.h>
 
-enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, NARROW_LANES = 8, TURING = 705 };
+enum { AMD_ID = 0x1002, INTEL_ID = 0x8086, NARROW_LANES = 8, WIDE_LANES = 64, TURING = 705 };
 
 static enum cla_family family_of(const struct clattn_capabilities *capabilities)
 {
@@ -12,7 +12,7 @@ static enum cla_family family_of(const struct clattn_capabilities *capabilities)
     if (capabilities->nv_compute_capability)
         return capabilities->nv_compute_capability == TURING ? CLA_NVIDIA_TURING : CLA_NVIDIA;
     if (capabilities->amd_simd_per_compute_unit || capabilities->vendor_id == AMD_ID)
-        return CLA_AMD;
+        return capabilities->sub_group_size == WIDE_LANES ? CLA_AMD_WIDE : CLA_AMD;
     if (capabilities->vendor_id != INTEL_ID)
         return CLA_ANY_FAMILY;
     return capabilities->sub_group_size == NARROW_LANES ? CLA_INTEL_NARROW : CLA_INTEL;
@@ -121,6 +121,7 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         take_nvidia(capabilities, &machine);
         break;
     case CLA_AMD:
+    case CLA_AMD_WIDE:
         take_amd(capabilities, &machine);
         break;
     case CLA_INTEL:

@@ -12,6 +12,7 @@ enum cla_family {
     CLA_NVIDIA,
     CLA_NVIDIA_TURING, /* whose work-groups have 63 KB of local memory */
     CLA_AMD,
+    CLA_AMD_WIDE, /* whose sub-groups are of 64, with matrix units of their own */
     CLA_INTEL,
     CLA_INTEL_NARROW /* whose smallest sub-groups are of 8 */
 };

@@ -23,10 +23,10 @@ double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const 
     return together(busy, work->words * lanes / rates->port * rates->port_schedulers, rates->overlap);
 }
 
-const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int lanes)
+const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int level)
 {
     const struct cla_matrix_rates *rates = cla_matrix_rates;
-    while (rates->family != CLA_ANY_FAMILY && (rates->family != family || (rates->lanes && rates->lanes != lanes)))
+    while (rates->family != CLA_ANY_FAMILY && (rates->family != family || (rates->level && rates->level != level)))
         rates++;
     return rates;
 }

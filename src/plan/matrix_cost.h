@@ -19,7 +19,7 @@ struct cla_matrix_work {
 /* What these take on a family of devices, in clocks of one of a compute unit's schedulers. */
 struct cla_matrix_rates {
     enum cla_family family;           /* CLA_ANY_FAMILY: all others */
-    int lanes;                        /* of a sub-group; 0: any */
+    int level;                        /* of the unit (config->level); 0: any */
     double product;                   /* clocks of a product, */
     bool by_vector_unit;              /* which the vector unit does */
     double vector, power;             /* of a vector instruction; and of one that takes powers */
@@ -34,6 +34,6 @@ struct cla_matrix_rates {
 double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work);
 
 /* The rows of plan/sizes.c: the first that applies. */
-const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int lanes);
+const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int level);
 
 #endif

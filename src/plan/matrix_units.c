@@ -404,9 +404,8 @@ double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const 
 double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
                        const struct cla_matrix_work *work)
 {
-    const int lanes = cla_matrix_lanes(config);
-    const struct cla_matrix_rates *rates = cla_matrix_rates_of(cla_matrix_family(capabilities, config), lanes);
-    return cla_matrix_clocks(rates, lanes, work) / rates->product;
+    const struct cla_matrix_rates *rates = cla_matrix_rates_of(cla_matrix_family(capabilities, config), config->level);
+    return cla_matrix_clocks(rates, cla_matrix_lanes(config), work) / rates->product;
 }
 
 bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,

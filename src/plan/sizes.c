@@ -11,6 +11,7 @@
 #define MATRIX_NOTES    "H200; " NOTES "h200-forward-matrix-notes.md"
 #define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
+#define AMD_SIZES       "none: registers that do not spill (clang 19), and two sub-groups for each scheduler"
 #define INTEL_SIZES     "none: registers that spill least (ocloc 22.43), and two work-groups' local memory"
 #define SIMULATED       "none: published clocks, and instructions that simulated devices execute"
 #define BACKWARD_NOTES  "H200; " NOTES "h200-backward-hopper-notes.md"
@@ -105,6 +106,8 @@ const struct cla_size cla_sizes[] = {
     GRADIENTS(CLA_INTEL_NARROW, 64, 256, 128, 64, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 2}),
     GRADIENTS(CLA_INTEL, 64, 256, 128, 128, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 1}),
     GRADIENTS(CLA_INTEL, 128, 256, 128, 64, INTEL_SIZES, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 2}),
+    GRADIENTS(CLA_AMD, 64, 256, 128, 128, AMD_SIZES, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 1}),
+    GRADIENTS(CLA_AMD_WIDE, 64, 128, 64, 64, AMD_SIZES, {32, 32, 0, 1, 1}, {32, 32, 0, 1, 1}),
     GRADIENTS(CLA_ANY_FAMILY, 64, 128, 128, 128, GRADIENTS_NOTES, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}),
     GRADIENTS(CLA_ANY_FAMILY, 128, 128, 64, 64, GRADIENTS_NOTES, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}),
     GRADIENTS(CLA_ANY_FAMILY, MOST, 256, 128, 64, GRADIENTS_NOTES, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}),
@@ -159,8 +162,7 @@ const struct cla_rates cla_rates = {.mma = 617, .mma_one_tile = 465, .wgmma = 96
 /* AMD: clocks by the ISA documents of RDNA 3 and CDNA 3, a product's by the peaks that AMD publishes; how many vector
  * instructions, by what clang 19's code executes in 51 configurations (tests/simulator/rates.py), within 6 to 13 % of
  * them on average. Units that no hardware has run overlap as the H200's do. */
-const struct cla_matrix_rates cla_matrix_rates[] = {{.family = CLA_AMD,
-                                                     .lanes = 64,
+const struct cla_matrix_rates cla_matrix_rates[] = {{.family = CLA_AMD_WIDE,
                                                      .product = 16,
                                                      .vector = 4,
                                                      .power = 16,
@@ -170,6 +172,20 @@ const struct cla_matrix_rates cla_matrix_rates[] = {{.family = CLA_AMD,
                                                      .tile = 13,
                                                      .port = 32,
                                                      .port_schedulers = 4,
+                                                     .overlap = 4,
+                                                     .source = SIMULATED},
+                                                    {.family = CLA_AMD,
+                                                     .level = 12,
+                                                     .product = 16,
+                                                     .by_vector_unit = true,
+                                                     .vector = 1,
+                                                     .power = 4,
+                                                     .weight = 5,
+                                                     .chunk = 1,
+                                                     .slab = 58,
+                                                     .tile = 7,
+                                                     .port = 32,
+                                                     .port_schedulers = 2,
                                                      .overlap = 4,
                                                      .source = SIMULATED},
                                                     {.family = CLA_AMD,

@@ -38,7 +38,7 @@ static const struct {
       .max_work_group_size = 256,
       .max_work_item_size = 1024,
       .local_memory_bytes = 64 << 10},
-     {CLA_AMD, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 2, 0, false}},
+     {CLA_AMD_WIDE, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 2, 0, false}},
     /* RDNA, a compute unit with two SIMDs */
     {{.type = CLATTN_DEVICE_GPU, .amd_simd_per_compute_unit = 2, .sub_group_size = 32, .compute_units = 96},
      {CLA_AMD, 32, 2, 96, 1024, 65536, 112, 0, 0, 1, 2, 0, false}},

@@ -21,7 +21,7 @@ static void more_work_never_costs_less(void **state)
 {
     (void)state;
     for (const struct cla_matrix_rates *rates = cla_matrix_rates;; rates++) {
-        const int lanes = rates->lanes ? rates->lanes : 32;
+        const int lanes = rates->family == CLA_AMD_WIDE ? 64 : 32;
         const double clocks = cla_matrix_clocks(rates, lanes, &typical);
         for (size_t n = 0; n < sizeof typical / sizeof(double); n++) {
             struct cla_matrix_work more = typical;
@@ -38,8 +38,10 @@ static void more_work_never_costs_less(void **state)
 static void products_take_the_unit_that_does_them(void **state)
 {
     (void)state;
-    struct cla_matrix_rates rates = *cla_matrix_rates_of(CLA_AMD, 32);
-    assert_true(rates.by_vector_unit && !cla_matrix_rates_of(CLA_AMD, 64)->by_vector_unit);
+    struct cla_matrix_rates rates = *cla_matrix_rates_of(CLA_AMD, 11);
+    assert_true(rates.by_vector_unit && !cla_matrix_rates_of(CLA_AMD_WIDE, 9)->by_vector_unit);
+    assert_true(cla_matrix_rates_of(CLA_AMD, 12)->product < rates.product);
+    assert_ptr_equal(cla_matrix_rates_of(CLA_INTEL, 16), cla_matrix_rates_of(CLA_NVIDIA, 90));
     rates.overlap = 64;
     const struct cla_matrix_work without = {.products = 16}, vector = {.weights = 10}, both = {16, 10, 0, 0, 0, 0};
     const double sum = cla_matrix_clocks(&rates, 32, &without) + cla_matrix_clocks(&rates, 32, &vector);

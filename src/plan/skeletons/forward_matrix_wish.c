@@ -151,7 +151,7 @@ void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, con
                              struct cla_config *config)
 {
     const enum cla_family family = cla_matrix_family(capabilities, config);
-    if (family == CLA_AMD)
+    if (family == CLA_AMD || family == CLA_AMD_WIDE)
         take_cheapest(capabilities, problem, config);
     if (!config->b_r)
         take_timed(family, problem, config);
