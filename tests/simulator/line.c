@@ -163,6 +163,17 @@ static uint32_t sign_of(char kind)
     return kind == 'h' ? 0x8000 : 0x80000000;
 }
 
+/* sext(v1) by "v1": the part of a register that is meant has a sign. */
+static bool take_sign(char *text)
+{
+    const size_t length = strlen(text);
+    if (strncmp(text, "sext(", 5) != 0 || text[length - 1] != ')')
+        return false;
+    memmove(text, text + 5, length - 6);
+    text[length - 6] = '\0';
+    return true;
+}
+
 bool operand_read(const char *text, char kind, int lanes, struct source *source)
 {
     char inner[64];
@@ -171,6 +182,7 @@ bool operand_read(const char *text, char kind, int lanes, struct source *source)
     if (length >= sizeof inner)
         return false;
     strcpy(inner, text);
+    const bool has_sign = take_sign(inner);
     char *at = inner;
     const bool is_number = isdigit((unsigned char)at[at[0] == '-']);
     bool negated = false, absolute = false;
@@ -187,6 +199,7 @@ bool operand_read(const char *text, char kind, int lanes, struct source *source)
         return false;
     if ((negated || absolute) && !strchr("fhq", kind))
         return false;
+    source->sign_extended = has_sign;
     source->negate = negated ? sign_of(kind) : 0;
     source->absolute = absolute ? sign_of(kind) - 1 : 0;
     if (kind == 'h')

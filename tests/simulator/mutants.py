@@ -45,7 +45,7 @@ SIMT = [
     ("no barrier in the walk over slices", r"(\n\s*)" + BARRIER + r"( \\)", r"\1\2", None),
     ("outputs are not scaled down", r"out\[g \* 4 \* CV \+ c\] \*= shrink", "(void)0", None),
 ]
-MUTANTS = [("forward_matrix", "4/12", *row) for row in FORWARD] + [("backward_matrix", "3/12", *row) for row in BACKWARD] + \
+MUTANTS = [("forward_matrix", "4/12", *row) for row in FORWARD] + [("backward_matrix", "1/12", *row) for row in BACKWARD] + \
     [("forward_simt", "5/48", *row) for row in SIMT]
 
 
