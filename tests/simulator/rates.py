@@ -37,6 +37,8 @@ class Device:
         command = self.words + ["backward" if backward else "forward", dtype, *map(str, (d, rows, keys, FEATURES[feature])), *self.sizes]
         done = subprocess.run(command, env=dict(os.environ, SIMULATED_COUNT="1", CLATTN_TUNING_FILE=""), capture_output=True,
                               text=True, check=False)
+        if done.returncode == 77:
+            sys.exit(77)
         if done.returncode:
             sys.exit(done.stderr)
         total = {}
@@ -69,9 +71,11 @@ def main():
     parser.add_argument("--d", default="64,128")
     parser.add_argument("--dtype", default="fp16")
     parser.add_argument("--backward", action="store_true")
-    parser.add_argument("--feature", default=",alibi,softcap,dropout")
+    parser.add_argument("--feature", default=",alibi,softcap,dropout", help="names; an empty one: none")
+    parser.add_argument("--least", type=float, default=0, help="fail where a plain kernel's share is below")
     parser.add_argument("--sizes", default="0,0,0", help="b_r, b_c, items of a work-group, and knobs behind them")
     options = parser.parse_args()
+    short = 0
     for name in options.device.split(","):
         device = Device(options.library, options.executed, name, options.sizes.split(",", 3))
         for d in map(int, options.d.split(",")):
@@ -82,8 +86,10 @@ def main():
                     share, clocks = device.share(counted)
                     issued = sum(counted[unit] for unit in counted if unit not in ("hint", "words"))
                     plain = plain or issued
+                    short += not feature and share < options.least
                     print(f"{name} d {d} {dtype} {feature or 'plain'}: share {share:.2f}, {issued / plain:.2f} of the plain "
                           f"kernel's instructions, clocks {clocks}, {counted}", flush=True)
+    return 1 if short else 0
 
 
-main()
+sys.exit(main())
