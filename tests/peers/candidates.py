@@ -83,7 +83,7 @@ def request_of(kernel, shape, candidate, cpu_device):
     (d, causal, n), (b_r, b_c, group, knobs) = shape, candidate
     batch, heads = (1, 16) if cpu_device else (max(1, 16384 // n), max(1, 2048 // d))
     return {"op": "measure", "pass": way, "dtype": dtype, "d": d, "d_v": d, "causal": bool(causal), "batch": batch,
-            "heads": heads, "n_q": n, "n_kv": n, "first": True, "runs": 3, "limit": 0.0,
+            "heads": heads, "kv_heads": heads, "n_q": n, "n_kv": n, "first": True, "runs": 3, "limit": 0.0,
             "candidate": {"skeleton": kernel, "b_r": b_r, "b_c": b_c, "work_group_size": group, "knobs": knobs}}
 
 
@@ -130,7 +130,7 @@ def main():
             refused += 1
             if answer.get("state") not in (0, 2):
                 print(answer.get("text", answer.get("error")), request["candidate"], flush=True)
-            if "error" in answer or answer.get("broken"):
+            if answer.get("error") == "the process has ended" or answer.get("broken"):
                 worker.end()
                 worker = Worker(options.clattn, options.device)
             continue
