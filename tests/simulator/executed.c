@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Runs one pass on a simulated device, for SIMULATED_COUNT to say what it executed (rates.py).
+ * Runs one pass on a simulated device, for SIMULATED_COUNT to say what it executed (rates.py), and compares what comes
+ * out with the reference, for faults in kernels to be seen (mutants.py).
  *
- *     executed PASS DTYPE D N_Q N_KV FEATURES B_R B_C WORK_GROUP [KNOBS]
+ *     executed PASS DTYPE D N_Q N_KV FEATURES SPREAD B_R B_C WORK_GROUP [KNOBS]
  *
- * PASS is forward or backward, DTYPE fp16 or bf16; FEATURES are the bits of clattn/score.h; sizes of 0 are planned. */
+ * PASS is forward or backward, DTYPE fp16 or bf16; FEATURES are the bits of clattn/score.h, SPREAD the deviation of the
+ * scores; sizes of 0 are planned. Exit status 1: it could not run, or is wrong. */
 #include "support/backward.h"
+#include "support/compare.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASS = 1, DTYPE, D, N_Q, N_KV, FEATURES, B_R, B_C, WORK_GROUP, KNOBS };
+enum { PASS = 1, DTYPE, D, N_Q, N_KV, FEATURES, SPREAD, B_R, B_C, WORK_GROUP, KNOBS };
 
 static struct forward_case case_of(int count, char **words)
 {
@@ -28,7 +31,7 @@ static struct forward_case case_of(int count, char **words)
                     .splits = 1},
         .shape = {.batch = 1, .heads = 1, .kv_heads = 1, .n_q = atoi(words[N_Q]), .n_kv = atoi(words[N_KV])},
         .score = score_typical(),
-        .spread = 1,
+        .spread = atof(words[SPREAD]),
         .seed = 1};
     forward.problem.d_v = forward.problem.d;
     return forward;
@@ -36,16 +39,18 @@ static struct forward_case case_of(int count, char **words)
 
 static bool run(const struct test_device *device, const struct forward_case *forward)
 {
+    const unsigned wanted = BACKWARD_D_Q | BACKWARD_D_K | BACKWARD_D_V;
     struct backward_arrays arrays = {0};
     bool ok;
     if (forward->problem.pass == CLATTN_BACKWARD) {
-        ok = backward_arrays_make(forward, &arrays) &&
-             backward_run(device, NULL, forward, BACKWARD_D_Q | BACKWARD_D_K | BACKWARD_D_V, &arrays);
+        ok = backward_arrays_make(forward, &arrays) && backward_run(device, NULL, forward, wanted, &arrays) &&
+             backward_judge(forward, wanted, &arrays);
         backward_arrays_free(&arrays);
         return ok;
     }
+    ok = forward_arrays_make(forward, &arrays.forward);
     arrays.forward.without_m = true;
-    ok = forward_arrays_make(forward, &arrays.forward) && forward_run(device, NULL, forward, &arrays.forward);
+    ok = ok && forward_run(device, NULL, forward, &arrays.forward) && compare_outputs(forward, &arrays.forward);
     forward_arrays_free(&arrays.forward);
     return ok;
 }
@@ -53,7 +58,7 @@ static bool run(const struct test_device *device, const struct forward_case *for
 int main(int count, char **words)
 {
     if (count <= WORK_GROUP) {
-        fprintf(stderr, "usage: %s PASS DTYPE D N_Q N_KV FEATURES B_R B_C WORK_GROUP [KNOBS]\n", words[0]);
+        fprintf(stderr, "usage: %s PASS DTYPE D N_Q N_KV FEATURES SPREAD B_R B_C WORK_GROUP [KNOBS]\n", words[0]);
         return 2;
     }
     struct test_device device;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether `clattn verify` on a simulated device sees faults that are put into the kernels' text.
+"""Whether faults that are put into the kernels' text are seen on a simulated device.
 
-    mutants.py LIBRARY CLATTN [DEVICE...]
+    mutants.py LIBRARY EXECUTED CLATTN [DEVICE...]
 
-Each mutant changes what one expression finds in a program; without one, the same cases pass. One that changes nothing of
+Each mutant changes what one expression finds in a program; without one, the same calls are right. One that changes nothing of
 the machine code, or that is found nowhere, fails the test, too. The program compiles for the platform in place of clang 19:
 with MUTANT set it edits the text first.
 """
@@ -18,7 +18,7 @@ import tempfile
 RUN = pathlib.Path(__file__).with_name("run.py")
 BARRIER = r"barrier\(CLK_LOCAL_MEM_FENCE\);"
 
-# Kernel, the part of the cases, what is faulty, an expression, what takes the place of all that it finds, and the
+# What is run (a call of `executed`, or a part of verify's cases), what is faulty, an expression, what takes the place of all that it finds, and the
 # devices, if not all.
 FORWARD = [
     ("no barrier before a tile is filled", r"(do \{\s*\\\s*)" + BARRIER + r"(\s*\\\s*\w*matrix_commit\()", r"\1\2", None),
@@ -45,8 +45,15 @@ SIMT = [
     ("no barrier in the walk over slices", r"(\n\s*)" + BARRIER + r"( \\)", r"\1\2", None),
     ("outputs are not scaled down", r"out\[g \* 4 \* CV \+ c\] \*= shrink", "(void)0", None),
 ]
-MUTANTS = [("forward_matrix", "4/12", *row) for row in FORWARD] + [("backward_matrix", "1/12", *row) for row in BACKWARD] + \
-    [("forward_simt", "5/48", *row) for row in SIMT]
+MUTANTS = [("forward", *row) for row in FORWARD] + [("backward", *row) for row in BACKWARD] + [("simt", *row) for row in SIMT]
+
+
+def calls(executed, clattn):
+    call = [executed, "PASS", "fp16", "64", "150", "210", "0", "8", "0", "0", "0"]
+    return {"forward": [word.replace("PASS", "forward") for word in call],
+            "backward": [word.replace("PASS", "backward") for word in call],
+            "simt": [clattn, "verify", "--quick", "--quiet", "--device", "{device}", "--skeleton", "forward_simt", "--seed", "5",
+                     "--part", "5/48"]}
 
 
 def compile_edited():
@@ -63,36 +70,36 @@ def compile_edited():
     os.execvp("clang-19", ["clang-19", *sys.argv[1:]])
 
 
-def passes(library, clattn, device, kernel, part, mutant, folder):
-    """Whether the cases pass; and whether the mutant's expression was found."""
+def passes(library, device, call, mutant, folder):
+    """Whether what is run is right; and whether the mutant's expression was found."""
     found = pathlib.Path(folder) / "found"
     found.unlink(missing_ok=True)
-    environment = dict(os.environ, SIMULATED_CLANG=__file__, SIMULATED_CACHE="", MUTANT=mutant, MUTANT_FOUND=str(found))
-    command = [sys.executable, str(RUN), library, device, clattn, "verify", "--quick", "--quiet", "--device", "{device}",
-               "--skeleton", kernel, "--seed", "5", "--part", part]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    environment = dict(os.environ, SIMULATED_CLANG=__file__, SIMULATED_CACHE="", CLATTN_TUNING_FILE="", MUTANT=mutant,
+                       MUTANT_FOUND=str(found))
+    done = subprocess.run([sys.executable, str(RUN), library, device, *call], env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode == 77:
         sys.exit(77)
-    said = re.findall(r"^simulated: \w+ on \w+, (.*)|^  (.*)|^(certified.*);", done.stdout, re.M)
+    said = re.findall(r"^simulated: \w+ on [\w:+-]+, (.*)|^\s*(.*error.*)", done.stdout, re.M)
     return done.returncode == 0, found.exists(), next((text for texts in said for text in texts if text), "")[:150]
 
 
 def main():
-    library, clattn, *devices = sys.argv[1:]
-    failures = 0
+    library, executed, clattn, *devices = sys.argv[1:]
+    failures, runs = 0, calls(executed, clattn)
     with tempfile.TemporaryDirectory() as folder:
         for device in devices or ["gfx1100", "gfx942"]:
-            for kernel, part in sorted({mutant[:2] for mutant in MUTANTS}):
-                if not passes(library, clattn, device, kernel, part, "", folder)[0]:
-                    print(f"FAILED {device} {kernel}: part {part} does not pass without a fault")
+            for name, call in runs.items():
+                if not passes(library, device, call, "", folder)[0]:
+                    print(f"FAILED {device} {name}: wrong without a fault")
                     failures += 1
-            for number, (kernel, part, name, _, _, only) in enumerate(MUTANTS):
+            for number, (kind, name, _, _, only) in enumerate(MUTANTS):
                 if only and device not in only:
                     continue
-                right, found, said = passes(library, clattn, device, kernel, part, str(number), folder)
+                right, found, said = passes(library, device, runs[kind], str(number), folder)
                 failures += right or not found
                 verdict = "not in the text" if not found else "NOT SEEN" if right else "seen"
-                print(f"{device} {kernel}, {name}: {verdict}: {said}", flush=True)
+                print(f"{device} {kind}, {name}: {verdict}: {said}", flush=True)
     print(f"{failures} failures")
     return 1 if failures else 0
 

@@ -34,7 +34,7 @@ class Device:
 
     def counts(self, d, dtype, rows, keys, feature, backward):
         """What the kernels that multiply execute, added up."""
-        command = self.words + ["backward" if backward else "forward", dtype, *map(str, (d, rows, keys, FEATURES[feature])), *self.sizes]
+        command = self.words + ["backward" if backward else "forward", dtype, *map(str, (d, rows, keys, FEATURES[feature], 1)), *self.sizes]
         done = subprocess.run(command, env=dict(os.environ, SIMULATED_COUNT="1", CLATTN_TUNING_FILE=""), capture_output=True,
                               text=True, check=False)
         if done.returncode == 77:
