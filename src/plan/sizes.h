@@ -58,7 +58,8 @@ struct cla_rates {
 };
 extern const struct cla_rates cla_rates;
 
-/* What forward_matrix and backward_matrix take of each unit (plan/matrix_cost.h); the last is for all other families. */
+/* What forward_matrix and backward_matrix take of each unit (plan/matrix_cost.h); the last row is for all other
+ * families. */
 extern const struct cla_matrix_rates cla_matrix_rates[];
 
 /* How much is worked on at a time, so that a cache holds it. OpenCL does not say how large that is: NVIDIA reports 32
