@@ -16,8 +16,10 @@ struct name {
 
 static void add(struct name *name, const char *text, const char *instead)
 {
-    const bool takes = text && strlen(text) >= SHORTEST && strcmp(text, "root") && strcmp(text, "localhost");
-    snprintf(name->text, sizeof name->text, "%s", takes ? text : "");
+    const size_t length = text ? strlen(text) : 0;
+    const bool takes =
+        length >= SHORTEST && length < LONGEST && strcmp(text, "root") != 0 && strcmp(text, "localhost") != 0;
+    memcpy(name->text, takes ? text : "", takes ? length + 1 : 1);
     name->instead = instead;
 }
 
