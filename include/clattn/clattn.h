@@ -40,6 +40,7 @@
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 #include <clattn/record.h>
+#include <clattn/ring.h>
 #include <clattn/score.h>
 #include <clattn/standard.h>
 #include <clattn/state.h>

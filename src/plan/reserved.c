@@ -2,7 +2,6 @@
 #include "plan/reserved.h"
 #include "plan/features/feature.h"
 #include <clattn/clattn.h>
-#include <clattn/mpi.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +60,7 @@ PLAIN(append_params);
 PLAIN(host_params);
 PLAIN(host_cache_params);
 PLAIN(ring_params);
+PLAIN(ring_transport);
 PLAIN(ring_part);
 
 static const struct member context_params_members[] = {ONE(context_params, log, log)};

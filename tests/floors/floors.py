@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether all arrows between the library's floors point down: mpi -> attention -> device -> plan. What a file includes, and what
-each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall*.c alone, MPI in mpi/wire.c
-alone, CLBlast is not linked, and device/os_library.c alone loads libraries. Kernels include kernels. Tools use the public
+"""Whether all arrows between the library's floors point down: mpi -> ring -> attention -> device -> plan. What a file includes, and what
+each floor's archive needs, stands on its own floor or below. OpenCL is called in device/clcall*.c alone, MPI in
+mpi/transport.c alone, CLBlast is not linked, and device/os_library.c alone loads libraries. Kernels include kernels. Tools use the public
 headers, but for what TOOLS_MAY names.
 
 First a made-up tree and archives with one wrong arrow of each kind are judged: each must be found.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-FLOORS = ['plan', 'device', 'attention', 'mpi']  # the lowest first; the last is built where MPI is
+FLOORS = ['plan', 'device', 'attention', 'ring', 'mpi']  # the lowest first; the last is built where MPI is
 
 # What tools have of the library's own, and why.
 TOOLS_MAY = {
@@ -34,7 +34,7 @@ TOOLS_MAY = {
 
 # Whose business another library is: the object file.
 CALLERS = {r'cl[A-Z]\w*': ('device', 'clcall', 'clcall_program'), r'CLBlast\w*|dl(open|sym)': ('device', 'os_library'),
-           r'P?MPI_\w+': ('mpi', 'wire')}
+           r'P?MPI_\w+': ('mpi', 'transport')}
 
 
 def included(path):

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const struct clattn_ring_transport *transport;
+
 void ranks_open(struct ranks *ranks, int *argc, char ***argv)
 {
     test_device_open(&ranks->device);
@@ -18,15 +20,23 @@ void ranks_open(struct ranks *ranks, int *argc, char ***argv)
 
 void ranks_close(struct ranks *ranks)
 {
+    clattn_mpi_close(&transport);
     test_device_close(&ranks->device);
     MPI_Finalize();
 }
 
-const void *ranks_comm(void)
+const struct clattn_ring_transport *ranks_transport(void)
 {
     static MPI_Comm world;
     world = MPI_COMM_WORLD;
-    return &world;
+    if (!transport && clattn_mpi_open(&transport, &world))
+        fprintf(stderr, "clattn_mpi_open: %s\n", clattn_mpi_error_message());
+    return transport;
+}
+
+void ranks_renew_transport(void)
+{
+    clattn_mpi_close(&transport);
 }
 
 void ranks_unite(const struct ranks *ranks, void *data, size_t bytes)
@@ -48,11 +58,4 @@ bool ranks_all(const struct ranks *ranks, bool mine)
     (void)ranks;
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return all;
-}
-
-bool ranks_succeeded(clattn_status status, const char *call)
-{
-    if (status)
-        fprintf(stderr, "%s: %s: %s\n", call, clattn_status_name(status), clattn_ring_error_message());
-    return !status;
 }

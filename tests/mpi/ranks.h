@@ -17,8 +17,9 @@ struct ranks {
 void ranks_open(struct ranks *ranks, int *argc, char ***argv);
 void ranks_close(struct ranks *ranks);
 
-/* The address of MPI_COMM_WORLD. */
-const void *ranks_comm(void);
+/* A transport over all ranks; and another one, where messages have failed. */
+const struct clattn_ring_transport *ranks_transport(void);
+void ranks_renew_transport(void);
 
 /* Bytes of all ranks as one: each wrote its own, and left 0 elsewhere. */
 void ranks_unite(const struct ranks *ranks, void *data, size_t bytes);
@@ -27,8 +28,5 @@ void ranks_unite(const struct ranks *ranks, void *data, size_t bytes);
 int ranks_from(const struct ranks *ranks, int from, int number);
 
 bool ranks_all(const struct ranks *ranks, bool mine);
-
-/* As test_succeeded, with the text that rings leave. */
-bool ranks_succeeded(clattn_status status, const char *call);
 
 #endif

@@ -93,7 +93,7 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
 {
     const struct clattn_layout none = {0};
     const struct clattn_ring_params params = {
-        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
     struct stored q = store(forward, arrays, FORWARD_Q, &forward->q, arrays->q);
     struct stored k = store(forward, arrays, FORWARD_K, &forward->k, arrays->k);
     struct stored v = store(forward, arrays, FORWARD_V, &forward->v, arrays->v);
@@ -120,8 +120,8 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
         .rows = *rows,
         .keys = *keys,
         .whole = 1};
-    const bool ran = ranks_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
-                     ranks_succeeded(clattn_ring_forward(ring, &args), "clattn_ring_forward");
+    const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
+                     test_succeeded(clattn_ring_forward(ring, &args), "clattn_ring_forward");
     clattn_ring_destroy(&ring);
     if (ran) {
         fetch(&o, arrays->o);
@@ -218,15 +218,15 @@ static bool run_backward(const struct forward_case *forward, const struct clattn
                          const struct clattn_ring_part *keys, struct backward_arrays *arrays)
 {
     const struct clattn_ring_params params = {
-        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
     struct clattn_problem problem = forward->problem;
     struct passed_back all = store_all(forward, arrays);
     clattn_ring *ring = NULL;
     problem.pass = CLATTN_BACKWARD;
     const struct clattn_ring_backward_args args = {
         .arrays = host_args(forward, &all, arrays), .rows = *rows, .keys = *keys, .whole = 1};
-    const bool ran = ranks_succeeded(clattn_ring_create(&ring, &params, &problem), "clattn_ring_create") &&
-                     ranks_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward");
+    const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &problem), "clattn_ring_create") &&
+                     test_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward");
     clattn_ring_destroy(&ring);
     if (ran)
         fetch_all(&all, arrays);

@@ -49,7 +49,7 @@ static void describe(struct call *call, bool gradients)
     *call = (struct call){.problem = {.d = D, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT}, .gradients = gradients};
     call->problem.pass = gradients ? CLATTN_BACKWARD : CLATTN_FORWARD;
     call->params = (struct clattn_ring_params){
-        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = TIMEOUT_MS};
+        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = TIMEOUT_MS};
     call->forward = (struct clattn_ring_forward_args){
         .arrays = {.shape = shape, .q = q, .k = k, .v = v, .o = call->o, .lse = lse, .m = m, .l = l},
         .rows = part,
@@ -105,7 +105,7 @@ static bool is_right(const struct call *call)
 static bool complain(const char *what, clattn_status status)
 {
     fprintf(stderr, "rank %d of %d: %s: %s \"%s\"\n", ranks.rank, ranks.count, what, clattn_status_name(status),
-            status ? clattn_ring_error_message() : "");
+            status ? clattn_error_message() : "");
     return false;
 }
 
@@ -202,7 +202,7 @@ static bool try_wrong(clattn_ring *ring, const struct wrong *wrong)
     if (ranks.rank == 1)
         wrong->spoil(&call);
     const clattn_status status = start(ring, &call);
-    if (status != wrong->status || !strstr(clattn_ring_error_message(), wrong->says) || !is_untouched(&call))
+    if (status != wrong->status || !strstr(clattn_error_message(), wrong->says) || !is_untouched(&call))
         return complain(wrong->name, status);
     describe(&call, wrong->gradients);
     return (!start(ring, &call) && is_right(&call)) || complain("after it", status);
@@ -233,7 +233,7 @@ static bool try_create(const char *says, void (*spoil)(struct call *call))
     if (ranks.rank == 1)
         spoil(&call);
     const clattn_status status = clattn_ring_create(&ring, &call.params, &call.problem);
-    const bool good = status && !ring && strstr(clattn_ring_error_message(), says);
+    const bool good = status && !ring && strstr(clattn_error_message(), says);
     clattn_ring_destroy(&ring);
     return good || complain(says, status);
 }
@@ -275,6 +275,7 @@ static bool try_message(enum fault fault, int number, bool gradients, int *sent)
 {
     struct call call;
     clattn_ring *ring = NULL;
+    ranks_renew_transport();
     describe(&call, gradients);
     if (clattn_ring_create(&ring, &call.params, &call.problem))
         return complain("create", CLATTN_INVALID_ARGUMENT);
@@ -284,7 +285,7 @@ static bool try_message(enum fault fault, int number, bool gradients, int *sent)
     *sent = fault_count();
     fault_set(FAULT_NONE, 0);
     bool good = status ? is_untouched(&call) : is_right(&call);
-    if (status && (status != CLATTN_COMMUNICATION_FAILED || strncmp(clattn_ring_error_message(), "rank ", 5) != 0))
+    if (status && (status != CLATTN_COMMUNICATION_FAILED || strncmp(clattn_error_message(), "rank ", 5) != 0))
         good = false;
     if (!good)
         complain(fault_names[fault], status);

@@ -165,18 +165,18 @@ static bool compute_shared(const struct arrays *arrays, const struct clattn_ring
                            const struct clattn_ring_part *keys, bool whole)
 {
     const struct clattn_ring_params params = {
-        .comm = ranks_comm(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
     const struct clattn_problem forward = problem_of(false), backward = problem_of(true);
     const struct clattn_ring_forward_args forward_args = {
         .arrays = forward_of(arrays), .rows = *rows, .keys = *keys, .whole = whole};
     const struct clattn_ring_backward_args backward_args = {
         .arrays = backward_of(arrays), .rows = *rows, .keys = *keys, .whole = whole};
     clattn_ring *ring = NULL;
-    bool good = ranks_succeeded(clattn_ring_create(&ring, &params, &forward), "clattn_ring_create") &&
-                ranks_succeeded(clattn_ring_forward(ring, &forward_args), "clattn_ring_forward");
+    bool good = test_succeeded(clattn_ring_create(&ring, &params, &forward), "clattn_ring_create") &&
+                test_succeeded(clattn_ring_forward(ring, &forward_args), "clattn_ring_forward");
     clattn_ring_destroy(&ring);
-    good = good && ranks_succeeded(clattn_ring_create(&ring, &params, &backward), "clattn_ring_create") &&
-           ranks_succeeded(clattn_ring_backward(ring, &backward_args), "clattn_ring_backward");
+    good = good && test_succeeded(clattn_ring_create(&ring, &params, &backward), "clattn_ring_create") &&
+           test_succeeded(clattn_ring_backward(ring, &backward_args), "clattn_ring_backward");
     clattn_ring_destroy(&ring);
     return good;
 }

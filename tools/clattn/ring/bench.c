@@ -50,11 +50,9 @@ static clattn_status call_backward(struct ring_bench_row *row, clattn_ring *ring
 
 static clattn_status make_ring(struct ring_bench_row *row, enum clattn_pass pass, clattn_ring **ring)
 {
-    static MPI_Comm world;
     struct clattn_problem problem = row->problem;
-    world = MPI_COMM_WORLD;
     problem.pass = pass;
-    const struct clattn_ring_params params = {.comm = &world,
+    const struct clattn_ring_params params = {.transport = row->ranks->transport,
                                               .context = row->session->clattn,
                                               .queue = row->session->queue,
                                               .timeout_ms = row->values->timeout * 1000};
@@ -147,7 +145,7 @@ static int run_row(struct ring_bench_row *row, int64_t n, bool backward, struct 
     if (!status) {
         const clattn_status code = measure(row, backward);
         if (code)
-            status = fail(failure, STATUS_DEVICE, "n %" PRId64 ": %s (%s)", n, clattn_ring_error_message(),
+            status = fail(failure, STATUS_DEVICE, "n %" PRId64 ": %s (%s)", n, clattn_error_message(),
                           clattn_status_name(code));
         status = ring_agree(row->ranks, status, failure);
     }

@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOL_RING_BENCH_DATA_H
 #define CLATTN_TOOL_RING_BENCH_DATA_H
 
-#include <clattn/mpi.h>
+#include <clattn/ring.h>
 #include <stdbool.h>
 
 /* What one rank has of the arrays of a ring: random inputs, and outputs of a forward and a backward pass. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/bench.h"
 #include "ring/sharing.h"
-#include <clattn/mpi.h>
+#include <clattn/ring.h>
 #include <inttypes.h>
 
 static const struct option_word passes[] = {{"forward", RING_BENCH_FORWARD},

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/gather.h"
+#include <clattn/mpi.h>
 #include <mpi.h>
 
-void ring_ranks_find(struct ring_ranks *ranks)
+int ring_ranks_find(struct ring_ranks *ranks, struct failure *failure)
 {
-    MPI_Comm host;
+    MPI_Comm host, world = MPI_COMM_WORLD;
     MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks->count);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
     MPI_Comm_rank(host, &ranks->on_host);
     MPI_Comm_free(&host);
+    ranks->transport = NULL;
+    return clattn_mpi_open(&ranks->transport, &world) ? fail(failure, STATUS_DEVICE, "%s", clattn_mpi_error_message())
+                                                      : STATUS_OK;
+}
+
+void ring_ranks_close(struct ring_ranks *ranks)
+{
+    clattn_mpi_close(&ranks->transport);
 }
 
 int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/options.h"
 #include "ring/sharing.h"
-#include <clattn/mpi.h>
+#include <clattn/ring.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
 const struct option_word ring_sharings[] = {{"even", CLATTN_RING_EVEN}, {"zigzag", CLATTN_RING_ZIGZAG}, {NULL, 0}};

@@ -51,9 +51,7 @@ static void show_keys(void *user, int64_t done, int64_t keys)
 
 static clattn_status make_ring(struct job *job, const struct clattn_problem *problem, clattn_ring **ring)
 {
-    static MPI_Comm world;
-    world = MPI_COMM_WORLD;
-    const struct clattn_ring_params params = {.comm = &world,
+    const struct clattn_ring_params params = {.transport = job->ranks.transport,
                                               .context = job->shared.session.clattn,
                                               .queue = job->shared.session.queue,
                                               .timeout_ms = job->values->timeout * 1000};
@@ -115,7 +113,7 @@ static int compute(struct job *job, struct failure *failure)
     }
     if (!code)
         return STATUS_OK;
-    return fail(failure, STATUS_DEVICE, "%s: %s (%s)", what, clattn_ring_error_message(), clattn_status_name(code));
+    return fail(failure, STATUS_DEVICE, "%s: %s (%s)", what, clattn_error_message(), clattn_status_name(code));
 }
 
 /* Dimensions of an output behind that of its rows or keys, which ranks share. */
@@ -196,9 +194,11 @@ static void say(const struct failure *failure)
 static int run_as_rank(struct job *job, struct failure *failure)
 {
     MPI_Init(NULL, NULL);
-    ring_ranks_find(&job->ranks);
-    const int status = run(job, failure);
+    int status = ring_ranks_find(&job->ranks, failure);
+    if (!status)
+        status = run(job, failure);
     say(failure);
+    ring_ranks_close(&job->ranks);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return status;
@@ -212,9 +212,11 @@ static int bench(int argc, char **argv, struct failure *failure)
     int status = ring_bench_parse(argc, argv, &values, failure);
     if (!status) {
         MPI_Init(NULL, NULL);
-        ring_ranks_find(&ranks);
-        status = ring_bench(&ranks, &values, failure);
+        status = ring_ranks_find(&ranks, failure);
+        if (!status)
+            status = ring_bench(&ranks, &values, failure);
         say(failure);
+        ring_ranks_close(&ranks);
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Finalize();
         return status;

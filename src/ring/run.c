@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/operands.h"
 #include "device/clcall.h"
-#include "mpi/ring.h"
+#include "ring/ring.h"
 #include "plan/checked.h"
 #include "plan/half.h"
 #include "plan/types.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
-#include "mpi/ring.h"
+#include "ring/ring.h"
 #include <string.h>
 
 /* How the keys go round. In step s, rank r has the keys of rank r - s, if they go so far. Its two turns hold those of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
-#include "mpi/ring.h"
+#include "ring/ring.h"
 #include "plan/half.h"
 #include "plan/types.h"
 #include <string.h>

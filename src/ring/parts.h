@@ -3,7 +3,7 @@
 #define CLA_PARTS_H
 
 #include "plan/error.h"
-#include <clattn/mpi.h>
+#include <clattn/ring.h>
 #include <stdbool.h>
 
 /* Which rows and keys meet: numbers alone. */

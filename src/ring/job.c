@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/job.h"
+#include "ring/job.h"
 #include "attention/operands.h"
 #include "plan/checked.h"
 #include "plan/reserved.h"

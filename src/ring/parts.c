@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/parts.h"
+#include "ring/parts.h"
 #include "plan/checked.h"
 
 static int64_t larger(int64_t a, int64_t b)

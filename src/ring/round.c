@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/round.h"
+#include "ring/round.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -64,7 +64,7 @@ static clattn_status hear(struct cla_round *round, struct cla_error *error)
         struct cla_message *message = i % 2 ? &round->sends[i / 2] : &round->receives[i / 2];
         const clattn_status status = cla_wire_wait(round->wire, message, first ? &ignored : error);
         if (status)
-            cla_wire_abandon(message);
+            cla_wire_abandon(round->wire, message);
         first = first ? first : status;
     }
     return first;
@@ -79,7 +79,8 @@ clattn_status cla_round_settle(struct cla_round *round, clattn_status status, st
     const clattn_status heard = hear(round, &unheard);
     for (int i = 0; i < wire->ranks; i++) {
         const struct cla_report *report = &round->reports[i];
-        wire->broken = wire->broken || report->status == CLATTN_COMMUNICATION_FAILED;
+        if (report->status == CLATTN_COMMUNICATION_FAILED)
+            cla_wire_break(wire);
         if (report->status)
             return cla_fail(error, (clattn_status)report->status, "rank %d: %.*s", i, (int)sizeof report->text,
                             report->text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/ring.h"
+#include "ring/ring.h"
 #include <string.h>
 
 static float *sinks_of(const clattn_ring *ring, const struct cla_job *job, int rank)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
-#include "mpi/ring.h"
+#include "ring/ring.h"
 
 /* A pass: what ranks give is compared; each makes ready; keys go round; outputs are collected, and handed over where
  * all ranks have come so far. Between these, all ranks hear of all. */

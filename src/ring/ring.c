@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/ring.h"
+#include "ring/ring.h"
 #include "device/clcall.h"
+#include "device/report.h"
 #include "plan/checked.h"
 #include "plan/reserved.h"
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char last_message[sizeof((struct cla_error *)0)->text];
-
 static clattn_status report(clattn_status status, const struct cla_error *error)
 {
-    if (status)
-        memcpy(last_message, error->text, sizeof last_message);
-    return status;
-}
-
-const char *clattn_ring_error_message(void)
-{
-    return last_message;
+    return status ? cla_report(NULL, error) : status;
 }
 
 clattn_status cla_ring_check_problem(const struct clattn_problem *problem, struct cla_error *error)
@@ -142,18 +134,16 @@ static clattn_status join(clattn_ring *ring, const struct clattn_ring_params *pa
 static clattn_status create(clattn_ring **result, const struct clattn_ring_params *params,
                             const struct clattn_problem *problem, struct cla_error *error)
 {
-    if (!result || !params || !params->comm)
-        return cla_fail(
-            error, CLATTN_INVALID_ARGUMENT,
-            "ring is %p, params %p and params->comm %p: none may be NULL, and comm is an MPI_Comm's address",
-            (void *)result, (const void *)params, params ? params->comm : NULL);
+    if (!result || !params || !params->transport)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "ring is %p, params %p and params->transport %p: none may be NULL", (void *)result,
+                        (const void *)params, params ? (const void *)params->transport : NULL);
     clattn_ring *ring = calloc(1, sizeof *ring);
     struct cla_wire wire;
-    clattn_status status = cla_wire_open(&wire, params->comm, (double)params->timeout_ms * 1e-3, error);
+    clattn_status status = cla_wire_open(&wire, params->transport, (double)params->timeout_ms * 1e-3, error);
     if (!status && !cla_wire_all(&wire, ring != NULL))
         status = cla_fail(error, CL_OUT_OF_HOST_MEMORY, "a rank has no host memory for a clattn_ring");
     if (status) {
-        cla_wire_close(&wire);
         free(ring);
         return status;
     }
@@ -212,7 +202,6 @@ void clattn_ring_destroy(clattn_ring **handle)
     cla_cl_release_queue(ring->queue);
     cla_cl_release_queue(ring->copy_queue);
     cla_round_close(&ring->round);
-    cla_wire_close(&ring->wire);
     free(ring->rows);
     free(ring->keys);
     free(ring->hops);

@@ -2,7 +2,7 @@
 #ifndef CLA_RING_JOB_H
 #define CLA_RING_JOB_H
 
-#include "mpi/parts.h"
+#include "ring/parts.h"
 #include "plan/operand.h"
 #include "plan/problem.h"
 
@@ -47,7 +47,7 @@ int64_t cla_job_batch(const struct cla_job *job);
 /* The layout of an array with its defaults in place. */
 clattn_status cla_job_layout(const struct cla_job *job, int which, struct cla_layout *layout, struct cla_error *error);
 
-/* What all ranks must give alike (mpi/round.h: facts): as numbers, by which the names below are found again. */
+/* What all ranks must give alike (ring/round.h: facts): as numbers, by which the names below are found again. */
 void cla_facts_of_problem(const struct clattn_problem *problem, int64_t *facts);
 void cla_facts_of_job(const struct cla_job *job, int64_t *facts);
 

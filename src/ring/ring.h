@@ -3,8 +3,8 @@
 #define CLA_RING_H
 
 #include "attention/staging.h"
-#include "mpi/job.h"
-#include "mpi/round.h"
+#include "ring/job.h"
+#include "ring/round.h"
 #include <clattn/state.h>
 
 /* Two parts of the keys are here at a time. */

@@ -2,8 +2,7 @@
 #ifndef CLA_ROUND_H
 #define CLA_ROUND_H
 
-#include "mpi/wire.h"
-#include <clattn/mpi.h>
+#include "ring/wire.h"
 
 /* Rounds in which all ranks tell each other how they fare, so that all answer the same: a small message from each to
  * each. One that has nothing to tell says so, too, and so a rank that is missing has a name. */

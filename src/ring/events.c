@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
-#include "mpi/ring.h"
+#include "ring/ring.h"
 
 cl_event *cla_events_next(struct cla_events *events)
 {

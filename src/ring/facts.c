@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mpi/job.h"
-#include "mpi/round.h"
+#include "ring/job.h"
+#include "ring/round.h"
 #include "plan/hash.h"
 #include "plan/problem_members.h"
 #include <stdio.h>
