@@ -40,6 +40,30 @@ void cla_device_block_free(struct cla_device_block *block)
     *block = (struct cla_device_block){0};
 }
 
+clattn_status cla_pinned_block_grow(struct cla_pinned_block *block, cl_context context, cl_command_queue queue,
+                                    size_t bytes, struct cla_error *error)
+{
+    if (bytes <= block->bytes)
+        return CLATTN_SUCCESS;
+    cla_pinned_block_free(block);
+    block->queue = queue;
+    clattn_status status =
+        cla_cl_buffer(context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, &block->buffer, error);
+    if (!status)
+        status = cla_cl_map(queue, block->buffer, bytes, &block->data, error);
+    if (!status)
+        block->bytes = bytes;
+    return status;
+}
+
+void cla_pinned_block_free(struct cla_pinned_block *block)
+{
+    if (block->data)
+        cla_cl_unmap(block->queue, block->buffer, block->data);
+    cla_cl_release_buffer(block->buffer);
+    *block = (struct cla_pinned_block){0};
+}
+
 /* Byte strides of a tensor in memory. */
 struct strides {
     int64_t batch, head, row, column;

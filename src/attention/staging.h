@@ -24,6 +24,19 @@ clattn_status cla_device_block_grow(struct cla_device_block *block, cl_context c
                                     struct cla_error *error);
 void cla_device_block_free(struct cla_device_block *block);
 
+/* Host memory that the driver allocates, as a buffer that stays mapped: devices with memory of their own copy from and
+ * to it several times as fast. The queue lives longer. */
+struct cla_pinned_block {
+    cl_command_queue queue;
+    cl_mem buffer;
+    void *data;
+    size_t bytes;
+};
+
+clattn_status cla_pinned_block_grow(struct cla_pinned_block *block, cl_context context, cl_command_queue queue,
+                                    size_t bytes, struct cla_error *error);
+void cla_pinned_block_free(struct cla_pinned_block *block);
+
 /* Copies a tensor from its layout in `array` to dense [batch, heads, rows, columns], and back. Elements have 1, 2 or 4
  * bytes. */
 void cla_gather(void *dense, const void *array, const struct cla_layout *layout, const struct cla_sizes *sizes,

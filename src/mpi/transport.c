@@ -53,9 +53,9 @@ static int part_of(size_t bytes, size_t at)
 static int begin_part(struct mpi *mpi, struct message *message, char *data, int bytes, int peer, int tag)
 {
     MPI_Request *request = &message->parts[message->count];
-    const int status =
-        message->sent ? check(mpi, MPI_Isend(data, bytes, MPI_BYTE, peer, tag, mpi->comm, request), "MPI_Isend")
-                      : check(mpi, MPI_Irecv(data, bytes, MPI_BYTE, peer, tag, mpi->comm, request), "MPI_Irecv");
+    const int status = message->sent
+                           ? check(mpi, MPI_Isend(data, bytes, MPI_BYTE, peer, tag, mpi->comm, request), "MPI_Isend")
+                           : check(mpi, MPI_Irecv(data, bytes, MPI_BYTE, peer, tag, mpi->comm, request), "MPI_Irecv");
     message->count += !status;
     return status;
 }
@@ -194,9 +194,8 @@ clattn_status clattn_mpi_open(const struct clattn_ring_transport **transport, co
     MPI_Initialized(&ready);
     MPI_Finalized(&over);
     if (!ready || over)
-        return fail(CLATTN_INVALID_ARGUMENT,
-                    over ? "MPI is finalised: MPI_Finalize comes behind a ring"
-                         : "MPI is not initialised: MPI_Init comes before a ring");
+        return fail(CLATTN_INVALID_ARGUMENT, over ? "MPI is finalised: MPI_Finalize comes behind a ring"
+                                                  : "MPI is not initialised: MPI_Init comes before a ring");
     if (*(const MPI_Comm *)comm == MPI_COMM_NULL)
         return fail(CLATTN_INVALID_ARGUMENT, "comm points to MPI_COMM_NULL: it is a communicator");
     struct mpi *mpi = calloc(1, sizeof *mpi);

@@ -99,6 +99,8 @@ static clattn_status collect(clattn_ring *ring, const struct cla_job *job, struc
         if (!status)
             status = cla_run_collect(ring, job, i, error);
     }
+    if (!status && job->problem->pass == CLATTN_BACKWARD)
+        status = cla_gradients_collect(ring, job, error);
     return status ? status : cla_events_wait(&ring->events, &ring->wire, error);
 }
 
@@ -123,7 +125,7 @@ static void deliver(clattn_ring *ring, const struct cla_job *job)
     for (int i = 0; i < CLA_RUNS; i++)
         cla_run_deliver(ring, job, i);
     if (job->problem->pass == CLATTN_BACKWARD)
-        cla_sums_deliver(ring, job);
+        cla_gradients_deliver(ring, job);
     cla_sinks_deliver(ring, job);
 }
 
@@ -132,6 +134,7 @@ static void calm(clattn_ring *ring)
 {
     struct cla_error ignored;
     cla_cl_finish(ring->copy_queue, &ignored);
+    cla_cl_finish(ring->back_queue, &ignored);
     cla_cl_finish(ring->queue, &ignored);
     cla_events_wait(&ring->events, &ring->wire, &ignored);
     for (int i = 0; i < CLA_TURNS; i++)
@@ -174,11 +177,11 @@ static clattn_status run(clattn_ring *ring, const struct cla_job *job, clattn_st
 
 static uint64_t device_bytes(const clattn_ring *ring)
 {
-    uint64_t bytes = ring->workspace.bytes;
+    uint64_t bytes = ring->workspace.bytes + ring->gift.bytes + ring->d_kv[0].bytes + ring->d_kv[1].bytes;
     for (int i = 0; i < CLA_RUNS; i++) {
         bytes += ring->runs[i].state.bytes;
         for (int j = 0; j < CLA_OPERANDS; j++)
-            bytes += ring->runs[i].blocks[j].bytes;
+            bytes += ring->runs[i].blocks[j].bytes + ring->runs[i].rounded[j].bytes;
     }
     for (int i = 0; i < CLA_TURNS * CLA_OF_KV; i++) {
         const struct cla_turn *turn = &ring->turns[i / CLA_OF_KV];

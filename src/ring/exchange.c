@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
 #include "ring/ring.h"
-#include <string.h>
 
-/* How the keys go round. In step s, rank r has the keys of rank r - s, if they go so far. Its two turns hold those of
- * this step and of the last one. A rank that has failed in its own work takes every step and computes nothing. */
+/* How the keys go round. In each step rank r has the keys of rank r - distance, if they go so far. Its two turns hold
+ * those of this step and of the last one. A rank that has failed in its own work takes every step and computes nothing.
+ *
+ * Where keys are passed on, the distance is the step's number. Where they are lent, own keys come last, so that what
+ * other ranks are given of gradients gets there meanwhile. */
 struct exchange {
     clattn_ring *ring;
     const struct cla_job *job;
@@ -19,18 +21,22 @@ static int rank_at(const clattn_ring *ring, int64_t offset)
     return (int)((ring->wire.rank + offset % ranks + ranks) % ranks);
 }
 
+static bool lends(const clattn_ring *ring)
+{
+    return ring->wire.transport->lends;
+}
+
+static int64_t distance_in(const clattn_ring *ring, int64_t step)
+{
+    return lends(ring) ? (step + 1) % ring->wire.ranks : step;
+}
+
 /* Whose keys are here in that step; -1: nobody's. */
 static int64_t part_in(const clattn_ring *ring, int64_t step)
 {
-    const int part = rank_at(ring, -step);
-    return step < ring->wire.ranks && step <= ring->hops[part] && cla_part_count(&ring->keys[part]) ? part : -1;
-}
-
-static uint64_t sums_bytes(const struct exchange *exchange, int64_t part)
-{
-    if (!exchange->backward || part < 0)
-        return 0;
-    return cla_sums_bytes(exchange->job, CLA_OF_KV, cla_part_count(&exchange->ring->keys[part]));
+    const int64_t distance = distance_in(ring, step);
+    const int part = rank_at(ring, -distance);
+    return step < ring->wire.ranks && distance <= ring->hops[part] && cla_part_count(&ring->keys[part]) ? part : -1;
 }
 
 static uint64_t keys_bytes(const struct exchange *exchange, int64_t part)
@@ -57,54 +63,76 @@ static clattn_status receive_keys(struct exchange *exchange, int64_t step, struc
     clattn_ring *ring = exchange->ring;
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
     const int64_t part = part_in(ring, step);
-    if (part < 0)
+    if (part < 0 || part == ring->wire.rank)
         return CLATTN_SUCCESS;
-    return cla_wire_receive(&ring->wire, turn->keys.data, keys_bytes(exchange, part), rank_at(ring, -1), CLA_TAG_KEYS,
-                            &turn->keys_come, error);
+    return cla_wire_receive(&ring->wire, lends(ring) ? NULL : turn->keys.data, keys_bytes(exchange, part),
+                            lends(ring) ? (int)part : rank_at(ring, -1), CLA_TAG_KEYS, &turn->keys_come, error);
 }
 
-static clattn_status send_keys(struct exchange *exchange, struct cla_turn *turn, int64_t step, struct cla_error *error)
+/* On to the next rank, where it needs them. */
+static clattn_status pass_keys(struct exchange *exchange, struct cla_turn *turn, int64_t step, struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
-    if (step >= ring->hops[turn->part])
+    if (lends(ring) || step >= ring->hops[turn->part])
         return CLATTN_SUCCESS;
-    return send(exchange, turn->keys.data, keys_bytes(exchange, turn->part), rank_at(ring, 1), CLA_TAG_KEYS,
+    return send(exchange, turn->keys_at, keys_bytes(exchange, turn->part), rank_at(ring, 1), CLA_TAG_KEYS,
                 &turn->keys_sent, error);
 }
 
-/* The sums of the last part that was here have gone; those of this one begin with 0, or come. */
-static clattn_status begin_sums(struct exchange *exchange, struct cla_turn *turn, int64_t step, struct cla_error *error)
+/* To all ranks that need them. */
+static clattn_status lend_keys(struct exchange *exchange, struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
-    const uint64_t bytes = sums_bytes(exchange, turn->part);
-    const clattn_status status = cla_wire_wait(&ring->wire, &turn->sums_sent, error);
-    if (status || !bytes)
-        return status;
-    if (!step) {
-        memset(turn->sums.data, 0, bytes);
-        return CLATTN_SUCCESS;
-    }
-    return cla_wire_receive(&ring->wire, turn->sums.data, bytes, rank_at(ring, -1), CLA_TAG_SUMS, &turn->sums_come,
-                            error);
+    clattn_status status = CLATTN_SUCCESS;
+    for (int64_t i = 1; lends(ring) && i <= ring->hops[ring->wire.rank] && !status; i++)
+        status = cla_wire_send(&ring->wire, ring->own.data, keys_bytes(exchange, ring->wire.rank), rank_at(ring, i),
+                               CLA_TAG_KEYS, &ring->keys_lent[i], error);
+    return status;
 }
 
-/* On they go with their keys, or home from the last rank that these come to. */
-static clattn_status pass_sums(struct exchange *exchange, struct cla_turn *turn, int64_t step, struct cla_error *error)
+static uint64_t gift_bytes(const struct exchange *exchange, int64_t rank, int64_t part)
+{
+    if (!exchange->backward || part < 0 || rank == part)
+        return 0;
+    return cla_gift_bytes(exchange->ring, exchange->job, rank, part);
+}
+
+/* Who has the own keys in that step. */
+static int giver_in(const clattn_ring *ring, int64_t step)
+{
+    return rank_at(ring, distance_in(ring, step));
+}
+
+static clattn_status receive_gift(struct exchange *exchange, struct cla_turn *turn, int64_t step,
+                                  struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
-    const uint64_t bytes = sums_bytes(exchange, turn->part);
-    const bool last = step == ring->hops[turn->part];
-    clattn_status status = cla_wire_wait(&ring->wire, &turn->sums_come, error);
-    if (status || !bytes)
+    const int giver = giver_in(ring, step);
+    return cla_wire_receive(&ring->wire, lends(ring) ? NULL : turn->gift.data,
+                            gift_bytes(exchange, giver, ring->wire.rank), giver, CLA_TAG_SUMS, &turn->gift_come, error);
+}
+
+/* What this rank's rows gave for the keys that were here goes to their rank, and the like comes from another one. */
+static clattn_status exchange_gifts(struct exchange *exchange, struct cla_turn *turn, int64_t step,
+                                    struct cla_error *error)
+{
+    clattn_ring *ring = exchange->ring;
+    const int giver = giver_in(ring, step);
+    struct cla_error now;
+    clattn_status status = CLATTN_SUCCESS;
+    if (turn->part >= 0)
+        status = send(exchange, turn->given.data, gift_bytes(exchange, ring->wire.rank, turn->part), (int)turn->part,
+                      CLA_TAG_SUMS, &turn->given_sent, error);
+    if (!status)
+        status = cla_wire_wait(&ring->wire, &turn->gift_come, error);
+    if (status)
         return status;
-    if (!exchange->failure.status)
-        cla_sums_add(ring, exchange->job, turn);
-    if (last && !step) {
-        memcpy(ring->home.data, turn->sums.data, bytes);
-        return CLATTN_SUCCESS;
-    }
-    return send(exchange, turn->sums.data, bytes, last ? (int)turn->part : rank_at(ring, 1),
-                last ? CLA_TAG_HOME : CLA_TAG_SUMS, &turn->sums_sent, error);
+    if (!exchange->failure.status && gift_bytes(exchange, giver, ring->wire.rank))
+        keep(exchange,
+             cla_gradients_add(ring, exchange->job, giver, lends(ring) ? turn->gift_come.lent : turn->gift.data, &now),
+             &now);
+    cla_wire_release(&ring->wire, &turn->gift_come);
+    return CLATTN_SUCCESS;
 }
 
 static void tell_progress(struct exchange *exchange, int64_t part)
@@ -121,17 +149,22 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     clattn_ring *ring = exchange->ring;
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
     struct cla_error now;
-    clattn_status status = CLATTN_SUCCESS;
     keep(exchange, cla_events_wait(&turn->events, &ring->wire, &now), &now);
     ring->idle_since = 0;
-    if (turn->part >= 0) {
-        status = cla_wire_wait(&ring->wire, &turn->keys_sent, error);
-        if (!status)
-            status = pass_sums(exchange, turn, step, error);
-    }
+    cla_wire_release(&ring->wire, &turn->keys_come);
+    clattn_status status = cla_wire_wait(&ring->wire, &turn->keys_sent, error);
+    if (!status && exchange->backward)
+        status = exchange_gifts(exchange, turn, step, error);
     if (!status)
-        tell_progress(exchange, rank_at(ring, -step));
+        tell_progress(exchange, rank_at(ring, -distance_in(ring, step)));
     return status;
+}
+
+static const void *keys_at(const clattn_ring *ring, const struct cla_turn *turn)
+{
+    if (turn->part == ring->wire.rank)
+        return ring->own.data;
+    return lends(ring) ? turn->keys_come.lent : turn->keys.data;
 }
 
 static clattn_status begin_step(struct exchange *exchange, int64_t step, struct cla_error *error)
@@ -141,23 +174,28 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
     struct cla_error now;
     turn->part = part_in(ring, step);
     ring->idle_since = 0;
-    if (turn->part < 0)
-        return CLATTN_SUCCESS;
-    ring->info.steps++;
-    clattn_status status = begin_sums(exchange, turn, step, error);
+    clattn_status status = cla_wire_wait(&ring->wire, &turn->given_sent, error);
     if (!status)
-        status = cla_wire_wait(&ring->wire, &turn->keys_come, error);
+        status = receive_gift(exchange, turn, step, error);
+    if (status || turn->part < 0)
+        return status;
+    ring->info.steps++;
+    status = cla_wire_wait(&ring->wire, &turn->keys_come, error);
     if (status)
         return status;
+    turn->keys_at = keys_at(ring, turn);
     if (!exchange->failure.status)
         keep(exchange, cla_turn_compute(ring, exchange->job, turn, &now), &now);
-    return send_keys(exchange, turn, step, error);
+    return pass_keys(exchange, turn, step, error);
 }
 
+/* In step s the next keys are asked for as soon as the turn of step s - 1, which takes them, is over. */
 static clattn_status steps(struct exchange *exchange, struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
-    clattn_status status = CLATTN_SUCCESS;
+    clattn_status status = lend_keys(exchange, error);
+    if (!status)
+        status = receive_keys(exchange, 0, error);
     for (int64_t step = 0; step < ring->wire.ranks && !status; step++) {
         status = begin_step(exchange, step, error);
         if (!status && step)
@@ -168,12 +206,14 @@ static clattn_status steps(struct exchange *exchange, struct cla_error *error)
     return status ? status : end_step(exchange, ring->wire.ranks - 1, error);
 }
 
-static clattn_status await_home(struct exchange *exchange, struct cla_error *error)
+/* All that others are to take of this rank has been taken. */
+static clattn_status await_takers(clattn_ring *ring, struct cla_error *error)
 {
-    clattn_ring *ring = exchange->ring;
-    clattn_status status = cla_wire_wait(&ring->wire, &ring->home_come, error);
+    clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_TURNS && !status; i++)
-        status = cla_wire_wait(&ring->wire, &ring->turns[i].sums_sent, error);
+        status = cla_wire_wait(&ring->wire, &ring->turns[i].given_sent, error);
+    for (int i = 1; i < ring->wire.ranks && !status; i++)
+        status = cla_wire_wait(&ring->wire, &ring->keys_lent[i], error);
     return status;
 }
 
@@ -192,16 +232,11 @@ static bool watch(void *user)
 clattn_status cla_ring_turn_round(clattn_ring *ring, const struct cla_job *job, struct cla_error *error)
 {
     struct exchange exchange = {.ring = ring, .job = job, .backward = job->problem->pass == CLATTN_BACKWARD};
-    const int own = ring->wire.rank, from = rank_at(ring, ring->hops[own]);
-    const uint64_t bytes = ring->hops[own] ? sums_bytes(&exchange, own) : 0;
     ring->wire.interrupted = watch;
     ring->wire.user = ring;
-    clattn_status status =
-        cla_wire_receive(&ring->wire, ring->home.data, bytes, from, CLA_TAG_HOME, &ring->home_come, error);
+    clattn_status status = steps(&exchange, error);
     if (!status)
-        status = steps(&exchange, error);
-    if (!status)
-        status = await_home(&exchange, error);
+        status = await_takers(ring, error);
     if (status || !exchange.failure.status)
         return status;
     *error = exchange.failure;

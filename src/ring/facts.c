@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ring/job.h"
-#include "ring/round.h"
 #include "plan/hash.h"
 #include "plan/problem_members.h"
+#include "ring/job.h"
+#include "ring/round.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,9 +2,9 @@
 #ifndef CLA_RING_JOB_H
 #define CLA_RING_JOB_H
 
-#include "ring/parts.h"
 #include "plan/operand.h"
 #include "plan/problem.h"
+#include "ring/parts.h"
 
 /* A call on this rank's arrays: where they are and what they hold. Nothing here asks OpenCL or MPI. */
 

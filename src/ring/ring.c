@@ -66,7 +66,9 @@ static clattn_status take_queue(clattn_ring *ring, cl_command_queue queue, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->queue is out of order: it must be in order");
     if (!status)
         status = cla_cl_queue_context(queue, &ring->cl, &device, error);
-    return status ? status : cla_cl_queue(ring->cl, device, 0, &ring->copy_queue, error);
+    if (!status)
+        status = cla_cl_queue(ring->cl, device, 0, &ring->copy_queue, error);
+    return status ? status : cla_cl_queue(ring->cl, device, 0, &ring->back_queue, error);
 }
 
 static clattn_status check_params(const struct clattn_ring_params *params, struct cla_error *error)
@@ -100,6 +102,8 @@ static clattn_status make(clattn_ring *ring, const struct clattn_ring_params *pa
     status = take_queue(ring, params->queue, error);
     if (!status)
         status = plan(ring, ring->problem, error);
+    if (!status && ring->problem.pass == CLATTN_BACKWARD)
+        status = cla_sums_make(&ring->sums, ring->context, error);
     ring->problem.skeleton = ring->problem.knobs = NULL; /* the caller's texts, which may go */
     return status;
 }
@@ -112,7 +116,8 @@ static bool make_lists(clattn_ring *ring)
     ring->hops = calloc(ranks, sizeof *ring->hops);
     ring->sinks_sent = calloc(ranks, sizeof *ring->sinks_sent);
     ring->sinks_come = calloc(ranks, sizeof *ring->sinks_come);
-    return ring->rows && ring->keys && ring->hops && ring->sinks_sent && ring->sinks_come;
+    ring->keys_lent = calloc(ranks, sizeof *ring->keys_lent);
+    return ring->rows && ring->keys && ring->hops && ring->sinks_sent && ring->sinks_come && ring->keys_lent;
 }
 
 static clattn_status join(clattn_ring *ring, const struct clattn_ring_params *params,
@@ -163,27 +168,37 @@ clattn_status clattn_ring_create(clattn_ring **ring, const struct clattn_ring_pa
     return report(create(ring, params, problem, &error), &error);
 }
 
-/* MPI may still use messages that have not come or gone. */
+/* Other ranks may still use messages that have not come or gone. */
 static void free_turn(struct cla_turn *turn, bool broken)
 {
     for (int i = 0; i < CLA_RUNS; i++) {
-        cla_host_block_free(&turn->d_kv_staged[i]);
         cla_device_block_free(&turn->kv[i]);
         cla_device_block_free(&turn->d_kv[i][0]);
         cla_device_block_free(&turn->d_kv[i][1]);
     }
     if (broken)
         return;
-    cla_host_block_free(&turn->keys);
-    cla_host_block_free(&turn->sums);
+    cla_pinned_block_free(&turn->keys);
+    cla_pinned_block_free(&turn->given);
+    cla_pinned_block_free(&turn->gift);
 }
 
 static void free_messages(clattn_ring *ring)
 {
-    cla_host_block_free(&ring->home);
+    cla_pinned_block_free(&ring->own);
     cla_host_block_free(&ring->sinks);
     free(ring->sinks_sent);
     free(ring->sinks_come);
+    free(ring->keys_lent);
+}
+
+static void free_gradients(clattn_ring *ring)
+{
+    cla_sums_free(&ring->sums);
+    cla_device_block_free(&ring->gift);
+    cla_device_block_free(&ring->d_kv[0]);
+    cla_device_block_free(&ring->d_kv[1]);
+    cla_pinned_block_free(&ring->results);
 }
 
 void clattn_ring_destroy(clattn_ring **handle)
@@ -196,11 +211,13 @@ void clattn_ring_destroy(clattn_ring **handle)
         cla_run_free(&ring->runs[i]);
     for (int i = 0; i < CLA_TURNS; i++)
         free_turn(&ring->turns[i], ring->wire.broken);
+    free_gradients(ring);
     cla_device_block_free(&ring->workspace);
     if (!ring->wire.broken)
         free_messages(ring);
     cla_cl_release_queue(ring->queue);
     cla_cl_release_queue(ring->copy_queue);
+    cla_cl_release_queue(ring->back_queue);
     cla_round_close(&ring->round);
     free(ring->rows);
     free(ring->keys);

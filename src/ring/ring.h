@@ -5,10 +5,11 @@
 #include "attention/staging.h"
 #include "ring/job.h"
 #include "ring/round.h"
+#include "ring/sums.h"
 #include <clattn/state.h>
 
 /* Two parts of the keys are here at a time. */
-enum { CLA_TURNS = 2, CLA_OF_KV = 2, CLA_RING_EVENTS = 192 };
+enum { CLA_TURNS = 2, CLA_OF_KV = 2, CLA_RING_EVENTS = 1024 };
 
 /* Commands that are under way. */
 struct cla_events {
@@ -22,7 +23,9 @@ struct cla_run {
     struct clattn_shape shape; /* of the run, with all keys */
     int32_t *numbers;          /* shifts, lengths and where packed sequences begin, for this run */
     struct cla_device_block blocks[CLA_OPERANDS];
-    struct cla_host_block staged[CLA_OPERANDS];
+    struct cla_host_block gathered[CLA_OPERANDS];  /* inputs whose rows do not lie one behind the other */
+    struct cla_device_block rounded[CLA_OPERANDS]; /* sums, in the type of the caller's array */
+    struct cla_pinned_block results[CLA_OPERANDS];
     struct clattn_tensor tensors[CLA_OPERANDS];
     struct cla_device_block state;
     struct clattn_score_args score;
@@ -31,13 +34,15 @@ struct cla_run {
 
 /* What is here of one part of the keys while its turn lasts. */
 struct cla_turn {
-    struct cla_host_block keys;            /* K, then V: the message */
+    struct cla_pinned_block keys;          /* K, then V: the message */
+    const void *keys_at;                   /* where that lies: there, or where another rank, or the caller, has it */
     struct cla_device_block kv[CLA_OF_KV]; /* the same on the device */
-    struct cla_host_block sums;            /* dK, then dV in fp32, of all ranks that it has met: the message */
     struct cla_device_block d_kv[CLA_RUNS][CLA_OF_KV]; /* dK and dV of each run's rows */
-    struct cla_host_block d_kv_staged[CLA_RUNS];
-    bool met[CLA_RUNS][CLA_RUNS]; /* which runs of rows met which runs of keys */
-    struct cla_message keys_sent, keys_come, sums_sent, sums_come;
+    struct cla_pinned_block given;                     /* the same for the rank whose keys they are: the message */
+    struct cla_pinned_block gift;                      /* what another rank gives for the own keys */
+    struct cla_message keys_sent, keys_come, given_sent, gift_come;
+    cl_event computed[CLA_RUNS * CLA_RUNS]; /* of `events`, those of kernels */
+    cl_uint computed_count;
     struct cla_events events;
     int64_t part; /* whose keys they are; -1: none */
 };
@@ -47,7 +52,8 @@ struct clattn_ring {
     struct cla_round round;
     clattn_context *context;
     cl_context cl;
-    cl_command_queue queue, copy_queue;
+    cl_command_queue queue, copy_queue;   /* kernels; keys on their way in */
+    cl_command_queue back_queue;          /* gradients of keys */
     struct clattn_problem problem;        /* the caller's, resolved; its texts are not kept */
     clattn_plan *plan;                    /* of one that rings compute with */
     struct clattn_ring_part *rows, *keys; /* of all ranks */
@@ -56,9 +62,13 @@ struct clattn_ring {
     struct cla_turn turns[CLA_TURNS];
     struct cla_events events; /* of what precedes and follows the turns */
     struct cla_device_block workspace;
-    struct cla_host_block home; /* sums of the own keys, as they come home */
-    struct cla_message home_come;
-    struct cla_host_block sinks; /* sums of all ranks */
+    struct cla_pinned_block own;   /* K, then V of the own keys */
+    struct cla_message *keys_lent; /* to each rank further on */
+    struct cla_sums sums;
+    struct cla_device_block d_kv[CLA_OF_KV]; /* dK and dV of the own keys, in fp32 */
+    struct cla_device_block gift;            /* a turn's, on the device */
+    struct cla_pinned_block results;         /* dK, then dV, in the type of K and V */
+    struct cla_host_block sinks;             /* sums of all ranks */
     struct cla_message *sinks_sent, *sinks_come;
     double idle_since, waited;
     bool succeeded;
@@ -83,17 +93,29 @@ void cla_run_free(struct cla_run *run);
 /* The keys: a part's message, the sizes of K (0) and V (1) in it, and where V begins. */
 struct cla_sizes cla_keys_sizes(const struct cla_job *job, int which, int64_t count);
 uint64_t cla_keys_bytes(const struct cla_job *job, int which, int64_t count);
-uint64_t cla_sums_bytes(const struct cla_job *job, int which, int64_t count);
 clattn_status cla_keys_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
 clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, cl_event copied[2],
                               struct cla_error *error);
 struct clattn_tensor cla_keys_tensor(const struct cla_job *job, cl_mem buffer, int which, int64_t count, int64_t at);
 
-/* The gradients of a turn's keys: of the rows here, to the sums; from the sums, to the caller's arrays. */
-clattn_status cla_sums_fetch(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
-                             struct cla_error *error);
-void cla_sums_add(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn);
-void cla_sums_deliver(clattn_ring *ring, const struct cla_job *job);
+/* Gradients of keys (gradients.c). What a rank's rows give for a part of them is one message: for each run of rows and
+ * run of keys that meet dK, then dV, dense [batch, kv_heads, keys of the run, columns]. */
+uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part);
+clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, int64_t most_keys,
+                                 struct cla_error *error);
+
+/* Once a turn's kernels have run: adds what they gave to the own sums, or brings it to host memory as `given`. */
+clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                                 struct cla_error *error);
+
+/* Adds what rank `rank` gave, and waits until that is done. */
+clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, int64_t rank, const void *gift,
+                                struct cla_error *error);
+clattn_status cla_gradients_collect(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
+void cla_gradients_deliver(clattn_ring *ring, const struct cla_job *job);
+
+/* The own keys' K, V, dK or dV, runs of them, between the caller's array and [batch, kv_heads, keys, columns]. */
+clattn_status cla_keys_copy(const struct cla_job *job, int operand, int which, void *dense, struct cla_error *error);
 
 /* Runs of rows meet a turn's keys: enqueues what is to be computed. */
 clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,

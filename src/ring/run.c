@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "attention/operands.h"
 #include "device/clcall.h"
-#include "ring/ring.h"
 #include "plan/checked.h"
-#include "plan/half.h"
 #include "plan/types.h"
+#include "ring/ring.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +52,51 @@ static struct cla_layout on_device(const struct slice *slice)
     return dense;
 }
 
+/* Rows that lie one behind the other go to the device as they are, a head at a time, where there are not too many. */
+enum { MOST_PIECES = 128, LEAST_PIECE = 1 << 14 };
+
+static bool is_direct(const struct slice *slice, int element_bytes)
+{
+    const struct cla_sizes *sizes = &slice->sizes;
+    const int64_t heads = sizes->batch * sizes->heads;
+    return slice->layout.column == 1 && slice->layout.row == sizes->columns && heads <= MOST_PIECES &&
+           sizes->rows * sizes->columns * element_bytes >= LEAST_PIECE;
+}
+
+static clattn_status write_heads(clattn_ring *ring, const struct slice *slice, const struct cla_array *array,
+                                 cl_mem buffer, struct cla_error *error)
+{
+    const struct cla_sizes *sizes = &slice->sizes;
+    const size_t bytes = (size_t)(sizes->rows * sizes->columns) * (size_t)array->element_bytes;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int64_t i = 0; i < sizes->batch * sizes->heads && !status; i++) {
+        const int64_t at =
+            slice->layout.offset + i / sizes->heads * slice->layout.batch + i % sizes->heads * slice->layout.head;
+        status = cla_cl_enqueue_write(ring->queue, buffer, (size_t)i * bytes, bytes,
+                                      (const char *)array->data + at * array->element_bytes, 0, NULL,
+                                      cla_events_next(&ring->events), error);
+    }
+    return status;
+}
+
+static clattn_status write_gathered(clattn_ring *ring, const struct slice *slice, const struct cla_array *array,
+                                    struct cla_host_block *gathered, cl_mem buffer, struct cla_error *error)
+{
+    const size_t bytes = slice->elements * (size_t)array->element_bytes;
+    const clattn_status status = cla_host_block_grow(gathered, bytes, error);
+    if (status)
+        return status;
+    cla_gather(gathered->data, array->data, &slice->layout, &slice->sizes, array->element_bytes);
+    return cla_cl_enqueue_write(ring->queue, buffer, 0, bytes, gathered->data, 0, NULL, cla_events_next(&ring->events),
+                                error);
+}
+
+/* Whole words, as buffers of outputs are filled. */
+static size_t words(size_t bytes)
+{
+    return (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t) * sizeof(uint32_t);
+}
+
 static int device_element(const struct cla_array *array)
 {
     return array->sum ? (int)sizeof(float) : array->element_bytes;
@@ -63,7 +107,6 @@ static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cl
 {
     struct slice slice;
     struct cla_device_block *block = &run->blocks[which];
-    struct cla_host_block *staged = &run->staged[which];
     run->tensors[which] = (struct clattn_tensor){0};
     if (!array->data)
         return CLATTN_SUCCESS;
@@ -71,19 +114,17 @@ static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cl
     const size_t bytes = slice.elements * (size_t)device_element(array);
     if (status || !bytes)
         return status;
-    status = cla_device_block_grow(block, ring->cl, bytes, error);
-    if (!status)
-        status = cla_host_block_grow(staged, bytes, error);
+    status = cla_device_block_grow(block, ring->cl, words(bytes), error);
     if (status)
         return status;
     const struct cla_layout layout = on_device(&slice);
     run->tensors[which] = (struct clattn_tensor){.buffer = block->buffer, .layout = cla_layout_given(&layout)};
     if (array->output)
-        memset(staged->data, 0, bytes);
-    else
-        cla_gather(staged->data, array->data, &slice.layout, &slice.sizes, array->element_bytes);
-    return cla_cl_enqueue_write(ring->queue, block->buffer, 0, bytes, staged->data, 0, NULL,
-                                cla_events_next(&ring->events), error);
+        return cla_cl_enqueue_fill(ring->queue, block->buffer, 0, 0, words(bytes), cla_events_next(&ring->events),
+                                   error);
+    if (is_direct(&slice, array->element_bytes))
+        return write_heads(ring, &slice, array, block->buffer, error);
+    return write_gathered(ring, &slice, array, &run->gathered[which], block->buffer, error);
 }
 
 /* Numbers of this run alone. */
@@ -174,6 +215,23 @@ clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int num
     return status;
 }
 
+/* Sums in fp32 become what the caller's array holds; the rest is that already. */
+static clattn_status round_sum(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
+                               const struct slice *slice, cl_mem *buffer, struct cla_error *error)
+{
+    const enum clattn_dtype type = cla_type_of(job->problem, which);
+    *buffer = run->blocks[which].buffer;
+    if (!job->arrays[which].sum || type == CLATTN_FP32)
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_device_block_grow(
+        &run->rounded[which], ring->cl, slice->elements * (size_t)job->arrays[which].element_bytes, error);
+    if (status)
+        return status;
+    *buffer = run->rounded[which].buffer;
+    const struct cla_dispatch to = cla_to_queue(ring->queue, 0, NULL, cla_events_next(&ring->events));
+    return cla_sums_round(&ring->sums, &to, *buffer, run->blocks[which].buffer, (int64_t)slice->elements, type, error);
+}
+
 clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)
 {
     struct cla_run *run = &ring->runs[number];
@@ -184,24 +242,18 @@ clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int 
         if (!array->data || !array->output || is_put_elsewhere(i))
             continue;
         status = slice_of(run, job, i, array, &slice, error);
-        const size_t bytes = slice.elements * (size_t)device_element(array);
-        if (!status && bytes)
-            status = cla_cl_enqueue_read(ring->queue, run->blocks[i].buffer, 0, bytes, run->staged[i].data, 0, NULL,
+        const size_t bytes = slice.elements * (size_t)array->element_bytes;
+        cl_mem buffer = NULL;
+        if (status || !bytes)
+            continue;
+        status = cla_pinned_block_grow(&run->results[i], ring->cl, ring->queue, bytes, error);
+        if (!status)
+            status = round_sum(ring, run, job, i, &slice, &buffer, error);
+        if (!status)
+            status = cla_cl_enqueue_read(ring->queue, buffer, 0, bytes, run->results[i].data, 0, NULL,
                                          cla_events_next(&ring->events), error);
     }
     return status;
-}
-
-/* In place: none lies before the number that it comes from. */
-static void narrow(void *data, size_t count, enum clattn_dtype type)
-{
-    char *const bytes = data;
-    for (size_t i = 0; i < count && type != CLATTN_FP32; i++) {
-        float value;
-        memcpy(&value, bytes + i * sizeof value, sizeof value);
-        const uint16_t bits = type == CLATTN_FP16 ? cla_half_from_float(value) : cla_bf16_from_float(value);
-        memcpy(bytes + i * sizeof bits, &bits, sizeof bits);
-    }
 }
 
 /* A sum over batch or heads is one over both runs, where these share its elements: they do not, as each has rows of its
@@ -215,9 +267,7 @@ void cla_run_deliver(clattn_ring *ring, const struct cla_job *job, int number)
         if (!array->data || !array->output || is_put_elsewhere(i) || i == CLA_SINKS_GRAD ||
             slice_of(run, job, i, array, &slice, NULL) || !slice.elements)
             continue;
-        if (array->sum)
-            narrow(run->staged[i].data, slice.elements, cla_type_of(job->problem, i));
-        cla_scatter((void *)array->data, run->staged[i].data, &slice.layout, &slice.sizes, array->element_bytes);
+        cla_scatter((void *)array->data, run->results[i].data, &slice.layout, &slice.sizes, array->element_bytes);
     }
 }
 
@@ -225,7 +275,9 @@ void cla_run_free(struct cla_run *run)
 {
     for (int i = 0; i < CLA_OPERANDS; i++) {
         cla_device_block_free(&run->blocks[i]);
-        cla_host_block_free(&run->staged[i]);
+        cla_device_block_free(&run->rounded[i]);
+        cla_host_block_free(&run->gathered[i]);
+        cla_pinned_block_free(&run->results[i]);
     }
     cla_device_block_free(&run->state);
     free(run->numbers);

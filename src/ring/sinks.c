@@ -12,7 +12,7 @@ static void add_runs(const clattn_ring *ring, const struct cla_job *job)
     float *const own = sinks_of(ring, job, ring->wire.rank);
     memset(own, 0, (size_t)job->shape.heads * sizeof *own);
     for (int i = 0; i < CLA_RUNS; i++) {
-        const float *of_run = ring->runs[i].staged[CLA_SINKS_GRAD].data;
+        const float *of_run = ring->runs[i].results[CLA_SINKS_GRAD].data;
         for (int64_t h = 0; h < job->shape.heads && ring->runs[i].count; h++)
             own[h] += of_run[h];
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
 #include "ring/ring.h"
-#include <string.h>
 
 /* libclattn's text becomes this library's. */
 static clattn_status said(clattn_status status, struct cla_error *error)
@@ -85,7 +84,7 @@ clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, str
     const bool backward = job->problem->pass == CLATTN_BACKWARD;
     cl_event copied[CLA_OF_KV] = {0};
     clattn_status status = CLATTN_SUCCESS;
-    memset(turn->met, 0, sizeof turn->met);
+    turn->computed_count = 0;
     if (!cla_parts_meet(&job->meeting, &job->rows, part))
         return CLATTN_SUCCESS;
     status = cla_keys_upload(ring, job, turn, copied, error);
@@ -98,9 +97,10 @@ clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, str
                            part->count[pair.keys]))
             continue;
         status = (backward ? differentiate : accumulate)(ring, &pair, CLA_OF_KV, copied, error);
-        turn->met[pair.rows][pair.keys] = !status;
+        if (!status)
+            turn->computed[turn->computed_count++] = turn->events.items[turn->events.count - 1];
     }
-    if (!status && backward)
-        status = cla_sums_fetch(ring, job, turn, error);
-    return status ? status : cla_cl_flush(ring->queue, error);
+    if (!status)
+        status = cla_cl_flush(ring->queue, error);
+    return status || !backward ? status : cla_gradients_take(ring, job, turn, error);
 }

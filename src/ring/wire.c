@@ -24,8 +24,7 @@ clattn_status cla_wire_open(struct cla_wire *wire, const struct clattn_ring_tran
 {
     const bool whole = transport->send && transport->receive && transport->test && transport->end && transport->all &&
                        transport->give_up && transport->pause && transport->why;
-    const clattn_status status =
-        cla_check_reserved(&cla_struct_ring_transport, "params->transport", transport, error);
+    const clattn_status status = cla_check_reserved(&cla_struct_ring_transport, "params->transport", transport, error);
     if (status)
         return status;
     if (!whole || transport->ranks < 1 || transport->ranks > CLA_MOST_RANKS || transport->rank < 0 ||
@@ -34,10 +33,8 @@ clattn_status cla_wire_open(struct cla_wire *wire, const struct clattn_ring_tran
                         "params->transport has rank %lld of %lld: ranks are 1 to %d, rank is below, and no function is "
                         "NULL",
                         (long long)transport->rank, (long long)transport->ranks, CLA_MOST_RANKS);
-    *wire = (struct cla_wire){.transport = transport,
-                              .rank = (int)transport->rank,
-                              .ranks = (int)transport->ranks,
-                              .timeout = timeout};
+    *wire = (struct cla_wire){
+        .transport = transport, .rank = (int)transport->rank, .ranks = (int)transport->ranks, .timeout = timeout};
     return CLATTN_SUCCESS;
 }
 

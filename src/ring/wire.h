@@ -30,7 +30,7 @@ struct cla_message {
 /* Ranks of a ring, at most. */
 enum { CLA_MOST_RANKS = 1 << 16 };
 
-enum cla_tag { CLA_TAG_REPORT, CLA_TAG_KEYS, CLA_TAG_SUMS, CLA_TAG_HOME, CLA_TAG_SINKS };
+enum cla_tag { CLA_TAG_REPORT, CLA_TAG_KEYS, CLA_TAG_SUMS, CLA_TAG_SINKS };
 
 clattn_status cla_wire_open(struct cla_wire *wire, const struct clattn_ring_transport *transport, double timeout,
                             struct cla_error *error);

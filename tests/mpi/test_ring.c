@@ -92,8 +92,10 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
                 const struct clattn_ring_part *keys, struct forward_arrays *arrays)
 {
     const struct clattn_layout none = {0};
-    const struct clattn_ring_params params = {
-        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+    const struct clattn_ring_params params = {.transport = ranks_transport(),
+                                              .context = ranks.device.clattn,
+                                              .queue = ranks.device.queue,
+                                              .timeout_ms = 300000};
     struct stored q = store(forward, arrays, FORWARD_Q, &forward->q, arrays->q);
     struct stored k = store(forward, arrays, FORWARD_K, &forward->k, arrays->k);
     struct stored v = store(forward, arrays, FORWARD_V, &forward->v, arrays->v);
@@ -217,8 +219,10 @@ static struct clattn_host_backward_args host_args(const struct forward_case *for
 static bool run_backward(const struct forward_case *forward, const struct clattn_ring_part *rows,
                          const struct clattn_ring_part *keys, struct backward_arrays *arrays)
 {
-    const struct clattn_ring_params params = {
-        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+    const struct clattn_ring_params params = {.transport = ranks_transport(),
+                                              .context = ranks.device.clattn,
+                                              .queue = ranks.device.queue,
+                                              .timeout_ms = 300000};
     struct clattn_problem problem = forward->problem;
     struct passed_back all = store_all(forward, arrays);
     clattn_ring *ring = NULL;

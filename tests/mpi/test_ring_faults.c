@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 2, N = 24, D = 8, ELEMENTS = HEADS * N * D, TIMEOUT_MS = 1500 };
+enum { HEADS = 2, N = 24, D = 8, ELEMENTS = HEADS * N * D, TIMEOUT_MS = 1500, PATIENT_MS = 60000 };
 
 static struct ranks ranks;
 static float q[ELEMENTS], k[ELEMENTS], v[ELEMENTS], d_o[ELEMENTS], right_o[ELEMENTS];
@@ -48,8 +48,10 @@ static void describe(struct call *call, bool gradients)
     clattn_ring_share(CLATTN_RING_ZIGZAG, N, 1, ranks.count, ranks.rank, &part);
     *call = (struct call){.problem = {.d = D, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT}, .gradients = gradients};
     call->problem.pass = gradients ? CLATTN_BACKWARD : CLATTN_FORWARD;
-    call->params = (struct clattn_ring_params){
-        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = TIMEOUT_MS};
+    call->params = (struct clattn_ring_params){.transport = ranks_transport(),
+                                               .context = ranks.device.clattn,
+                                               .queue = ranks.device.queue,
+                                               .timeout_ms = PATIENT_MS};
     call->forward = (struct clattn_ring_forward_args){
         .arrays = {.shape = shape, .q = q, .k = k, .v = v, .o = call->o, .lse = lse, .m = m, .l = l},
         .rows = part,
@@ -277,6 +279,7 @@ static bool try_message(enum fault fault, int number, bool gradients, int *sent)
     clattn_ring *ring = NULL;
     ranks_renew_transport();
     describe(&call, gradients);
+    call.params.timeout_ms = TIMEOUT_MS;
     if (clattn_ring_create(&ring, &call.params, &call.problem))
         return complain("create", CLATTN_INVALID_ARGUMENT);
     if (ranks.rank == 1)

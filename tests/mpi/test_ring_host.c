@@ -164,8 +164,10 @@ static bool compute_alone(struct arrays *arrays)
 static bool compute_shared(const struct arrays *arrays, const struct clattn_ring_part *rows,
                            const struct clattn_ring_part *keys, bool whole)
 {
-    const struct clattn_ring_params params = {
-        .transport = ranks_transport(), .context = ranks.device.clattn, .queue = ranks.device.queue, .timeout_ms = 300000};
+    const struct clattn_ring_params params = {.transport = ranks_transport(),
+                                              .context = ranks.device.clattn,
+                                              .queue = ranks.device.queue,
+                                              .timeout_ms = 300000};
     const struct clattn_problem forward = problem_of(false), backward = problem_of(true);
     const struct clattn_ring_forward_args forward_args = {
         .arrays = forward_of(arrays), .rows = *rows, .keys = *keys, .whole = whole};

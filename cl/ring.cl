@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Sums in fp32 of gradients that several devices give, or several runs of rows on one: added to, and rounded at last.
+ *
+ * Baked constants, besides that of types.clh (required)
+ *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items that share a block of elements; 1 is the choice for a CPU.
+ *
+ * Types are those of types.clh, as numbers that are told at launch: one program serves all.
+ */
+#include "common/types.clh"
+
+#if !defined(CLATTN_WORK_GROUP_SIZE) || CLATTN_WORK_GROUP_SIZE < 1
+#error "CLATTN_WORK_GROUP_SIZE must be positive"
+#endif
+
+#define CLATTN_BLOCK 4096 /* elements of a work-group: BLOCK of src/ring/sums.c */
+
+/* Of several pieces of so many elements, some way apart. NDRange: `blocks` work-groups for each piece. */
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_ring_add(__global float *sums, __global const void *from, const long sums_at, const long sums_apart,
+                const long from_at, const long from_apart, const long count, const int blocks, const int type)
+{
+    const int piece = (int)get_group_id(0) / blocks, block = (int)get_group_id(0) % blocks;
+    const long first = (long)block * CLATTN_BLOCK, end = min(first + CLATTN_BLOCK, count);
+    __global float *const to = sums + sums_at + piece * sums_apart;
+    for (long i = first + (long)get_local_id(0); i < end; i += CLATTN_WORK_GROUP_SIZE)
+        to[i] += clattn_read(type, from, from_at + piece * from_apart + i);
+}
+
+/* NDRange: a work-group for each block of all elements. */
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_ring_round(__global void *to, __global const float *sums, const long count, const int type)
+{
+    const long first = (long)get_group_id(0) * CLATTN_BLOCK, end = min(first + CLATTN_BLOCK, count);
+    for (long i = first + (long)get_local_id(0); i < end; i += CLATTN_WORK_GROUP_SIZE)
+        clattn_write(type, sums[i], to, i);
+}

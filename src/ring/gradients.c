@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "device/clcall.h"
+#include "plan/types.h"
+#include "ring/ring.h"
+
+/* dK and dV. Kernels give them for each run of rows, in the type of K and V; the rank that has the keys adds them up in
+ * fp32, on its device, in the order of steps. */
+static const int gradients[CLA_OF_KV] = {CLA_D_K, CLA_D_V};
+
+enum { ALIGNMENT = 64 };
+
+/* A run of rows meets a run of keys of a part: one of them (dK, or dV) there. */
+struct block {
+    int run, keys, which;
+    int64_t heads, count;   /* of the batch; elements of a head */
+    int64_t at, apart;      /* within those of all of the part: where it begins, from head to head */
+    uint64_t offset, bytes; /* within the message */
+    enum clattn_dtype type;
+};
+
+static size_t element_bytes(const struct cla_job *job, int which)
+{
+    return (size_t)cla_size_of(job->problem, gradients[which]);
+}
+
+static struct block block_of(const clattn_ring *ring, const struct cla_job *job, int64_t part, int number)
+{
+    const struct clattn_ring_part *of = &ring->keys[part];
+    struct block block = {
+        .run = number / (CLA_RUNS * CLA_OF_KV), .keys = number / CLA_OF_KV % CLA_RUNS, .which = number % CLA_OF_KV};
+    const struct cla_sizes sizes = cla_keys_sizes(job, block.which, cla_part_count(of));
+    block.heads = sizes.batch * sizes.heads;
+    block.count = of->count[block.keys] * sizes.columns;
+    block.at = cla_part_at(of, block.keys) * sizes.columns;
+    block.apart = sizes.rows * sizes.columns;
+    block.bytes = (uint64_t)(block.heads * block.count) * element_bytes(job, block.which);
+    block.type = cla_type_of(job->problem, gradients[block.which]);
+    return block;
+}
+
+/* The next block that the rank gives for the part, behind `*number` (from -1 on); false: there is none. */
+static bool next_block(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part, int *number,
+                       struct block *block)
+{
+    const uint64_t end = *number < 0 ? 0 : block->offset + block->bytes;
+    const struct clattn_ring_part *rows = &ring->rows[rank], *keys = &ring->keys[part];
+    while (++*number < CLA_RUNS * CLA_RUNS * CLA_OF_KV) {
+        *block = block_of(ring, job, part, *number);
+        block->offset = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (job->arrays[gradients[block->which]].data &&
+            cla_runs_meet(&job->meeting, rows->first[block->run], rows->count[block->run], keys->first[block->keys],
+                          keys->count[block->keys]))
+            return true;
+    }
+    return false;
+}
+
+uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part)
+{
+    struct block block;
+    uint64_t bytes = 0;
+    for (int number = -1; next_block(ring, job, rank, part, &number, &block);)
+        bytes = block.offset + block.bytes;
+    return bytes;
+}
+
+static uint64_t largest_gift(const clattn_ring *ring, const struct cla_job *job, bool given)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < ring->wire.ranks; i++) {
+        const int own = ring->wire.rank;
+        const uint64_t bytes = i == own ? 0 : cla_gift_bytes(ring, job, given ? own : i, given ? i : own);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static clattn_status open_turn(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int64_t most,
+                               struct cla_error *error)
+{
+    clattn_status status =
+        cla_pinned_block_grow(&turn->given, ring->cl, ring->queue, largest_gift(ring, job, true), error);
+    if (!status && !ring->wire.transport->lends)
+        status = cla_pinned_block_grow(&turn->gift, ring->cl, ring->queue, largest_gift(ring, job, false), error);
+    for (int i = 0; i < CLA_RUNS * CLA_OF_KV && !status; i++) {
+        const int which = i % CLA_OF_KV;
+        const struct cla_sizes sizes = cla_keys_sizes(job, which, most);
+        if (job->arrays[gradients[which]].data)
+            status = cla_device_block_grow(
+                &turn->d_kv[i / CLA_OF_KV][which], ring->cl,
+                (size_t)(sizes.batch * sizes.heads * sizes.rows * sizes.columns) * element_bytes(job, which), error);
+    }
+    return status;
+}
+
+static int64_t own_elements(const struct cla_job *job, int which)
+{
+    const struct cla_sizes sizes = cla_keys_sizes(job, which, cla_part_count(&job->keys));
+    return job->arrays[gradients[which]].data ? sizes.batch * sizes.heads * sizes.rows * sizes.columns : 0;
+}
+
+/* Where dV begins in the results; of CLA_OF_KV, where they end. */
+static uint64_t results_bytes(const struct cla_job *job, int which)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < which; i++)
+        bytes += (uint64_t)own_elements(job, i) * sizeof(float);
+    return bytes;
+}
+
+clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, int64_t most, struct cla_error *error)
+{
+    clattn_status status = cla_device_block_grow(&ring->gift, ring->cl, largest_gift(ring, job, false), error);
+    for (int i = 0; i < CLA_TURNS && !status; i++)
+        status = open_turn(ring, job, &ring->turns[i], most, error);
+    if (!status)
+        status = cla_pinned_block_grow(&ring->results, ring->cl, ring->queue, results_bytes(job, CLA_OF_KV), error);
+    for (int which = 0; which < CLA_OF_KV && !status; which++) {
+        const size_t bytes = (size_t)own_elements(job, which) * sizeof(float);
+        status = cla_device_block_grow(&ring->d_kv[which], ring->cl, bytes, error);
+        if (!status && bytes)
+            status = cla_cl_enqueue_fill(ring->back_queue, ring->d_kv[which].buffer, 0, 0, bytes,
+                                         cla_events_next(&ring->events), error);
+    }
+    return status;
+}
+
+static clattn_status add_own(clattn_ring *ring, const struct block *block, struct cla_turn *turn,
+                             struct cla_error *error)
+{
+    const struct cla_pieces into = {ring->d_kv[block->which].buffer, block->at, block->apart};
+    const struct cla_pieces from = {turn->d_kv[block->run][block->which].buffer, block->at, block->apart};
+    const struct cla_dispatch to =
+        cla_to_queue(ring->back_queue, turn->computed_count, turn->computed, cla_events_next(&turn->events));
+    return cla_sums_add(&ring->sums, &to, &into, &from, block->heads, block->count, block->type, error);
+}
+
+static clattn_status fetch(clattn_ring *ring, const struct block *block, struct cla_turn *turn, struct cla_error *error)
+{
+    const size_t element = (size_t)block->bytes / (size_t)(block->heads * block->count);
+    return cla_cl_enqueue_read_rows(ring->back_queue, turn->d_kv[block->run][block->which].buffer,
+                                    (size_t)block->at * element, (size_t)block->count * element, (size_t)block->heads,
+                                    (size_t)block->apart * element, (char *)turn->given.data + block->offset,
+                                    turn->computed_count, turn->computed, cla_events_next(&turn->events), error);
+}
+
+clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                                 struct cla_error *error)
+{
+    const bool own = turn->part == ring->wire.rank;
+    struct block block;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int number = -1; !status && next_block(ring, job, ring->wire.rank, turn->part, &number, &block);)
+        status = (own ? add_own : fetch)(ring, &block, turn, error);
+    return status ? status : cla_cl_flush(ring->back_queue, error);
+}
+
+clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, int64_t rank, const void *gift,
+                                struct cla_error *error)
+{
+    struct cla_events events = {.count = 0};
+    struct block block;
+    const int own = ring->wire.rank;
+    clattn_status status =
+        cla_cl_enqueue_write(ring->back_queue, ring->gift.buffer, 0, (size_t)cla_gift_bytes(ring, job, rank, own), gift,
+                             0, NULL, cla_events_next(&events), error);
+    for (int number = -1; !status && next_block(ring, job, rank, own, &number, &block);) {
+        const int64_t at = (int64_t)(block.offset / element_bytes(job, block.which));
+        const struct cla_pieces into = {ring->d_kv[block.which].buffer, block.at, block.apart};
+        const struct cla_pieces from = {ring->gift.buffer, at, block.count};
+        const struct cla_dispatch to = cla_to_queue(ring->back_queue, 0, NULL, cla_events_next(&events));
+        status = cla_sums_add(&ring->sums, &to, &into, &from, block.heads, block.count, block.type, error);
+    }
+    struct cla_error of_events;
+    cla_cl_flush(ring->back_queue, &of_events);
+    const clattn_status waited = cla_events_wait(&events, &ring->wire, &of_events);
+    if (waited && !status)
+        *error = of_events;
+    return status ? status : waited;
+}
+
+/* By the first turn's keys, which nobody needs any more. */
+clattn_status cla_gradients_collect(clattn_ring *ring, const struct cla_job *job, struct cla_error *error)
+{
+    clattn_status status = CLATTN_SUCCESS;
+    for (int which = 0; which < CLA_OF_KV && !status; which++) {
+        const int64_t count = own_elements(job, which);
+        const enum clattn_dtype type = cla_type_of(job->problem, gradients[which]);
+        const cl_mem rounded = ring->turns[0].kv[which].buffer;
+        if (!count)
+            continue;
+        const struct cla_dispatch to = cla_to_queue(ring->back_queue, 0, NULL, cla_events_next(&ring->events));
+        status = cla_sums_round(&ring->sums, &to, rounded, ring->d_kv[which].buffer, count, type, error);
+        if (!status)
+            status = cla_cl_enqueue_read(ring->back_queue, rounded, 0, (size_t)count * element_bytes(job, which),
+                                         (char *)ring->results.data + results_bytes(job, which), 0, NULL,
+                                         cla_events_next(&ring->events), error);
+    }
+    return status ? status : cla_cl_flush(ring->back_queue, error);
+}
+
+void cla_gradients_deliver(clattn_ring *ring, const struct cla_job *job)
+{
+    struct cla_error ignored; /* layouts have been resolved before */
+    for (int which = 0; which < CLA_OF_KV; which++)
+        if (own_elements(job, which))
+            cla_keys_copy(job, gradients[which], which, (char *)ring->results.data + results_bytes(job, which),
+                          &ignored);
+}

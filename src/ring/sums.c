@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ring/sums.h"
+#include "attention/small_program.h"
+#include "device/clcall.h"
+#include "plan/checked.h"
+
+enum { BLOCK = 4096 }; /* CLATTN_BLOCK of cl/ring.cl */
+
+clattn_status cla_sums_make(struct cla_sums *sums, clattn_context *context, struct cla_error *error)
+{
+    static const char *const files[] = {"ring.cl", NULL};
+    struct cla_text defines = {0};
+    cl_program program = NULL;
+    sums->work_group_size = cla_small_work_group(&context->capabilities);
+    cla_text_printf(&defines, "#define CLATTN_DTYPE 0\n#define CLATTN_WORK_GROUP_SIZE %d\n", sums->work_group_size);
+    clattn_status status = cla_small_program(context, "ring", &defines, files, &program, error);
+    if (!status)
+        status = cla_kernel_init(&sums->add, program, "clattn_ring_add", error);
+    if (!status)
+        status = cla_kernel_init(&sums->round, program, "clattn_ring_round", error);
+    cla_cl_release_program(program);
+    return status;
+}
+
+void cla_sums_free(struct cla_sums *sums)
+{
+    cla_kernel_finish(&sums->add);
+    cla_kernel_finish(&sums->round);
+}
+
+static clattn_status check_groups(int64_t groups, struct cla_error *error)
+{
+    if (groups <= INT32_MAX / 256)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_TOO_LARGE, "gradients of a rank in %lld blocks of %d elements: take more ranks",
+                    (long long)groups, BLOCK);
+}
+
+clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_pieces *into,
+                           const struct cla_pieces *from, int64_t pieces, int64_t count, enum clattn_dtype type,
+                           struct cla_error *error)
+{
+    const cl_long sums_at = into->at, sums_apart = into->apart, from_at = from->at, from_apart = from->apart;
+    const cl_long elements = count;
+    const cl_int blocks = (cl_int)cla_ceil_div(count, BLOCK), kind = (cl_int)type;
+    const struct cla_argument arguments[] = {{sizeof(cl_mem), &into->buffer, NULL},
+                                             {sizeof(cl_mem), &from->buffer, NULL},
+                                             {sizeof sums_at, &sums_at, NULL},
+                                             {sizeof sums_apart, &sums_apart, NULL},
+                                             {sizeof from_at, &from_at, NULL},
+                                             {sizeof from_apart, &from_apart, NULL},
+                                             {sizeof elements, &elements, NULL},
+                                             {sizeof blocks, &blocks, NULL},
+                                             {sizeof kind, &kind, NULL}};
+    const clattn_status status = check_groups(pieces * blocks, error);
+    return status ? status
+                  : cla_kernel_launch(&sums->add, to, arguments, sizeof arguments / sizeof *arguments,
+                                      (size_t)(pieces * blocks), (size_t)sums->work_group_size, error);
+}
+
+clattn_status cla_sums_round(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem rounded, cl_mem from,
+                             int64_t count, enum clattn_dtype type, struct cla_error *error)
+{
+    const cl_long elements = count;
+    const cl_int kind = (cl_int)type;
+    const int64_t blocks = cla_ceil_div(count, BLOCK);
+    const struct cla_argument arguments[] = {{sizeof(cl_mem), &rounded, NULL},
+                                             {sizeof(cl_mem), &from, NULL},
+                                             {sizeof elements, &elements, NULL},
+                                             {sizeof kind, &kind, NULL}};
+    const clattn_status status = check_groups(blocks, error);
+    return status ? status
+                  : cla_kernel_launch(&sums->round, to, arguments, sizeof arguments / sizeof *arguments, (size_t)blocks,
+                                      (size_t)sums->work_group_size, error);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef CLA_RING_SUMS_H
+#define CLA_RING_SUMS_H
+
+#include "device/launch.h"
+#include "plan/types.h"
+
+/* Sums in fp32 on the device (cl/ring.cl). */
+struct cla_sums {
+    struct cla_kernel add, round;
+    int work_group_size;
+};
+
+clattn_status cla_sums_make(struct cla_sums *sums, clattn_context *context, struct cla_error *error);
+void cla_sums_free(struct cla_sums *sums);
+
+/* Pieces of so many elements each, `apart` from one to the next, counted in elements of the buffer. */
+struct cla_pieces {
+    cl_mem buffer;
+    int64_t at, apart;
+};
+
+clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_pieces *into,
+                           const struct cla_pieces *from, int64_t pieces, int64_t count, enum clattn_dtype type,
+                           struct cla_error *error);
+
+/* All elements, in their type. */
+clattn_status cla_sums_round(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem rounded, cl_mem from,
+                             int64_t count, enum clattn_dtype type, struct cla_error *error);
+
+#endif
