@@ -7,17 +7,17 @@
  *     test_ring_faults messages        messages that rank 1 sends, dropped, delayed, failed
  *     test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL
  */
-#include "mpi/faults.h"
-#include "mpi/ranks.h"
+#include "ring/faults.h"
+#include "ring/ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { HEADS = 2, N = 24, D = 8, ELEMENTS = HEADS * N * D, TIMEOUT_MS = 1500, PATIENT_MS = 60000 };
 
-static struct ranks ranks;
-static float q[ELEMENTS], k[ELEMENTS], v[ELEMENTS], d_o[ELEMENTS], right_o[ELEMENTS];
-static float lse[HEADS * N], m[HEADS * N], l[HEADS * N], right_d[3][ELEMENTS];
+static _Thread_local struct ranks ranks;
+static _Thread_local float q[ELEMENTS], k[ELEMENTS], v[ELEMENTS], d_o[ELEMENTS], right_o[ELEMENTS];
+static _Thread_local float lse[HEADS * N], m[HEADS * N], l[HEADS * N], right_d[3][ELEMENTS];
 
 /* What a call gives, and what may be wrong of it. */
 struct call {
@@ -48,7 +48,7 @@ static void describe(struct call *call, bool gradients)
     clattn_ring_share(CLATTN_RING_ZIGZAG, N, 1, ranks.count, ranks.rank, &part);
     *call = (struct call){.problem = {.d = D, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT}, .gradients = gradients};
     call->problem.pass = gradients ? CLATTN_BACKWARD : CLATTN_FORWARD;
-    call->params = (struct clattn_ring_params){.transport = ranks_transport(),
+    call->params = (struct clattn_ring_params){.transport = fault_layer(ranks_transport(&ranks)),
                                                .context = ranks.device.clattn,
                                                .queue = ranks.device.queue,
                                                .timeout_ms = PATIENT_MS};
@@ -277,7 +277,7 @@ static bool try_message(enum fault fault, int number, bool gradients, int *sent)
 {
     struct call call;
     clattn_ring *ring = NULL;
-    ranks_renew_transport();
+    ranks_renew_transport(&ranks);
     describe(&call, gradients);
     call.params.timeout_ms = TIMEOUT_MS;
     if (clattn_ring_create(&ring, &call.params, &call.problem))
@@ -316,10 +316,10 @@ static bool try_messages(void)
     return good;
 }
 
-int main(int argc, char **argv)
+static bool try_all(const struct ranks *own, int argc, char **argv)
 {
     int ignored;
-    ranks_open(&ranks, &argc, &argv);
+    ranks = *own;
     bool good = learn();
     if (argc > 2 && good)
         good = try_message(FAULT_KILL, atoi(argv[2]), false, &ignored);
@@ -327,7 +327,10 @@ int main(int argc, char **argv)
         good = try_messages();
     else if (good)
         good = try_creates() && try_wrongs();
-    good = ranks_all(&ranks, good);
-    ranks_close(&ranks);
-    return !good;
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    return ranks_run(argc, argv, try_all);
 }

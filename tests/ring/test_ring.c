@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Rings of any number of ranks against the float64 reference: each feature, alone and with others, on parts of all
- * kinds. Started by run.py, by mpirun: test_ring CASES, of which the first are the features one by one.
+ * kinds. Started by run.py, as processes of MPI or threads (ranks.h): test_ring CASES, of which the first are the features one by one.
  */
-#include "mpi/ranks.h"
+#include "ring/ranks.h"
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/compare.h"
@@ -13,7 +13,7 @@
 
 enum { MOST_WORK = 1 << 17 };
 
-static struct ranks ranks;
+static _Thread_local struct ranks ranks;
 
 /* Features by turns: those that a ring has, and that go together. */
 static unsigned features_of(struct random *random, int n)
@@ -92,7 +92,7 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
                 const struct clattn_ring_part *keys, struct forward_arrays *arrays)
 {
     const struct clattn_layout none = {0};
-    const struct clattn_ring_params params = {.transport = ranks_transport(),
+    const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
                                               .timeout_ms = 300000};
@@ -219,7 +219,7 @@ static struct clattn_host_backward_args host_args(const struct forward_case *for
 static bool run_backward(const struct forward_case *forward, const struct clattn_ring_part *rows,
                          const struct clattn_ring_part *keys, struct backward_arrays *arrays)
 {
-    const struct clattn_ring_params params = {.transport = ranks_transport(),
+    const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
                                               .timeout_ms = 300000};
@@ -294,15 +294,19 @@ static bool try_case(struct random *random, int n)
     return ranks_all(&ranks, right);
 }
 
-int main(int argc, char **argv)
+static bool try_cases(const struct ranks *own, int argc, char **argv)
 {
     int failures = 0;
-    ranks_open(&ranks, &argc, &argv);
+    ranks = *own;
     struct random random = {.state = case_seed()};
     for (int n = 0; n < (test_is_full() ? 40 : argc > 1 ? atoi(argv[1]) : 1); n++) {
-        struct random own = {.state = random_next(&random)}; /* the same case whatever the number of ranks */
-        failures += !try_case(&own, n);
+        struct random of_case = {.state = random_next(&random)}; /* the same case whatever the number of ranks */
+        failures += !try_case(&of_case, n);
     }
-    ranks_close(&ranks);
-    return failures != 0;
+    return !failures;
+}
+
+int main(int argc, char **argv)
+{
+    return ranks_run(argc, argv, try_cases);
 }

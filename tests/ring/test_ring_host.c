@@ -3,8 +3,8 @@
  * Rings beside the host level of one device, on arrays of the whole and on arrays of the part: lengths of keys and
  * rows, shifts, a tree mask, a bias, sinks and the gradient by LSE, all at once. Started by run.py.
  */
-#include "mpi/ranks.h"
 #include "random.h"
+#include "ring/ranks.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,10 @@ static const struct {
                     [BITS] = {"tree", HEADS, N_Q, WORDS}};
 
 static const int32_t key_lengths[] = {N_KV, 44}, query_lengths[] = {N_Q, 21}, row_shifts[] = {14, 25};
-static float sinks[HEADS] = {0.5f, -1.0f, 0.0f, 1.5f}, d_sinks[HEADS];
+static float sinks[HEADS] = {0.5f, -1.0f, 0.0f, 1.5f};
+static _Thread_local float d_sinks[HEADS];
 
-static struct ranks ranks;
+static _Thread_local struct ranks ranks;
 
 /* Floats, or words of bits. */
 struct arrays {
@@ -164,7 +165,7 @@ static bool compute_alone(struct arrays *arrays)
 static bool compute_shared(const struct arrays *arrays, const struct clattn_ring_part *rows,
                            const struct clattn_ring_part *keys, bool whole)
 {
-    const struct clattn_ring_params params = {.transport = ranks_transport(),
+    const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
                                               .timeout_ms = 300000};
@@ -226,15 +227,21 @@ static bool try_arrays(const struct arrays *wanted, bool whole)
     return good;
 }
 
-int main(int argc, char **argv)
+static bool compare(const struct ranks *own, int argc, char **argv)
 {
     struct arrays wanted;
-    ranks_open(&ranks, &argc, &argv);
+    (void)argc;
+    (void)argv;
+    ranks = *own;
     make(&wanted);
     bool good = ranks_all(&ranks, compute_alone(&wanted));
     for (int whole = 0; whole < 2; whole++)
         good = ranks_all(&ranks, good && try_arrays(&wanted, whole));
     release(&wanted);
-    ranks_close(&ranks);
-    return !good;
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    return ranks_run(argc, argv, compare);
 }
