@@ -98,10 +98,14 @@ enum clattn_ring_sharing {
 };
 
 /* A usual part: pieces are of equal lengths, all multiples of `grain` (1 or more) but the last one that is not empty,
- * so that later ones may be empty. With CLATTN_BLOCK_MASK the grain of rows is a multiple of block_q. Errors:
- * CLATTN_INVALID_ARGUMENT. Any thread; not collective. */
+ * so that later ones may be empty. With CLATTN_BLOCK_MASK the grain of rows is a multiple of block_q.
+ *
+ * `weights` is NULL, or one for each rank: lengths are as these (work, too, without a causal mask or by zigzag, where
+ * each rank's second piece is as far from the end as its first one is from the beginning). They are how fast ranks are,
+ * for ranks whose devices differ; each is 0 or more and finite, one at least not 0. Errors: CLATTN_INVALID_ARGUMENT. Any
+ * thread; not collective. */
 CLATTN_API clattn_status clattn_ring_share(enum clattn_ring_sharing sharing, int64_t count, int64_t grain, int ranks,
-                                           int rank, struct clattn_ring_part *part);
+                                           int rank, const double *weights, struct clattn_ring_part *part);
 
 /* Plans. problem.pass is CLATTN_FORWARD, for clattn_ring_forward, or CLATTN_BACKWARD, for clattn_ring_backward;
  * problem.splits and split_keys are 0. All ranks give the same problem, but for the choices taken out of the planner's

@@ -269,35 +269,3 @@ clattn_status clattn_ring_last(const clattn_ring *ring, struct clattn_ring_info 
     *info = ring->info;
     return CLATTN_SUCCESS;
 }
-
-static struct clattn_ring_part share(enum clattn_ring_sharing sharing, int64_t count, int64_t grain, int ranks,
-                                     int rank)
-{
-    const bool zigzag = sharing == CLATTN_RING_ZIGZAG;
-    const int64_t pieces = (int64_t)ranks * (zigzag ? 2 : 1);
-    const int64_t grains = cla_ceil_div(cla_ceil_div(count, grain), pieces);
-    const int64_t length = grains > count / grain ? count : grains * grain;
-    const int64_t numbers[] = {rank, pieces - 1 - rank};
-    struct clattn_ring_part part = {0};
-    for (int i = 0; i < (zigzag ? 2 : 1); i++) {
-        const int64_t first = length && numbers[i] > count / length ? count : numbers[i] * length;
-        part.first[i] = first < count ? first : count;
-        part.count[i] = length < count - part.first[i] ? length : count - part.first[i];
-    }
-    return part;
-}
-
-clattn_status clattn_ring_share(enum clattn_ring_sharing sharing, int64_t count, int64_t grain, int ranks, int rank,
-                                struct clattn_ring_part *part)
-{
-    struct cla_error error;
-    if ((int)sharing < 0 || sharing > CLATTN_RING_ZIGZAG || count < 0 || grain < 1 || ranks < 1 || rank < 0 ||
-        rank >= ranks || !part)
-        return report(cla_fail(&error, CLATTN_INVALID_ARGUMENT,
-                               "sharing is %d, count %lld, grain %lld, ranks %d, rank %d, part %p: count is 0 or more, "
-                               "grain and ranks 1 or more, and rank below ranks",
-                               (int)sharing, (long long)count, (long long)grain, ranks, rank, (void *)part),
-                      &error);
-    *part = share(sharing, count, grain, ranks, rank);
-    return CLATTN_SUCCESS;
-}

@@ -43,7 +43,12 @@ static void share_out(struct random *random, int64_t count, int64_t grain, struc
     const int kind = (int)random_below(random, 3), pieces = 2 * ranks.count;
     int64_t ends[2 * RANKS_MOST + 1] = {0};
     if (kind < 2) {
-        clattn_ring_share((enum clattn_ring_sharing)kind, count, grain, ranks.count, ranks.rank, part);
+        double weights[RANKS_MOST];
+        const bool weighted = random_below(random, 2);
+        for (int i = 0; i < ranks.count; i++)
+            weights[i] = (double)random_below(random, 4) + (i == ranks.count / 2);
+        clattn_ring_share((enum clattn_ring_sharing)kind, count, grain, ranks.count, ranks.rank,
+                          weighted ? weights : NULL, part);
         return;
     }
     for (int i = 1; i < pieces; i++) {

@@ -45,7 +45,7 @@ static void describe(struct call *call, bool gradients)
 {
     const struct clattn_shape shape = {.batch = 1, .heads = HEADS, .n_q = N, .n_kv = N};
     struct clattn_ring_part part;
-    clattn_ring_share(CLATTN_RING_ZIGZAG, N, 1, ranks.count, ranks.rank, &part);
+    clattn_ring_share(CLATTN_RING_ZIGZAG, N, 1, ranks.count, ranks.rank, NULL, &part);
     *call = (struct call){.problem = {.d = D, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT}, .gradients = gradients};
     call->problem.pass = gradients ? CLATTN_BACKWARD : CLATTN_FORWARD;
     call->params = (struct clattn_ring_params){.transport = fault_layer(ranks_transport(&ranks)),

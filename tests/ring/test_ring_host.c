@@ -202,8 +202,8 @@ static bool try_arrays(const struct arrays *wanted, bool whole)
     struct arrays mine = {{NULL}}, part = {{NULL}};
     float wanted_sinks[HEADS];
     memcpy(wanted_sinks, d_sinks, sizeof wanted_sinks);
-    clattn_ring_share(CLATTN_RING_ZIGZAG, N_Q, 1, ranks.count, ranks.rank, &rows);
-    clattn_ring_share(CLATTN_RING_EVEN, N_KV, 4, ranks.count, ranks.rank, &keys);
+    clattn_ring_share(CLATTN_RING_ZIGZAG, N_Q, 1, ranks.count, ranks.rank, NULL, &rows);
+    clattn_ring_share(CLATTN_RING_EVEN, N_KV, 4, ranks.count, ranks.rank, NULL, &keys);
     make(&mine);
     make(&part);
     for (int i = 0; i < TENSORS; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 #include "files/path.h"
+#include "ring/bench.h"
 #include "system/process.h"
 #include "system/system.h"
 #include <clattn/version.h>
@@ -68,7 +69,8 @@ static void become(char **argv)
     process_become(path, argv + 1);
 }
 
-/* Where `bench --grid ring` is asked for: rings are measured by the program that has MPI. */
+/* Where `bench --grid ring` is asked for. Rings of this process are measured here, others by the program that has MPI.
+ */
 static bool asks_for_rings(int argc, char **argv, int *at, int *words)
 {
     for (*at = 2; *at < argc; ++*at) {
@@ -77,6 +79,14 @@ static bool asks_for_rings(int argc, char **argv, int *at, int *words)
         if ((*words == 2 || !strncmp(argv[*at], "--grid=", strlen("--grid="))) && !strcmp(name, "ring"))
             return true;
     }
+    return false;
+}
+
+static bool names_devices(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], "--devices") || !strncmp(argv[i], "--devices=", strlen("--devices=")))
+            return true;
     return false;
 }
 
@@ -92,9 +102,19 @@ static int bench_rings(int argc, char **argv, int at, int words, struct failure 
     for (int i = 2; i < argc; i++)
         if (i < at || i >= at + words)
             given[count++] = argv[i];
-    become(given);
+    struct ring_bench_values values;
+    const bool here = names_devices(count, given);
+    int status = here ? ring_bench_parse(count - 2, given + 2, &values, failure) : STATUS_OK;
+    if (here && !status)
+        status = ring_bench_devices(&values, failure);
+    if (!here)
+        become(given);
     free(given);
-    return fail(failure, STATUS_USAGE, "--grid ring: there is no clattn-ring beside clattn; it is built where MPI is");
+    if (here)
+        return status == STATUS_HELP ? STATUS_OK : status;
+    return fail(
+        failure, STATUS_USAGE,
+        "--grid ring: there is no clattn-ring beside clattn, which is built where MPI is; --devices needs none");
 }
 
 static int help(int argc, char **argv, struct failure *failure)

@@ -58,7 +58,7 @@ static void bash_values(const struct command_spec *command, const struct option_
         fprintf(stream, "%s='", option->kind == OPTION_WORDS ? "list" : "words");
         print_words(option, stream);
         fputs("'", stream);
-    } else if (option->kind == OPTION_DEVICE) {
+    } else if (option->kind == OPTION_DEVICE || option->kind == OPTION_DEVICES) {
         fputs("words=$(\"${COMP_WORDS[0]}\" devices --brief 2>/dev/null | cut -d' ' -f1)", stream);
     } else {
         fputs(takes_file(option) ? "files=1" : "unknown=1", stream);
@@ -152,7 +152,7 @@ static void zsh_option(const struct option_spec *option, FILE *stream)
         if (takes_words(option))
             print_words(option, stream);
         fputs(one ? ")" : takes_file(option) ? "_files" : "", stream);
-        if (option->kind == OPTION_DEVICE)
+        if (option->kind == OPTION_DEVICE || option->kind == OPTION_DEVICES)
             fputs("{compadd -- ${(f)\"$($program devices --brief 2>/dev/null | cut -d\" \" -f1)\"}}", stream);
         else if (!takes_words(option) && !takes_file(option))
             putc(' ', stream); /* nothing to offer */

@@ -25,6 +25,7 @@ enum option_kind {
     OPTION_PAIR,     /* struct option_number: two integers, "64,128" */
     OPTION_WORDS,    /* struct option_list of words' values */
     OPTION_DEVICE,   /* struct option_device, "P:D" */
+    OPTION_DEVICES,  /* struct option_devices, "0:0,1:0" */
     OPTION_FILES,    /* struct option_files: the words up to the next option */
     OPTION_SKELETON, /* const char *: help and completion list what the library has, for the passes in `maximum` */
     OPTION_FEATURES  /* struct option_features: the options of all score features (plan/features/feature.h) */
@@ -45,6 +46,11 @@ struct option_list {
 struct option_device {
     bool given;
     int platform, device;
+};
+
+struct option_devices {
+    int count; /* 0: not given */
+    struct option_device items[OPTION_LIST_MAX];
 };
 
 struct option_files {

@@ -196,6 +196,24 @@ static int store_device(const struct option_spec *option, const char *text, stru
     return STATUS_OK;
 }
 
+static int store_devices(const struct option_spec *option, const char *text, struct option_devices *devices,
+                         struct failure *failure)
+{
+    struct option_devices parsed = {.count = 0};
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char item[64];
+        const size_t length = strcspn(at, ",");
+        if (parsed.count == OPTION_LIST_MAX)
+            return fail(failure, STATUS_USAGE, "--%s '%s': at most %d devices", option->name, text, OPTION_LIST_MAX);
+        snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), at);
+        const int status = store_device(option, item, &parsed.items[parsed.count++], failure);
+        if (status)
+            return status;
+    }
+    *devices = parsed;
+    return STATUS_OK;
+}
+
 static int store_file(const struct option_spec *option, const char *text, struct option_files *files,
                       struct failure *failure)
 {
@@ -242,6 +260,8 @@ int option_store(const struct option_spec *option, const char *text, void *value
         return store_list(option, text, field, failure);
     case OPTION_DEVICE:
         return store_device(option, text, field, failure);
+    case OPTION_DEVICES:
+        return store_devices(option, text, field, failure);
     case OPTION_FILES:
         return store_file(option, text, field, failure);
     case OPTION_FEATURES:

@@ -4,9 +4,10 @@
 #include "progress.h"
 #include "ring/bench_row.h"
 #include "ring/device.h"
+#include "run/threads.h"
 #include <inttypes.h>
-#include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static int64_t count_of(const struct clattn_ring_part *part)
 {
@@ -59,64 +60,92 @@ static clattn_status make_ring(struct ring_bench_row *row, enum clattn_pass pass
     return clattn_ring_create(ring, &params, &problem);
 }
 
+/* Of one call on one rank, and then of all. */
+struct call_times {
+    double ms, share, sent_mb;
+};
+
 /* What the slowest rank took, and the largest share of waiting. */
-static void take_times(struct ring_bench_row *row, const struct clattn_ring_info *info, double *ms, double *share)
+static int take_times(struct ring_bench_row *row, const struct clattn_ring_info *info, double *ms, double *share,
+                      struct failure *failure)
 {
-    double worst[2] = {info->call_ms, info->call_ms > 0 ? info->waited_ms / info->call_ms : 0.0};
-    double sent = (double)info->bytes_sent * 1e-6;
-    MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(&sent, &row->sent_mb, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    *ms = worst[0];
-    *share = worst[1];
+    const struct call_times mine = {info->call_ms, info->call_ms > 0 ? info->waited_ms / info->call_ms : 0.0,
+                                    (double)info->bytes_sent * 1e-6};
+    struct call_times *const all = calloc((size_t)row->ranks->count, sizeof *all);
+    if (!all)
+        return fail(failure, STATUS_DEVICE, "no memory for the times of %d ranks", row->ranks->count);
+    const int status = ring_exchange(row->ranks, &mine, sizeof mine, all, failure);
+    *ms = *share = row->sent_mb = 0.0;
+    for (int i = 0; i < row->ranks->count && !status; i++) {
+        *ms = all[i].ms > *ms ? all[i].ms : *ms;
+        *share = all[i].share > *share ? all[i].share : *share;
+        row->sent_mb += all[i].sent_mb;
+    }
+    free(all);
+    return status;
 }
 
-static clattn_status repeat(struct ring_bench_row *row, clattn_ring *ring, bool backward)
+static int call(struct ring_bench_row *row, clattn_ring *ring, bool backward, struct clattn_ring_info *info,
+                struct failure *failure)
+{
+    clattn_status code = backward ? call_backward(row, ring) : call_forward(row, ring);
+    if (!code)
+        code = clattn_ring_last(ring, info);
+    return code ? fail_library(failure, backward ? "gradients" : "attention", code) : STATUS_OK;
+}
+
+static int repeat(struct ring_bench_row *row, clattn_ring *ring, bool backward, struct failure *failure)
 {
     double ms[RING_MOST_REPETITIONS], shares[RING_MOST_REPETITIONS];
     const int64_t count = row->values->repetitions;
-    clattn_status code = CLATTN_SUCCESS;
-    for (int64_t i = -1; i < count && !code; i++) { /* the first one compiles, and is not counted */
+    int status = STATUS_OK;
+    for (int64_t i = -1; i < count && !status; i++) { /* the first one compiles, and is not counted */
         struct clattn_ring_info info;
-        code = backward ? call_backward(row, ring) : call_forward(row, ring);
-        if (!code)
-            code = clattn_ring_last(ring, &info);
-        if (!code && i >= 0)
-            take_times(row, &info, &ms[i], &shares[i]);
+        status = call(row, ring, backward, &info, failure);
+        if (!status && i >= 0)
+            status = take_times(row, &info, &ms[i], &shares[i], failure);
     }
-    if (code)
-        return code;
+    if (status)
+        return status;
     row->ms = statistics_of(ms, (size_t)count);
     row->waited = statistics_of(shares, (size_t)count).median;
-    return CLATTN_SUCCESS;
+    return STATUS_OK;
 }
 
-/* Each part of the keys goes on once for each other rank, and its sums once more, home. */
+/* Each part of the keys goes on once for each other rank, where memory is not shared; and for each other rank its
+ * gradients come back. With a causal mask each of the others sees half of the keys, on average. */
 static double model_mb(const struct ring_bench_row *row, bool backward)
 {
-    const int ranks = row->ranks->count;
+    const int others = row->ranks->count - 1;
     const double keys = (double)(row->shape.batch * row->shape.kv_heads * row->shape.n_kv);
-    const double columns = (double)(row->problem.d + row->problem.d_v);
-    const double passed = (double)(ranks - 1) * clattn_dtype_size(row->problem.dtype);
-    const double sums = backward && ranks > 1 ? (double)ranks * sizeof(float) : 0.0;
-    return keys * columns * (passed + sums) * 1e-6;
+    const double bytes = keys * (double)(row->problem.d + row->problem.d_v) * clattn_dtype_size(row->problem.dtype);
+    const bool zigzag = row->values->sharing == CLATTN_RING_ZIGZAG;
+    const double gifts = backward ? (zigzag && !row->problem.causal ? 2.0 : 1.0) : 0.0;
+    const double passed = row->ranks->transport->lends ? 0.0 : 1.0;
+    return others * bytes * (passed + gifts) * 1e-6;
+}
+
+static int with_ring(struct ring_bench_row *row, enum clattn_pass pass, bool once, struct failure *failure)
+{
+    struct clattn_ring_info info;
+    clattn_ring *ring = NULL;
+    const clattn_status code = make_ring(row, pass, &ring);
+    int status = code ? fail_library(failure, "clattn_ring_create", code) : STATUS_OK;
+    if (!status)
+        status = once ? call(row, ring, pass == CLATTN_BACKWARD, &info, failure)
+                      : repeat(row, ring, pass == CLATTN_BACKWARD, failure);
+    clattn_ring_destroy(&ring);
+    return status;
 }
 
 /* Gradients are of what a forward pass left. */
-static clattn_status measure(struct ring_bench_row *row, bool backward)
+static int measure(struct ring_bench_row *row, bool backward, struct failure *failure)
 {
-    clattn_ring *ring = NULL;
-    clattn_status code = make_ring(row, CLATTN_FORWARD, &ring);
-    if (!code)
-        code = backward ? call_forward(row, ring) : repeat(row, ring, false);
-    clattn_ring_destroy(&ring);
-    if (!code && backward) {
-        code = make_ring(row, CLATTN_BACKWARD, &ring);
-        if (!code)
-            code = repeat(row, ring, true);
-        clattn_ring_destroy(&ring);
-    }
+    int status = with_ring(row, CLATTN_FORWARD, backward, failure);
+    if (!status && backward)
+        status = with_ring(row, CLATTN_BACKWARD, false, failure);
     row->model_mb = model_mb(row, backward);
-    return code;
+    return status;
 }
 
 static int prepare(struct ring_bench_row *row, int64_t n, bool backward, struct failure *failure)
@@ -131,8 +160,12 @@ static int prepare(struct ring_bench_row *row, int64_t n, bool backward, struct 
                                            .expected_n_kv = n / row->ranks->count};
     row->shape = (struct clattn_shape){
         .batch = values->batch, .heads = values->heads, .kv_heads = values->kv_heads, .n_q = n, .n_kv = n};
-    clattn_ring_share(sharing, n, 1, row->ranks->count, row->ranks->rank, &row->rows);
-    clattn_ring_share(sharing, n, 1, row->ranks->count, row->ranks->rank, &row->keys);
+    double weights[OPTION_LIST_MAX];
+    for (int i = 0; i < values->shares.count; i++)
+        weights[i] = (double)values->shares.values[i];
+    clattn_ring_share(sharing, n, 1, row->ranks->count, row->ranks->rank, values->shares.count ? weights : NULL,
+                      &row->rows);
+    row->keys = row->rows;
     if (ring_data_make(&row->problem, &row->shape, count_of(&row->rows), count_of(&row->keys), backward,
                        row->ranks->rank, &row->data))
         return STATUS_OK;
@@ -143,10 +176,7 @@ static int run_row(struct ring_bench_row *row, int64_t n, bool backward, struct 
 {
     int status = ring_agree(row->ranks, prepare(row, n, backward, failure), failure);
     if (!status) {
-        const clattn_status code = measure(row, backward);
-        if (code)
-            status = fail(failure, STATUS_DEVICE, "n %" PRId64 ": %s (%s)", n, clattn_error_message(),
-                          clattn_status_name(code));
+        status = measure(row, backward, failure);
         status = ring_agree(row->ranks, status, failure);
     }
     ring_data_free(&row->data);
@@ -184,7 +214,9 @@ int ring_bench(const struct ring_ranks *ranks, const struct ring_bench_values *v
     struct session session = {.platform = 0};
     struct ring_bench_row row = {.values = values, .ranks = ranks, .session = &session};
     json_t *list = values->json ? json_array() : NULL;
-    int status = ring_open_device(ranks, &values->device, values->quiet, &session, failure);
+    int status = values->devices.count
+                     ? session_open(&session, &values->devices.items[ranks->rank], values->quiet, failure)
+                     : ring_open_device(ranks, &values->device, values->quiet, &session, failure);
     status = ring_agree(ranks, status, failure);
     if (!status)
         status = run_rows(&row, list, failure);
@@ -192,5 +224,29 @@ int ring_bench(const struct ring_ranks *ranks, const struct ring_bench_values *v
         status = json_print(json_incref(list), values->json, failure);
     json_decref(list);
     session_close(&session);
+    return status;
+}
+
+struct crew {
+    const struct ring_bench_values *values;
+    clattn_ring_group *group;
+};
+
+static int work(void *user, int number, struct failure *failure)
+{
+    const struct crew *crew = user;
+    const struct ring_ranks ranks = {.rank = number,
+                                     .count = crew->values->devices.count,
+                                     .transport = clattn_ring_group_transport(crew->group, number)};
+    return ring_bench(&ranks, crew->values, failure);
+}
+
+int ring_bench_devices(const struct ring_bench_values *values, struct failure *failure)
+{
+    struct crew crew = {.values = values};
+    const clattn_status code = clattn_ring_group_create(&crew.group, values->devices.count);
+    const int status = code ? fail_library(failure, "clattn_ring_group_create", code)
+                            : threads_run(values->devices.count, work, &crew, failure);
+    clattn_ring_group_destroy(&crew.group);
     return status;
 }

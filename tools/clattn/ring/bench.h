@@ -3,7 +3,7 @@
 #define CLATTN_TOOL_RING_BENCH_H
 
 #include "options/options.h"
-#include "ring/gather.h"
+#include "ring/ranks.h"
 
 enum { RING_MOST_REPETITIONS = 100, RING_BENCH_FORWARD = 1, RING_BENCH_BACKWARD = 2 };
 
@@ -15,10 +15,15 @@ struct ring_bench_values {
     bool quiet;
     const char *json;
     struct option_device device;
+    struct option_devices devices; /* of one process */
+    struct option_list shares;
 };
 
 /* As options_parse. */
 int ring_bench_parse(int argc, char **argv, struct ring_bench_values *values, struct failure *failure);
+
+/* As `clattn bench --grid ring`: of the devices of one process, where these are given. */
+int ring_bench_devices(const struct ring_bench_values *values, struct failure *failure);
 
 /* Collective. Rank 0 prints the rows. */
 int ring_bench(const struct ring_ranks *ranks, const struct ring_bench_values *values, struct failure *failure);

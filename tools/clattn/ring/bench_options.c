@@ -4,6 +4,8 @@
 #include <clattn/ring.h>
 #include <inttypes.h>
 
+const struct option_word ring_sharings[] = {{"even", CLATTN_RING_EVEN}, {"zigzag", CLATTN_RING_ZIGZAG}, {NULL, 0}};
+
 static const struct option_word passes[] = {{"forward", RING_BENCH_FORWARD},
                                             {"backward", RING_BENCH_BACKWARD},
                                             {"both", RING_BENCH_FORWARD | RING_BENCH_BACKWARD},
@@ -43,6 +45,12 @@ static const struct option_spec options[] = {
      OPTION_FIELD(bench.device),
      .help = "of the first rank on each host; others take the platform's next ones in\n"
              "turn (default: from the first GPU on, else the first device)"},
+    {.name = "devices",
+     .argument = "P:D,...",
+     .kind = OPTION_DEVICES,
+     OPTION_FIELD(bench.devices),
+     .help = "devices of this process that share the sequence, without MPI"},
+    INTEGERS("shares", bench.shares, 0, 1 << 20, "how much of it each of them has, in proportion (default: the same)"),
     {.name = "json",
      .argument = "FILE",
      .kind = OPTION_STRING,
@@ -58,13 +66,15 @@ static const struct command_spec ring_bench_command = {
     .name = "ring bench",
     .summary = "Measure rings: tokens a second, and time that ranks waited for messages",
     .synopsis =
-        "mpirun -n N clattn bench --grid ring [--n N,...] [--d N] [--dtype TYPE] [--causal] [--pass NAME] [OPTIONS]",
+        "mpirun -n N clattn bench --grid ring [--n N,...] [--d N] [--dtype TYPE] [--causal] [--pass NAME] [OPTIONS]\n"
+        "clattn bench --grid ring --devices P:D,... [OPTIONS]",
     .details =
         "Times are of the host's clock, from arrays in host memory to arrays in host memory, of the slowest rank;\n"
         "medians of calls behind a first one, which compiles. Tokens are batch * n. Waited is the largest share of a\n"
         "call that a rank's device had nothing to do for want of a message. Sent is what all ranks sent, model what\n"
-        "they would send if each part of the keys met each rank: (ranks - 1) times K and V, and in a backward pass\n"
-        "ranks times their gradients in fp32.",
+        "they would send if each part of the keys met each rank: (ranks - 1) times K and V, but for --devices, which\n"
+        "read each other's, and in a backward pass (ranks - 1) times the gradients that rows of one rank have for the\n"
+        "keys of another one.",
     .options = options,
 };
 
@@ -81,6 +91,9 @@ int ring_bench_parse(int argc, char **argv, struct ring_bench_values *values, st
         values->kv_heads = values->heads;
     if (values->sharing < 0)
         values->sharing = values->causal ? CLATTN_RING_ZIGZAG : CLATTN_RING_EVEN;
+    if (values->shares.count && values->shares.count != values->devices.count)
+        return fail(failure, STATUS_USAGE, "--shares has %d numbers and --devices %d: one for each device",
+                    values->shares.count, values->devices.count);
     if (values->heads % values->kv_heads)
         return fail(failure, STATUS_USAGE, "--kv-heads %" PRId64 ": it must divide --heads %" PRId64, values->kv_heads,
                     values->heads);

@@ -21,18 +21,6 @@ void ring_ranks_close(struct ring_ranks *ranks)
     clattn_mpi_close(&ranks->transport);
 }
 
-int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure)
-{
-    int first = status ? ranks->rank : ranks->count;
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (first == ranks->count)
-        return STATUS_OK;
-    MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
-    if (first != ranks->rank)
-        failure->text[0] = '\0';
-    return status;
-}
-
 /* One run of rows, in one message. */
 static void pass_on(const struct ring_ranks *ranks, char *rows, size_t row_bytes, int64_t count, int from)
 {

@@ -2,22 +2,11 @@
 #ifndef CLATTN_TOOL_RING_GATHER_H
 #define CLATTN_TOOL_RING_GATHER_H
 
-#include "failure.h"
-#include <clattn/ring.h>
-#include <stddef.h>
+#include "ring/ranks.h"
 
-/* Ranks of the command, all those of MPI_COMM_WORLD. */
-struct ring_ranks {
-    int rank, count, on_host; /* the number of this one among those of its host */
-    const struct clattn_ring_transport *transport;
-};
-
-/* Behind MPI_Init, and before MPI_Finalize. */
+/* The ranks of MPI: behind MPI_Init, and before MPI_Finalize. */
 int ring_ranks_find(struct ring_ranks *ranks, struct failure *failure);
 void ring_ranks_close(struct ring_ranks *ranks);
-
-/* The status of the lowest rank that failed, on all; there alone its text is kept. */
-int ring_agree(const struct ring_ranks *ranks, int status, struct failure *failure);
 
 /* A dense array: `times` times all rows (or keys) of a head, or of heads that lie side by side. */
 struct ring_rows {

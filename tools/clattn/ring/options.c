@@ -4,7 +4,6 @@
 #include <clattn/ring.h>
 
 static const struct option_word layouts[] = {{"bhnd", RUN_BHND}, {"bnhd", RUN_BNHD}, {NULL, 0}};
-const struct option_word ring_sharings[] = {{"even", CLATTN_RING_EVEN}, {"zigzag", CLATTN_RING_ZIGZAG}, {NULL, 0}};
 
 static const struct option_spec options[] = {
     TEXT("q", "FILE", inputs[0], "queries, a .npy array as clattn run takes it, of all rows"),

@@ -4,7 +4,7 @@
 #include "ring/device.h"
 #include "ring/gather.h"
 #include "ring/options.h"
-#include "run/job.h"
+#include "run/rank.h"
 #include "system/system.h"
 #include <mpi.h>
 #include <signal.h>
@@ -23,24 +23,6 @@ struct job {
     struct clattn_ring_info info;
 };
 
-static clattn_status share_out(struct job *job)
-{
-    const struct arrays *arrays = &job->run.arrays;
-    const bool packed = job->run.score.values[SCORE_CU_SEQLENS_Q];
-    const int64_t rows = packed ? job->run.score.total_q : arrays->shape.n_q;
-    const int64_t keys = packed ? job->run.score.total_kv : arrays->shape.n_kv;
-    const struct clattn_problem problem = run_problem(&job->run, CLATTN_FORWARD);
-    const int64_t grain = problem.features & CLATTN_BLOCK_MASK ? problem.block_q : 1;
-    const enum clattn_ring_sharing sharing = (enum clattn_ring_sharing)job->values->sharing;
-    clattn_status code = CLATTN_SUCCESS;
-    for (int i = 0; i < job->ranks.count && !code; i++) {
-        code = clattn_ring_share(sharing, rows, grain, job->ranks.count, i, &job->rows[i]);
-        if (!code)
-            code = clattn_ring_share(sharing, keys, 1, job->ranks.count, i, &job->keys[i]);
-    }
-    return code;
-}
-
 static void show_keys(void *user, int64_t done, int64_t keys)
 {
     struct job *job = user;
@@ -49,71 +31,27 @@ static void show_keys(void *user, int64_t done, int64_t keys)
     progress_step(&job->bar, text);
 }
 
-static clattn_status make_ring(struct job *job, const struct clattn_problem *problem, clattn_ring **ring)
-{
-    const struct clattn_ring_params params = {.transport = job->ranks.transport,
-                                              .context = job->shared.session.clattn,
-                                              .queue = job->shared.session.queue,
-                                              .timeout_ms = job->values->timeout * 1000};
-    progress_start(&job->bar, job->ranks.count, job->values->run.quiet || job->ranks.rank);
-    return clattn_ring_create(ring, &params, problem);
-}
-
-static clattn_status forward(struct job *job)
-{
-    const struct run *run = &job->run;
-    const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
-    struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    struct clattn_ring_forward_args args = {.arrays = run_forward_args(run, &scales),
-                                            .rows = job->rows[job->ranks.rank],
-                                            .keys = job->keys[job->ranks.rank],
-                                            .whole = 1};
-    args.arrays.progress = show_keys;
-    args.arrays.progress_user = job;
-    clattn_ring *ring = NULL;
-    clattn_status code = make_ring(job, &problem, &ring);
-    if (!code)
-        code = clattn_ring_forward(ring, &args);
-    if (!code)
-        code = clattn_ring_last(ring, &job->info);
-    progress_clear(&job->bar);
-    clattn_ring_destroy(&ring);
-    return code;
-}
-
-static clattn_status backward(struct job *job)
-{
-    const struct run *run = &job->run;
-    const struct clattn_problem problem = run_problem(run, CLATTN_BACKWARD);
-    struct clattn_host_kv_scales scales = {.k_scales = NULL};
-    struct clattn_ring_backward_args args = {.arrays = run_backward_args(run, &scales),
-                                             .rows = job->rows[job->ranks.rank],
-                                             .keys = job->keys[job->ranks.rank],
-                                             .whole = 1};
-    args.arrays.progress = show_keys;
-    args.arrays.progress_user = job;
-    clattn_ring *ring = NULL;
-    clattn_status code = make_ring(job, &problem, &ring);
-    if (!code)
-        code = clattn_ring_backward(ring, &args);
-    progress_clear(&job->bar);
-    clattn_ring_destroy(&ring);
-    return code;
-}
-
 static int compute(struct job *job, struct failure *failure)
 {
-    const char *what = "attention";
-    clattn_status code = share_out(job);
-    if (!code)
-        code = forward(job);
-    if (!code && run_wants_gradients(&job->values->run)) {
-        what = "gradients";
-        code = backward(job);
-    }
-    if (!code)
-        return STATUS_OK;
-    return fail(failure, STATUS_DEVICE, "%s: %s (%s)", what, clattn_error_message(), clattn_status_name(code));
+    const int rank = job->ranks.rank;
+    const enum clattn_ring_sharing sharing = (enum clattn_ring_sharing)job->values->sharing;
+    const clattn_status code = run_share_out(&job->run, sharing, job->ranks.count, NULL, job->rows, job->keys);
+    if (code)
+        return fail_library(failure, "sharing out", code);
+    struct run_rank of = {.run = &job->run,
+                          .transport = job->ranks.transport,
+                          .session = &job->shared.session,
+                          .rows = job->rows[rank],
+                          .keys = job->keys[rank],
+                          .timeout_ms = job->values->timeout * 1000,
+                          .progress = show_keys,
+                          .progress_user = job};
+    progress_start(&job->bar, job->ranks.count * (run_wants_gradients(&job->values->run) ? 2 : 1),
+                   job->values->run.quiet || rank);
+    const int status = run_rank_compute(&of, failure);
+    progress_clear(&job->bar);
+    job->info = of.info;
+    return status;
 }
 
 /* Dimensions of an output behind that of its rows or keys, which ranks share. */
@@ -210,7 +148,9 @@ static int bench(int argc, char **argv, struct failure *failure)
     struct ring_ranks ranks;
     struct ring_bench_values values;
     int status = ring_bench_parse(argc, argv, &values, failure);
-    if (!status) {
+    if (!status && values.devices.count)
+        status = ring_bench_devices(&values, failure);
+    else if (!status) {
         MPI_Init(NULL, NULL);
         status = ring_ranks_find(&ranks, failure);
         if (!status)

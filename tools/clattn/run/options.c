@@ -60,6 +60,15 @@ static const struct option_spec options[] = {
     TEXT("dbias", "FILE", outputs[RUN_D_BIAS], "by the bias, of its shape"),
     TEXT("dsink", "FILE", outputs[RUN_D_SINKS], "by the sinks"),
     DEVICE("where to run (default: the first GPU, else the first device)"),
+    {.name = "devices",
+     .argument = "P:D,...",
+     .kind = OPTION_DEVICES,
+     OPTION_FIELD(devices),
+     .help = "devices that share the sequence: each computes some of the rows, as fast as it\n"
+             "was measured to be"},
+    INTEGERS("shares", shares, 0, 1 << 20,
+             "how much of it each of --devices has, in proportion, such as 3,1: then the same\n"
+             "bits each time"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD, "take this kernel, one of"),
     SKELETON("backward-skeleton", backward_skeleton, OPTION_BACKWARD, "the same for gradients, one of"),
     TEXT("batch", "FILE", batch,
@@ -75,6 +84,7 @@ static const struct option_need needs[] = {{"score-mod-grad", "score-mod FILE"},
                                            {"dsink", "sink FILE"},
                                            {"unordered", "grad-out FILE"},
                                            {"backward-skeleton", "grad-out FILE"},
+                                           {"shares", "devices P:D,..."},
                                            {NULL, NULL}};
 
 const struct command_spec run_command = {
@@ -83,7 +93,8 @@ const struct command_spec run_command = {
     .synopsis = "clattn run --q Q.npy --k K.npy --v V.npy --out O.npy [--lse LSE.npy] [--m M.npy] [--l L.npy]\n"
                 "           [--dtype TYPE] [--k-format TYPE] [--v-format TYPE] [--o-type TYPE] [--layout ORDER]\n"
                 "           [--causal[=CORNER]] [--scale X]\n"
-                "           [--device P:D] [--window L,R] [--softcap X] [--alibi FILE] [--bias FILE]\n"
+                "           [--device P:D | --devices P:D,... [--shares N,...]] [--window L,R] [--softcap X] [--alibi "
+                "FILE] [--bias FILE]\n"
                 "           [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"
@@ -143,6 +154,36 @@ static int check_pairs(const struct values *values, struct failure *failure)
                     values->kv_chunk ? "kv-chunk" : "splits");
     if (values->splits > 1 && values->kv_chunk)
         return fail(failure, STATUS_USAGE, "--splits and --kv-chunk: keys that come in pieces are not split");
+    return STATUS_OK;
+}
+
+/* With --devices. */
+static int check_devices(const struct values *values, struct failure *failure)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {{"device", values->device.given},
+                  {"cache", values->cache},
+                  {"kv-chunk", values->kv_chunk},
+                  {"memory", values->memory},
+                  {"splits", values->splits},
+                  {"split-keys", values->split_keys},
+                  {"json", values->json}};
+    if (!values->devices.count)
+        return STATUS_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return fail(failure, STATUS_USAGE, "--devices and --%s: devices that share a sequence do not take it",
+                        others[i].option);
+    if (values->shares.count && values->shares.count != values->devices.count)
+        return fail(failure, STATUS_USAGE, "--shares has %d numbers and --devices %d: one for each device",
+                    values->shares.count, values->devices.count);
+    int64_t all = 0;
+    for (int i = 0; i < values->shares.count; i++)
+        all += values->shares.values[i];
+    if (values->shares.count && !all)
+        return fail(failure, STATUS_USAGE, "--shares are all 0: one device at least has something");
     return STATUS_OK;
 }
 
@@ -222,6 +263,8 @@ int run_options_check(const struct command_spec *command, const struct values *v
         status = check_pairs(values, failure);
     if (!status)
         status = check_cache(values, failure);
+    if (!status)
+        status = check_devices(values, failure);
     return status ? status : check_gradients(values, failure);
 }
 

@@ -66,6 +66,8 @@ struct values {
     int64_t splits;     /* 0: planned */
     int64_t split_keys; /* 0: not given */
     struct option_device device;
+    struct option_devices devices; /* that share the sequence */
+    struct option_list shares;     /* how much each has of it, in proportion; none: by speed */
     const char *skeleton, *backward_skeleton;
     const char *cache; /* a file of keys, to which K and V are appended */
     const char *batch; /* a file of such options, a line a run */

@@ -3,6 +3,7 @@
 #include "files/file_uses.h"
 #include "files/option_lines.h"
 #include "run/cache.h"
+#include "run/devices.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,9 +134,20 @@ int run_open(struct run *run, struct failure *failure)
     return status ? status : create_outputs(run, failure);
 }
 
+/* On several devices. */
+static int run_shared_out(struct run *run, struct failure *failure)
+{
+    int status = run_devices_compute(run, failure);
+    const int changed = run_check_inputs(run, failure);
+    status = changed ? changed : status;
+    return status ? status : run_write_outputs(run, failure);
+}
+
 static int run_all(struct run *run, struct failure *failure)
 {
     int status = run_open(run, failure);
+    if (!status && run->values->devices.count)
+        return run_shared_out(run, failure);
     if (!status)
         status = open_session(run, failure);
     if (!status)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "run/rank.h"
+
+clattn_status run_share_out(const struct run *run, enum clattn_ring_sharing sharing, int ranks, const double *weights,
+                            struct clattn_ring_part *rows, struct clattn_ring_part *keys)
+{
+    const bool packed = run->score.values[SCORE_CU_SEQLENS_Q];
+    const int64_t n_q = packed ? run->score.total_q : run->arrays.shape.n_q;
+    const int64_t n_kv = packed ? run->score.total_kv : run->arrays.shape.n_kv;
+    const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
+    const int64_t grain = problem.features & CLATTN_BLOCK_MASK ? problem.block_q : 1;
+    clattn_status code = CLATTN_SUCCESS;
+    for (int i = 0; i < ranks && !code; i++) {
+        code = clattn_ring_share(sharing, n_q, grain, ranks, i, weights, &rows[i]);
+        if (!code)
+            code = clattn_ring_share(sharing, n_kv, 1, ranks, i, weights, &keys[i]);
+    }
+    return code;
+}
+
+static clattn_status make_ring(const struct run_rank *rank, const struct clattn_problem *problem, clattn_ring **ring)
+{
+    const struct clattn_ring_params params = {.transport = rank->transport,
+                                              .context = rank->session->clattn,
+                                              .queue = rank->session->queue,
+                                              .timeout_ms = rank->timeout_ms};
+    return clattn_ring_create(ring, &params, problem);
+}
+
+static clattn_status forward(struct run_rank *rank)
+{
+    const struct clattn_problem problem = run_problem(rank->run, CLATTN_FORWARD);
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
+    struct clattn_ring_forward_args args = {
+        .arrays = run_forward_args(rank->run, &scales), .rows = rank->rows, .keys = rank->keys, .whole = 1};
+    args.arrays.progress = rank->progress;
+    args.arrays.progress_user = rank->progress_user;
+    clattn_ring *ring = NULL;
+    clattn_status code = make_ring(rank, &problem, &ring);
+    if (!code)
+        code = clattn_ring_forward(ring, &args);
+    if (!code)
+        code = clattn_ring_last(ring, &rank->info);
+    clattn_ring_destroy(&ring);
+    return code;
+}
+
+static clattn_status backward(const struct run_rank *rank)
+{
+    const struct clattn_problem problem = run_problem(rank->run, CLATTN_BACKWARD);
+    struct clattn_host_kv_scales scales = {.k_scales = NULL};
+    struct clattn_ring_backward_args args = {
+        .arrays = run_backward_args(rank->run, &scales), .rows = rank->rows, .keys = rank->keys, .whole = 1};
+    args.arrays.progress = rank->progress;
+    args.arrays.progress_user = rank->progress_user;
+    clattn_ring *ring = NULL;
+    clattn_status code = make_ring(rank, &problem, &ring);
+    if (!code)
+        code = clattn_ring_backward(ring, &args);
+    clattn_ring_destroy(&ring);
+    return code;
+}
+
+int run_rank_compute(struct run_rank *rank, struct failure *failure)
+{
+    const char *what = "attention";
+    clattn_status code = forward(rank);
+    if (!code && run_wants_gradients(rank->run->values)) {
+        what = "gradients";
+        code = backward(rank);
+    }
+    return code ? fail_library(failure, what, code) : STATUS_OK;
+}
