@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sums in fp32 of gradients that several devices give, or several runs of rows on one: added to, and rounded at last.
+ * What a ring adds up: sums in fp32 of gradients that several devices give, or several calls on one, which are rounded at
+ * last; and states (clattn/state.h), which rows join that have met keys by themselves.
  *
  * Baked constants, besides that of types.clh (required)
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items that share a block of elements; 1 is the choice for a CPU.
@@ -34,4 +35,29 @@ clattn_ring_round(__global void *to, __global const float *sums, const long coun
     const long first = (long)get_group_id(0) * CLATTN_BLOCK, end = min(first + CLATTN_BLOCK, count);
     for (long i = first + (long)get_local_id(0); i < end; i += CLATTN_WORK_GROUP_SIZE)
         clattn_write(type, sums[i], to, i);
+}
+
+/* m, l and O of rows that met some more keys, O in fp32 and normalised, join a state of the same rows: as
+ * clattn_state_merge (state.cl), whose O is not normalised. NDRange: a work-group for each `together` rows. */
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_ring_join(__global float *state, __global const float *o, __global const float *m, __global const float *l,
+                 const long l_at, const long o_at, const int rows, const int columns, const int together)
+{
+    const int first = (int)get_group_id(0) * together, end = min(first + together, rows), lid = (int)get_local_id(0);
+    for (int i = lid; i < (end - first) * columns; i += CLATTN_WORK_GROUP_SIZE) {
+        const int row = first + i / columns;
+        const long at = (long)first * columns + i;
+        const float top = fmax(state[row], m[row]);
+        const float old = state[row] == top ? 1.0f : exp(state[row] - top);
+        const float new = m[row] == top ? l[row] : l[row] * exp(m[row] - top);
+        state[o_at + at] = state[o_at + at] * old + o[at] * new;
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE); /* m and l have been read */
+    for (int row = first + lid; row < end; row += CLATTN_WORK_GROUP_SIZE) {
+        const float top = fmax(state[row], m[row]);
+        const float old = state[row] == top ? 1.0f : exp(state[row] - top);
+        const float new = m[row] == top ? l[row] : l[row] * exp(m[row] - top);
+        state[l_at + row] = state[l_at + row] * old + new;
+        state[row] = top;
+    }
 }

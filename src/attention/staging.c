@@ -92,7 +92,7 @@ static void copy_row(char *to, int64_t to_step, const char *from, int64_t from_s
     }
 }
 
-static void copy_tensor(char *to, const struct strides *to_steps, const char *from, const struct strides *from_steps,
+static void copy_pieces(char *to, const struct strides *to_steps, const char *from, const struct strides *from_steps,
                         const struct cla_sizes *sizes, int element)
 {
     for (int64_t b = 0; b < sizes->batch; b++)
@@ -101,6 +101,19 @@ static void copy_tensor(char *to, const struct strides *to_steps, const char *fr
                 copy_row(to + b * to_steps->batch + h * to_steps->head + i * to_steps->row, to_steps->column,
                          from + b * from_steps->batch + h * from_steps->head + i * from_steps->row, from_steps->column,
                          sizes->columns, element);
+}
+
+static void copy_tensor(char *to, const struct strides *to_steps, const char *from, const struct strides *from_steps,
+                        const struct cla_sizes *sizes, int element)
+{
+    struct cla_sizes pieces = *sizes;
+    const int64_t row = sizes->columns * element;
+    if (to_steps->column == element && from_steps->column == element && to_steps->row == row &&
+        from_steps->row == row) { /* a head is one piece */
+        pieces.columns *= sizes->rows;
+        pieces.rows = 1;
+    }
+    copy_pieces(to, to_steps, from, from_steps, &pieces, element);
 }
 
 static struct strides dense_bytes(const struct cla_sizes *sizes, int element)

@@ -61,6 +61,8 @@ static clattn_status open_run(clattn_ring *ring, const struct cla_job *job, int 
     status = said(clattn_plan_workspace_bytes(ring->plan, &run->shape, &bytes), error);
     if (!status)
         status = cla_device_block_grow(&ring->workspace, ring->cl, bytes, error);
+    if (!status)
+        status = cla_pairs_open(ring, job, run, error);
     if (!status && job->problem->pass == CLATTN_FORWARD)
         status = open_state(ring, run, error);
     return status;
@@ -74,6 +76,8 @@ static clattn_status make_ready(clattn_ring *ring, const struct cla_job *job, st
     if (!status && job->arrays[CLA_SINKS_GRAD].data)
         status = cla_host_block_grow(&ring->sinks, (size_t)ring->wire.ranks * (size_t)job->shape.heads * sizeof(float),
                                      error);
+    if (!status)
+        status = cla_lane_finish(&ring->lane, error);
     return status ? status : cla_events_wait(&ring->events, &ring->wire, error);
 }
 
@@ -136,6 +140,7 @@ static void calm(clattn_ring *ring)
     cla_cl_finish(ring->copy_queue, &ignored);
     cla_cl_finish(ring->back_queue, &ignored);
     cla_cl_finish(ring->queue, &ignored);
+    cla_lane_finish(&ring->lane, &ignored);
     cla_events_wait(&ring->events, &ring->wire, &ignored);
     for (int i = 0; i < CLA_TURNS; i++)
         cla_events_wait(&ring->turns[i].events, &ring->wire, &ignored);
@@ -177,7 +182,8 @@ static clattn_status run(clattn_ring *ring, const struct cla_job *job, clattn_st
 
 static uint64_t device_bytes(const clattn_ring *ring)
 {
-    uint64_t bytes = ring->workspace.bytes + ring->gift.bytes + ring->d_kv[0].bytes + ring->d_kv[1].bytes;
+    uint64_t bytes = ring->workspace.bytes + ring->gift.bytes + ring->d_kv[0].bytes + ring->d_kv[1].bytes +
+                     ring->pair_o.bytes + ring->pair_m.bytes + ring->pair_l.bytes + ring->pair_d_q.bytes;
     for (int i = 0; i < CLA_RUNS; i++) {
         bytes += ring->runs[i].state.bytes;
         for (int j = 0; j < CLA_OPERANDS; j++)

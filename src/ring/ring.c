@@ -102,7 +102,9 @@ static clattn_status make(clattn_ring *ring, const struct clattn_ring_params *pa
     status = take_queue(ring, params->queue, error);
     if (!status)
         status = plan(ring, ring->problem, error);
-    if (!status && ring->problem.pass == CLATTN_BACKWARD)
+    if (!status)
+        status = cla_pairs_make(ring, &ring->problem, error);
+    if (!status)
         status = cla_sums_make(&ring->sums, ring->context, error);
     ring->problem.skeleton = ring->problem.knobs = NULL; /* the caller's texts, which may go */
     return status;
@@ -207,11 +209,13 @@ void clattn_ring_destroy(clattn_ring **handle)
         return;
     clattn_ring *ring = *handle;
     clattn_plan_destroy(&ring->plan);
+    cla_pairs_free(ring);
     for (int i = 0; i < CLA_RUNS; i++)
         cla_run_free(&ring->runs[i]);
     for (int i = 0; i < CLA_TURNS; i++)
         free_turn(&ring->turns[i], ring->wire.broken);
     free_gradients(ring);
+    cla_lane_free(&ring->lane);
     cla_device_block_free(&ring->workspace);
     if (!ring->wire.broken)
         free_messages(ring);

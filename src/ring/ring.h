@@ -4,6 +4,7 @@
 
 #include "attention/staging.h"
 #include "ring/job.h"
+#include "ring/lane.h"
 #include "ring/round.h"
 #include "ring/sums.h"
 #include <clattn/state.h>
@@ -23,7 +24,6 @@ struct cla_run {
     struct clattn_shape shape; /* of the run, with all keys */
     int32_t *numbers;          /* shifts, lengths and where packed sequences begin, for this run */
     struct cla_device_block blocks[CLA_OPERANDS];
-    struct cla_host_block gathered[CLA_OPERANDS];  /* inputs whose rows do not lie one behind the other */
     struct cla_device_block rounded[CLA_OPERANDS]; /* sums, in the type of the caller's array */
     struct cla_pinned_block results[CLA_OPERANDS];
     struct clattn_tensor tensors[CLA_OPERANDS];
@@ -47,20 +47,26 @@ struct cla_turn {
     int64_t part; /* whose keys they are; -1: none */
 };
 
+/* Runs that meet as a problem of their own (pairs.c); CLA_PAIR_KINDS: as a part of the whole. */
+enum cla_pair_kind { CLA_WHOLE, CLA_DIAGONAL, CLA_PAIR_KINDS };
+
 struct clattn_ring {
     struct cla_wire wire;
     struct cla_round round;
     clattn_context *context;
     cl_context cl;
-    cl_command_queue queue, copy_queue;   /* kernels; keys on their way in */
-    cl_command_queue back_queue;          /* gradients of keys */
-    struct clattn_problem problem;        /* the caller's, resolved; its texts are not kept */
-    clattn_plan *plan;                    /* of one that rings compute with */
-    struct clattn_ring_part *rows, *keys; /* of all ranks */
-    int64_t *hops;                        /* how far each part of the keys goes */
+    cl_command_queue queue, copy_queue;                       /* kernels; keys on their way in */
+    cl_command_queue back_queue;                              /* gradients of keys */
+    struct clattn_problem problem;                            /* the caller's, resolved; its texts are not kept */
+    clattn_plan *plan;                                        /* that takes keys in pieces */
+    clattn_plan *plain[CLA_PAIR_KINDS];                       /* NULL where features forbid */
+    struct cla_device_block pair_o, pair_m, pair_l, pair_d_q; /* what these give */
+    struct clattn_ring_part *rows, *keys;                     /* of all ranks */
+    int64_t *hops;                                            /* how far each part of the keys goes */
     struct cla_run runs[CLA_RUNS];
     struct cla_turn turns[CLA_TURNS];
     struct cla_events events; /* of what precedes and follows the turns */
+    struct cla_lane lane;
     struct cla_device_block workspace;
     struct cla_pinned_block own;   /* K, then V of the own keys */
     struct cla_message *keys_lent; /* to each rank further on */
@@ -116,6 +122,28 @@ void cla_gradients_deliver(clattn_ring *ring, const struct cla_job *job);
 
 /* The own keys' K, V, dK or dV, runs of them, between the caller's array and [batch, kv_heads, keys, columns]. */
 clattn_status cla_keys_copy(const struct cla_job *job, int operand, int which, void *dense, struct cla_error *error);
+
+/* One run of rows and one of keys. */
+struct cla_pair {
+    const struct cla_job *job;
+    struct cla_turn *turn;
+    struct cla_run *run;
+    enum cla_pair_kind kind;
+    int64_t first_key, key_count;
+    struct clattn_tensor k, v, d_k, d_v;
+};
+
+/* Plans for pairs by themselves; room for what a run of rows meets; calls. */
+clattn_status cla_pairs_make(clattn_ring *ring, const struct clattn_problem *problem, struct cla_error *error);
+void cla_pairs_free(clattn_ring *ring);
+enum cla_pair_kind cla_pair_kind(const clattn_ring *ring, const struct cla_job *job, const struct cla_run *run,
+                                 int64_t first_key, int64_t keys);
+clattn_status cla_pairs_open(clattn_ring *ring, const struct cla_job *job, const struct cla_run *run,
+                             struct cla_error *error);
+clattn_status cla_pair_forward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
+                               struct cla_error *error);
+clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
+                                struct cla_error *error);
 
 /* Runs of rows meet a turn's keys: enqueues what is to be computed. */
 clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,

@@ -52,45 +52,6 @@ static struct cla_layout on_device(const struct slice *slice)
     return dense;
 }
 
-/* Rows that lie one behind the other go to the device as they are, a head at a time, where there are not too many. */
-enum { MOST_PIECES = 128, LEAST_PIECE = 1 << 14 };
-
-static bool is_direct(const struct slice *slice, int element_bytes)
-{
-    const struct cla_sizes *sizes = &slice->sizes;
-    const int64_t heads = sizes->batch * sizes->heads;
-    return slice->layout.column == 1 && slice->layout.row == sizes->columns && heads <= MOST_PIECES &&
-           sizes->rows * sizes->columns * element_bytes >= LEAST_PIECE;
-}
-
-static clattn_status write_heads(clattn_ring *ring, const struct slice *slice, const struct cla_array *array,
-                                 cl_mem buffer, struct cla_error *error)
-{
-    const struct cla_sizes *sizes = &slice->sizes;
-    const size_t bytes = (size_t)(sizes->rows * sizes->columns) * (size_t)array->element_bytes;
-    clattn_status status = CLATTN_SUCCESS;
-    for (int64_t i = 0; i < sizes->batch * sizes->heads && !status; i++) {
-        const int64_t at =
-            slice->layout.offset + i / sizes->heads * slice->layout.batch + i % sizes->heads * slice->layout.head;
-        status = cla_cl_enqueue_write(ring->queue, buffer, (size_t)i * bytes, bytes,
-                                      (const char *)array->data + at * array->element_bytes, 0, NULL,
-                                      cla_events_next(&ring->events), error);
-    }
-    return status;
-}
-
-static clattn_status write_gathered(clattn_ring *ring, const struct slice *slice, const struct cla_array *array,
-                                    struct cla_host_block *gathered, cl_mem buffer, struct cla_error *error)
-{
-    const size_t bytes = slice->elements * (size_t)array->element_bytes;
-    const clattn_status status = cla_host_block_grow(gathered, bytes, error);
-    if (status)
-        return status;
-    cla_gather(gathered->data, array->data, &slice->layout, &slice->sizes, array->element_bytes);
-    return cla_cl_enqueue_write(ring->queue, buffer, 0, bytes, gathered->data, 0, NULL, cla_events_next(&ring->events),
-                                error);
-}
-
 /* Whole words, as buffers of outputs are filled. */
 static size_t words(size_t bytes)
 {
@@ -122,9 +83,8 @@ static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cl
     if (array->output)
         return cla_cl_enqueue_fill(ring->queue, block->buffer, 0, 0, words(bytes), cla_events_next(&ring->events),
                                    error);
-    if (is_direct(&slice, array->element_bytes))
-        return write_heads(ring, &slice, array, block->buffer, error);
-    return write_gathered(ring, &slice, array, &run->gathered[which], block->buffer, error);
+    return cla_lane_write(&ring->lane, ring->cl, ring->queue, block->buffer, array->data, &slice.layout, &slice.sizes,
+                          array->element_bytes, error);
 }
 
 /* Numbers of this run alone. */
@@ -276,7 +236,6 @@ void cla_run_free(struct cla_run *run)
     for (int i = 0; i < CLA_OPERANDS; i++) {
         cla_device_block_free(&run->blocks[i]);
         cla_device_block_free(&run->rounded[i]);
-        cla_host_block_free(&run->gathered[i]);
         cla_pinned_block_free(&run->results[i]);
     }
     cla_device_block_free(&run->state);

@@ -18,6 +18,8 @@ clattn_status cla_sums_make(struct cla_sums *sums, clattn_context *context, stru
         status = cla_kernel_init(&sums->add, program, "clattn_ring_add", error);
     if (!status)
         status = cla_kernel_init(&sums->round, program, "clattn_ring_round", error);
+    if (!status)
+        status = cla_kernel_init(&sums->join, program, "clattn_ring_join", error);
     cla_cl_release_program(program);
     return status;
 }
@@ -26,6 +28,7 @@ void cla_sums_free(struct cla_sums *sums)
 {
     cla_kernel_finish(&sums->add);
     cla_kernel_finish(&sums->round);
+    cla_kernel_finish(&sums->join);
 }
 
 static clattn_status check_groups(int64_t groups, struct cla_error *error)
@@ -72,4 +75,24 @@ clattn_status cla_sums_round(struct cla_sums *sums, const struct cla_dispatch *t
     return status ? status
                   : cla_kernel_launch(&sums->round, to, arguments, sizeof arguments / sizeof *arguments, (size_t)blocks,
                                       (size_t)sums->work_group_size, error);
+}
+
+clattn_status cla_sums_join(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem state,
+                            const struct cla_state_places *places, const struct cla_joined *joined,
+                            struct cla_error *error)
+{
+    const int together = joined->columns < BLOCK ? BLOCK / joined->columns : 1;
+    const cl_long l_at = places->l, o_at = places->o;
+    const cl_int rows = (cl_int)joined->rows, columns = joined->columns, rows_together = together;
+    const struct cla_argument arguments[] = {{sizeof(cl_mem), &state, NULL},
+                                             {sizeof(cl_mem), &joined->o, NULL},
+                                             {sizeof(cl_mem), &joined->m, NULL},
+                                             {sizeof(cl_mem), &joined->l, NULL},
+                                             {sizeof l_at, &l_at, NULL},
+                                             {sizeof o_at, &o_at, NULL},
+                                             {sizeof rows, &rows, NULL},
+                                             {sizeof columns, &columns, NULL},
+                                             {sizeof rows_together, &rows_together, NULL}};
+    return cla_kernel_launch(&sums->join, to, arguments, sizeof arguments / sizeof *arguments,
+                             (size_t)cla_ceil_div(joined->rows, together), (size_t)sums->work_group_size, error);
 }

@@ -3,11 +3,12 @@
 #define CLA_RING_SUMS_H
 
 #include "device/launch.h"
+#include "plan/states.h"
 #include "plan/types.h"
 
-/* Sums in fp32 on the device (cl/ring.cl). */
+/* Sums in fp32 on the device, and states (cl/ring.cl). */
 struct cla_sums {
-    struct cla_kernel add, round;
+    struct cla_kernel add, round, join;
     int work_group_size;
 };
 
@@ -27,5 +28,15 @@ clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to,
 /* All elements, in their type. */
 clattn_status cla_sums_round(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem rounded, cl_mem from,
                              int64_t count, enum clattn_dtype type, struct cla_error *error);
+
+/* O in fp32, m and l of so many rows of so many columns join a state of these rows. */
+struct cla_joined {
+    cl_mem o, m, l;
+    int64_t rows;
+    int columns;
+};
+clattn_status cla_sums_join(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem state,
+                            const struct cla_state_places *places, const struct cla_joined *joined,
+                            struct cla_error *error);
 
 #endif
