@@ -27,7 +27,14 @@ static struct clattn_kv_scales given_scales;
 static struct clattn_host_kv_scales given_host_scales;
 static struct clattn_host_backward_args given_host_backward;
 
+static struct clattn_ring_params given_ring_params;
+static struct clattn_ring_transport given_transport;
+static struct clattn_ring_forward_args given_ring_forward;
+static struct clattn_ring_backward_args given_ring_backward;
+
 static clattn_plan *backward_plan, *accumulate_plan;
+static clattn_ring_group *group;
+static clattn_ring *ring, *backward_ring;
 static clattn_appender *appender;
 static clattn_host_cache *cache;
 static clattn_tuning *tuning;
@@ -181,6 +188,24 @@ static clattn_status host_backward(void)
     return clattn_host_backward(host, &both, &given_host_backward);
 }
 
+static clattn_status create_ring(void)
+{
+    clattn_ring *made = NULL;
+    const clattn_status status = clattn_ring_create(&made, &given_ring_params, &given_problem);
+    clattn_ring_destroy(&made);
+    return status;
+}
+
+static clattn_status ring_forward(void)
+{
+    return clattn_ring_forward(ring, &given_ring_forward);
+}
+
+static clattn_status ring_backward(void)
+{
+    return clattn_ring_backward(backward_ring, &given_ring_backward);
+}
+
 #define GIVEN(function, argument, type, given)                                                                         \
     {                                                                                                                  \
 #function, function, argument, &given, reserved_of_##type                                                      \
@@ -230,6 +255,10 @@ static const struct {
     GIVEN(host_forward, "args", host_forward_args, given_host_forward),
     GIVEN(host_forward, "score.kv_scales", host_kv_scales, given_host_scales),
     GIVEN(host_backward, "args", host_backward_args, given_host_backward),
+    GIVEN(create_ring, "rank 0: params", ring_params, given_ring_params),
+    GIVEN(create_ring, "params->transport", ring_transport, given_transport),
+    GIVEN(ring_forward, "rank 0: args", ring_forward_args, given_ring_forward),
+    GIVEN(ring_backward, "rank 0: args", ring_backward_args, given_ring_backward),
 };
 
 /* What calls are made on, beside the fixture's. */
@@ -245,6 +274,21 @@ static void make_objects(void)
     given_cache_params =
         (struct clattn_host_cache_params){.context = device.clattn, .problem = &given_problem, .kv_heads = KV_HEADS};
     assert_int_equal(clattn_host_cache_create(&cache, &given_cache_params), CLATTN_SUCCESS);
+}
+
+/* Of one rank. */
+static void set_up_rings(void)
+{
+    const struct clattn_problem backward_problem = {.d = D, .pass = CLATTN_BACKWARD};
+    assert_int_equal(clattn_ring_group_create(&group, 1), CLATTN_SUCCESS);
+    given_transport = *clattn_ring_group_transport(group, 0);
+    given_ring_params =
+        (struct clattn_ring_params){.transport = &given_transport, .context = device.clattn, .queue = device.queue};
+    assert_int_equal(clattn_ring_create(&ring, &given_ring_params, &given_problem), CLATTN_SUCCESS);
+    assert_int_equal(clattn_ring_create(&backward_ring, &given_ring_params, &backward_problem), CLATTN_SUCCESS);
+    const struct clattn_ring_part rows = {.count = {N_Q}}, keys = {.count = {N_KV}};
+    given_ring_forward = (struct clattn_ring_forward_args){.arrays = good_host_args(), .rows = rows, .keys = keys};
+    given_ring_backward = (struct clattn_ring_backward_args){.arrays = given_host_backward, .rows = rows, .keys = keys};
 }
 
 static int set_up_given(void **state)
@@ -283,11 +327,15 @@ static int set_up_given(void **state)
                                                              .d_o = arrays[O],
                                                              .lse = arrays[LSE],
                                                              .d_q = arrays[M]};
+    set_up_rings();
     return 0;
 }
 
 static int tear_down_given(void **state)
 {
+    clattn_ring_destroy(&ring);
+    clattn_ring_destroy(&backward_ring);
+    clattn_ring_group_destroy(&group);
     clattn_host_cache_destroy(&cache);
     clattn_appender_destroy(&appender);
     clattn_tuning_destroy(&tuning);
@@ -378,6 +426,7 @@ static void what_the_library_fills_is_0(void **state)
     struct clattn_tuning_record record;
     struct clattn_skeleton_info skeleton;
     struct clattn_host_cache_info cache_info;
+    struct clattn_ring_info ring_info;
     int count;
     FILLED(capabilities, capabilities, clattn_query_device(device.device, &capabilities));
     FILLED(plan_info, plans[0], clattn_plan_get_info(plan, &plans[0]));
@@ -395,6 +444,8 @@ static void what_the_library_fills_is_0(void **state)
     FILLED(plan_info, plans[0], clattn_host_last(host, &plans[0], NULL));
     FILLED(host_info, host_info, clattn_host_last(host, NULL, &host_info));
     FILLED(host_cache_info, cache_info, clattn_host_cache_get_info(cache, &cache_info));
+    assert_int_equal(ring_forward(), CLATTN_SUCCESS);
+    FILLED(ring_info, ring_info, clattn_ring_last(ring, &ring_info));
     FILLED(skeleton_info, skeleton, clattn_skeleton_get_info(0, &skeleton));
     const struct clattn_layout layouts[] = {clattn_layout_bhnd(2, 3, 4), clattn_layout_bnhd(2, 3, 4)};
     check_zero("layout", &layouts[0], reserved_of_layout);

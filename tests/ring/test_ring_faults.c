@@ -6,9 +6,13 @@
  *     test_ring_faults                 what ranks give, and what fails on one of them
  *     test_ring_faults messages        messages that rank 1 sends, dropped, delayed, failed
  *     test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL
+ *     test_ring_faults opencl LAYER    calls of OpenCL and commands that fail, of ranks that are threads: by the layer
+ *                                      (fault/layer.h), which the environment names as well
  */
+#include "fault/layer.h"
 #include "ring/faults.h"
 #include "ring/ranks.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,11 +320,71 @@ static bool try_messages(void)
     return good;
 }
 
+/* A call of OpenCL, or a command, of any rank fails: all ranks end alike, and those that say success are right. */
+static bool try_call(clattn_ring *ring, bool gradients, const struct fault_control *layer, bool events, int number,
+                     bool *injected)
+{
+    struct call call;
+    describe(&call, gradients);
+    if (ranks.rank == 0)
+        (events ? layer->arm_event : layer->arm)(number, false, CL_OUT_OF_RESOURCES);
+    ranks_all(&ranks, true);
+    const clattn_status status = start(ring, &call);
+    const bool alike = ranks_all(&ranks, !status) || ranks_all(&ranks, status != 0);
+    if (ranks.rank == 0)
+        layer->pause();
+    *injected = layer->injected() > 0;
+    bool good = alike && (status ? is_untouched(&call) : is_right(&call));
+    if (status && strncmp(clattn_error_message(), "rank ", 5) != 0)
+        good = false;
+    if (!good)
+        complain(events ? "a command that fails" : "a call that fails", status);
+    describe(&call, gradients);
+    if (good && (start(ring, &call) || !is_right(&call)))
+        good = complain("after it", CLATTN_INVALID_ARGUMENT);
+    return ranks_all(&ranks, good);
+}
+
+static bool try_calls(const struct fault_control *layer)
+{
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) {
+        const bool gradients = i % 2, events = i / 2;
+        struct call call;
+        clattn_ring *ring = NULL;
+        int number = 1;
+        describe(&call, gradients);
+        good = !clattn_ring_create(&ring, &call.params, &call.problem);
+        for (bool injected = true; good && injected; number += test_is_full() ? 1 : 5)
+            good = try_call(ring, gradients, layer, events, number, &injected);
+        clattn_ring_destroy(&ring);
+        if (!ranks.rank)
+            printf("%s: %s up to number %d failed\n", gradients ? "backward" : "forward", events ? "commands" : "calls",
+                   number);
+        good = good && number > 20;
+    }
+    return good;
+}
+
+/* NULL, and a word on it, where the program does not run below the layer. */
+static const struct fault_control *layer_of(const char *path)
+{
+    void *const library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    const struct fault_control *const layer = library ? dlsym(library, "fault_control") : NULL;
+    if (!layer)
+        fprintf(stderr, "%s is not loaded: OPENCL_LAYERS has to name it\n", path);
+    return layer;
+}
+
 static bool try_all(const struct ranks *own, int argc, char **argv)
 {
     int ignored;
     ranks = *own;
     bool good = learn();
+    if (argc > 2 && !strcmp(argv[1], "opencl")) {
+        const struct fault_control *const layer = layer_of(argv[2]);
+        return good && layer && try_calls(layer);
+    }
     if (argc > 2 && good)
         good = try_message(FAULT_KILL, atoi(argv[2]), false, &ignored);
     else if (argc > 1 && good)
