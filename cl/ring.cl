@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a ring adds up: sums in fp32 of gradients that several devices give, or several calls on one, which are rounded at
- * last; and states (clattn/state.h), which rows join that have met keys by themselves.
+ * What a ring adds up: sums in fp32 of gradients that several devices give, or several calls on one, which are rounded
+ * at last; and states (clattn/state.h), which rows join that have met keys by themselves.
  *
  * Baked constants, besides that of types.clh (required)
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items that share a block of elements; 1 is the choice for a CPU.

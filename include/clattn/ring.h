@@ -102,8 +102,9 @@ enum clattn_ring_sharing {
  *
  * `weights` is NULL, or one for each rank: lengths are as these (work, too, without a causal mask or by zigzag, where
  * each rank's second piece is as far from the end as its first one is from the beginning). They are how fast ranks are,
- * for ranks whose devices differ; each is 0 or more and finite, one at least not 0. Errors: CLATTN_INVALID_ARGUMENT. Any
- * thread; not collective. */
+ * for ranks whose devices differ; each is 0 or more and finite, one at least not 0.
+ *
+ * Errors: CLATTN_INVALID_ARGUMENT. Any thread; not collective. */
 CLATTN_API clattn_status clattn_ring_share(enum clattn_ring_sharing sharing, int64_t count, int64_t grain, int ranks,
                                            int rank, const double *weights, struct clattn_ring_part *part);
 
