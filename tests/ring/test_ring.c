@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Rings of any number of ranks against the float64 reference: each feature, alone and with others, on parts of all
- * kinds. As processes of MPI, by run.py, or threads (ranks.h): test_ring CASES, of which the first are the features one by
- * one.
+ * kinds. As processes of MPI, by run.py, or threads (ranks.h): test_ring CASES, of which the first are the features one
+ * by one.
  */
 #include "ring/ranks.h"
 #include "support/backward.h"
