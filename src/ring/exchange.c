@@ -5,8 +5,8 @@
 /* How the keys go round. In each step rank r has the keys of rank r - distance, if they go so far. Its two turns hold
  * those of this step and of the last one. A rank that has failed in its own work takes every step and computes nothing.
  *
- * Where keys are passed on, the distance is the step's number. Where they are lent, own keys come last, so that what
- * other ranks are given of gradients gets there meanwhile. */
+ * Where keys are lent, there is one step more: the own keys' last pair of runs waits for the end, so that what other
+ * ranks are given of gradients gets there meanwhile; the first ones come first, while other ranks' keys are copied. */
 struct exchange {
     clattn_ring *ring;
     const struct cla_job *job;
@@ -26,9 +26,14 @@ static bool lends(const clattn_ring *ring)
     return ring->wire.transport->lends;
 }
 
+static int64_t steps_of(const clattn_ring *ring)
+{
+    return ring->wire.ranks + (lends(ring) && ring->wire.ranks > 1);
+}
+
 static int64_t distance_in(const clattn_ring *ring, int64_t step)
 {
-    return lends(ring) ? (step + 1) % ring->wire.ranks : step;
+    return step % ring->wire.ranks;
 }
 
 /* Whose keys are here in that step; -1: nobody's. */
@@ -36,7 +41,14 @@ static int64_t part_in(const clattn_ring *ring, int64_t step)
 {
     const int64_t distance = distance_in(ring, step);
     const int part = rank_at(ring, -distance);
-    return step < ring->wire.ranks && distance <= ring->hops[part] && cla_part_count(&ring->keys[part]) ? part : -1;
+    return step < steps_of(ring) && distance <= ring->hops[part] && cla_part_count(&ring->keys[part]) ? part : -1;
+}
+
+static enum cla_turn_pairs pairs_in(const clattn_ring *ring, int64_t step)
+{
+    if (steps_of(ring) == ring->wire.ranks || distance_in(ring, step))
+        return CLA_ALL_PAIRS;
+    return step ? CLA_LAST_PAIR : CLA_FIRST_PAIRS;
 }
 
 static uint64_t keys_bytes(const struct exchange *exchange, int64_t part)
@@ -155,7 +167,7 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     clattn_status status = cla_wire_wait(&ring->wire, &turn->keys_sent, error);
     if (!status && exchange->backward)
         status = exchange_gifts(exchange, turn, step, error);
-    if (!status)
+    if (!status && turn->pairs != CLA_LAST_PAIR)
         tell_progress(exchange, rank_at(ring, -distance_in(ring, step)));
     return status;
 }
@@ -173,13 +185,14 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
     struct cla_error now;
     turn->part = part_in(ring, step);
+    turn->pairs = pairs_in(ring, step);
     ring->idle_since = 0;
     clattn_status status = cla_wire_wait(&ring->wire, &turn->given_sent, error);
     if (!status)
         status = receive_gift(exchange, turn, step, error);
     if (status || turn->part < 0)
         return status;
-    ring->info.steps++;
+    ring->info.steps += turn->pairs != CLA_LAST_PAIR;
     status = cla_wire_wait(&ring->wire, &turn->keys_come, error);
     if (status)
         return status;
@@ -196,14 +209,14 @@ static clattn_status steps(struct exchange *exchange, struct cla_error *error)
     clattn_status status = lend_keys(exchange, error);
     if (!status)
         status = receive_keys(exchange, 0, error);
-    for (int64_t step = 0; step < ring->wire.ranks && !status; step++) {
+    for (int64_t step = 0; step < steps_of(ring) && !status; step++) {
         status = begin_step(exchange, step, error);
         if (!status && step)
             status = end_step(exchange, step - 1, error);
         if (!status)
             status = receive_keys(exchange, step + 1, error);
     }
-    return status ? status : end_step(exchange, ring->wire.ranks - 1, error);
+    return status ? status : end_step(exchange, steps_of(ring) - 1, error);
 }
 
 /* All that others are to take of this rank has been taken. */

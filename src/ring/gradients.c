@@ -151,7 +151,10 @@ clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, s
     struct block block;
     clattn_status status = CLATTN_SUCCESS;
     for (int number = -1; !status && next_block(ring, job, ring->wire.rank, turn->part, &number, &block);)
-        status = (own ? add_own : fetch)(ring, &block, turn, error);
+        if (!own)
+            status = fetch(ring, &block, turn, error);
+        else if (cla_turn_has(ring, job, turn, block.run, block.keys))
+            status = add_own(ring, &block, turn, error);
     return status ? status : cla_cl_flush(ring->back_queue, error);
 }
 

@@ -32,6 +32,9 @@ struct cla_run {
     bool has_sinks; /* d_sinks have been computed */
 };
 
+/* Which pairs of runs a turn is for: own keys may have two turns. */
+enum cla_turn_pairs { CLA_ALL_PAIRS, CLA_FIRST_PAIRS, CLA_LAST_PAIR };
+
 /* What is here of one part of the keys while its turn lasts. */
 struct cla_turn {
     struct cla_pinned_block keys;          /* K, then V: the message */
@@ -45,6 +48,7 @@ struct cla_turn {
     cl_uint computed_count;
     struct cla_events events;
     int64_t part; /* whose keys they are; -1: none */
+    enum cla_turn_pairs pairs;
 };
 
 /* Runs that meet as a problem of their own (pairs.c); CLA_PAIR_KINDS: as a part of the whole. */
@@ -144,6 +148,9 @@ clattn_status cla_pair_forward(clattn_ring *ring, const struct cla_pair *pair, c
                                struct cla_error *error);
 clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
                                 struct cla_error *error);
+
+/* Whether a run of rows and one of keys, by their numbers, meet in that turn. */
+bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn, int rows, int keys);
 
 /* Runs of rows meet a turn's keys: enqueues what is to be computed. */
 clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,

@@ -92,18 +92,34 @@ static struct cla_pair pair_of(clattn_ring *ring, const struct cla_job *job, str
     return pair;
 }
 
+bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn, int rows, int keys)
+{
+    const struct clattn_ring_part *part = &ring->keys[turn->part];
+    const bool last = rows == CLA_RUNS - 1 && keys == CLA_RUNS - 1;
+    return (turn->pairs == CLA_ALL_PAIRS || last == (turn->pairs == CLA_LAST_PAIR)) &&
+           cla_runs_meet(&job->meeting, job->rows.first[rows], job->rows.count[rows], part->first[keys],
+                         part->count[keys]);
+}
+
+static bool has_any(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn)
+{
+    for (int i = 0; i < CLA_RUNS * CLA_RUNS; i++)
+        if (cla_turn_has(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS))
+            return true;
+    return false;
+}
+
 clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
                                struct cla_error *error)
 {
-    const struct clattn_ring_part *part = &ring->keys[turn->part];
     cl_event copied[CLA_OF_KV] = {0};
     turn->computed_count = 0;
-    if (!cla_parts_meet(&job->meeting, &job->rows, part))
+    if (!has_any(ring, job, turn))
         return CLATTN_SUCCESS;
     clattn_status status = cla_keys_upload(ring, job, turn, copied, error);
     for (int i = 0; i < CLA_RUNS * CLA_RUNS && !status; i++) {
         const struct cla_pair pair = pair_of(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS);
-        if (!cla_runs_meet(&job->meeting, pair.run->first, pair.run->count, pair.first_key, pair.key_count))
+        if (!cla_turn_has(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS))
             continue;
         status = compute(ring, &pair, copied, error);
         if (!status)
