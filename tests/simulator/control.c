@@ -70,7 +70,7 @@ bool is_hint(const char *name)
         "s_nop",      "s_waitcnt_depctr", "s_delay_alu",    "s_clause",    "s_set_inst_prefetch_distance",
         "s_sendmsg",  "s_code_end",       "s_setprio",      "s_sleep",     "s_barrier_signal",
         "buffer_inv", "buffer_gl0_inv",   "buffer_gl1_inv", "buffer_wbl2", "global_inv",
-        "global_wb",  "s_wait_alu",       "s_icache_inv",   "s_wait_idle", "s_set_gpr_idx_off",
+        "global_wb",  "s_wait_alu",       "s_icache_inv",   "s_wait_idle",
     };
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (strcmp(names[n], name) == 0)

@@ -2,6 +2,7 @@
 #include "decode.h"
 #include "control.h"
 #include "operations.h"
+#include "relative.h"
 #include "units.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -286,12 +287,14 @@ static bool control_decode(const char *name, const char *rest, uint64_t address,
 }
 
 /* The text of one instruction, which is cut up. */
-static bool one_decode(const struct chip *chip, char *text, struct instruction *i)
+static bool one_decode(struct program *program, char *text, struct instruction *i)
 {
+    const struct chip *chip = program->chip;
     char *second = strstr(text, " :: ");
     char name[64] = "";
     sscanf(text, "%63s", name);
-    if (control_decode(name, text + strlen(name), i->address, i))
+    if (relative_decode(name, text + strlen(name), program, i) ||
+        control_decode(name, text + strlen(name), i->address, i))
         return true;
     if (second) {
         *second = '\0';
@@ -303,7 +306,9 @@ static bool one_decode(const struct chip *chip, char *text, struct instruction *
         return false;
     if (memory_decode(chip, &line, i, &understood))
         return understood && line.modifiers_count == 0;
-    return name[0] == 'v' ? vector_decode(chip, &line, i) : scalar_decode(chip, &line, i);
+    if (name[0] != 'v')
+        return scalar_decode(chip, &line, i);
+    return vector_decode(chip, &line, i) && (!program->relative || relative_make(name, program->relative, i));
 }
 
 static int index_at(const struct program *program, uint64_t address)
@@ -346,7 +351,7 @@ static bool decode_line(char *line, struct program *program, char *error, size_t
                               .unit = unit_of(line),
                               .local_words = local_words_of(line)};
     snprintf(work, sizeof work, "%s", line);
-    if (strlen(line) < sizeof work && one_decode(program->chip, work, i))
+    if (strlen(line) < sizeof work && one_decode(program, work, i))
         return true;
     snprintf(error, size, "an instruction that is not known: %s", line);
     return false;

@@ -93,8 +93,12 @@ struct instruction {
     int local_words;
 };
 
+/* Whether a vector register's number is counted from the wave's index: that of the source, or the result's. */
+enum relative { NOT_RELATIVE, FROM_INDEX, TO_INDEX };
+
 struct program {
     const struct chip *chip;
+    enum relative relative; /* while it is decoded: what s_set_gpr_idx_on says of what follows */
     struct instruction *code;
     int count;
     char *listing; /* what `text` points into */
@@ -145,6 +149,7 @@ struct wave {
     struct group *group;
     int lanes, number, pc;
     bool at_barrier, done, scc;
+    uint32_t index; /* of s_set_gpr_idx_on */
     uint64_t exec;
     uint32_t mask[MOST_LANES]; /* all bits of the lanes that are on */
     uint32_t s[SCALARS];

@@ -42,8 +42,8 @@ BACKWARD = [
     ("rows' places one off", r"return lane % 16;", "return (lane + 1) % 16;", None),
 ]
 SIMT = [
-    ("no barrier in the walk over slices", r"(\n\s*)" + BARRIER + r"( \\)", r"\1\2", None),
-    ("outputs are not scaled down", r"out\[g \* 4 \* CV \+ c\] \*= shrink", "(void)0", None),
+    ("no barrier in the walk over slices", r"(\n\s*)" + BARRIER + r"( \\)", r"\1;\2", None),
+    ("weights to another base", r"(define CLATTN_LOG2E\s+)\S+", r"\g<1>1.5f", None),
 ]
 MUTANTS = [("forward", *row) for row in FORWARD] + [("backward", *row) for row in BACKWARD] + [("simt", *row) for row in SIMT]
 
@@ -81,6 +81,8 @@ def passes(library, device, call, mutant, folder):
     if done.returncode == 77:
         sys.exit(77)
     said = re.findall(r"^simulated: \w+ on [\w:+-]+, (.*)|^\s*(.*error.*)", done.stdout, re.M)
+    if "error: " in done.stdout and "BUILD_FAILED" in done.stdout:
+        return True, True, "it does not compile"
     return done.returncode == 0, found.exists(), next((text for texts in said for text in texts if text), "")[:150]
 
 
