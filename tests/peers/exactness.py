@@ -26,29 +26,17 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
+
+from judged import LEAST, TYPES, np, run, save, stop, torch
 
 FEATURES = ("window", "softcap", "alibi", "bias", "mask", "block_mask", "key_lengths", "varlen", "sinks", "dropout")
 SIZES = (16, 32, 40, 64, 64, 80, 96, 128, 128, 192, 256)
 CAUSAL = ("off", "off", "bottom-right", "top-left")
 OUTPUTS = ("o", "lse", "dq", "dk", "dv", "dbias", "dsink")
-LEAST = {"fp32": 2.0 ** -24, "fp16": 2.0 ** -11, "bf16": 2.0 ** -8}  # a rounding, as a share of the largest value
 REVERSED = -1
 OF_DTYPE = ("q", "k", "v", "grad-out", "bias")  # the others are fp32
-
-
-def stop(status, text):
-    print("exactness.py: " + text, file=sys.stderr)
-    sys.exit(status)
-
-
-try:
-    import numpy as np
-    import torch
-except ImportError as error:
-    stop(2, "PyTorch and NumPy are needed (pip install torch numpy): %s" % error)
 
 
 def draw_kind(random, number):
@@ -118,21 +106,7 @@ def draw_problem(random, kind):
 
 
 def rounded(array, dtype):
-    return torch.from_numpy(array).to(getattr(torch, {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[dtype]))
-
-
-def save(path, name, array, dtype):
-    if name in OF_DTYPE and dtype != "fp32":
-        array = rounded(array, dtype)
-        array = array.view(torch.uint16).numpy() if dtype == "bf16" else array.numpy()
-    np.save(path, array)
-
-
-def load(path):
-    array = np.load(path)
-    if array.dtype == np.uint16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float64)
+    return torch.from_numpy(array).to(TYPES[dtype])
 
 
 def run_clattn(command, kind, arrays, words, arguments, folder):
@@ -141,17 +115,12 @@ def run_clattn(command, kind, arrays, words, arguments, folder):
             *arguments.extra]
     for name, array in arrays.items():
         path = os.path.join(folder, name + ".npy")
-        save(path, name, array, arguments.dtype)
+        save(path, rounded(array, arguments.dtype) if name in OF_DTYPE else torch.from_numpy(array))
         call += ["--" + name, path]
     wanted = {"o": "out", "lse": "lse", "dq": "dq", "dk": "dk", "dv": "dv"}
     wanted.update({"dbias": "dbias"} if "bias" in arrays else {})
     wanted.update({"dsink": "dsink"} if "sink" in arrays else {})
-    for name, option in wanted.items():
-        call += ["--" + option, os.path.join(folder, "out-" + name + ".npy")]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    if done.returncode:
-        stop(4, "%s\n%s" % (" ".join(call), done.stderr))
-    return {name: load(os.path.join(folder, "out-" + name + ".npy")) for name in wanted}
+    return run(call, wanted, folder)
 
 
 def kept_by_dropout(library, size, b, rows, keys):

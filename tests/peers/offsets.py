@@ -16,28 +16,14 @@ Exit status: 0 success, 1 a case is bad, 2 usage or PyTorch missing, 4 clattn fa
 import argparse
 import math
 import os
-import subprocess
 import sys
 import tempfile
 
-LEAST = {"fp32": 2.0 ** -24, "fp16": 2.0 ** -11, "bf16": 2.0 ** -8}  # a rounding, as a share of the largest value
+from judged import LEAST, TYPES, np, run, save, torch
+
 OFFSETS = (0.0, 1.0, -1.0, 1e4, -1e4, -65504.0, 1e6, -1e6, 1e9, -1e9, 1e30, -1e30, 3e38, -3e38)
 SCALES = (1e-3, 0.2, 1.0, 30.0, 1e3, 1e6)
 OUTPUTS = {"o": "out", "dq": "dq", "dk": "dk", "dv": "dv", "dbias": "dbias"}
-
-
-def stop(status, text):
-    print("offsets.py: " + text, file=sys.stderr)
-    sys.exit(status)
-
-
-try:
-    import numpy as np
-    import torch
-except ImportError as error:
-    stop(2, "PyTorch and NumPy are needed (pip install torch numpy): %s" % error)
-
-TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def draw_cases(dtype, seed):
@@ -71,29 +57,13 @@ def run_torch(tensors, scale, dtype):
     return {name: tensor.detach().double().numpy() for name, tensor in found.items()}
 
 
-def save(path, tensor):
-    np.save(path, tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy())
-
-
-def load(path):
-    array = np.load(path)
-    if array.dtype == np.uint16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float64)
-
-
 def run_clattn(arguments, tensors, scale, folder):
     call = [arguments.clattn, "run", "--quiet", "--dtype=" + arguments.dtype, "--scale=%r" % scale, *arguments.words]
     for name, tensor in tensors.items():
         save(os.path.join(folder, name + ".npy"), tensor)
         call += ["--" + name, os.path.join(folder, name + ".npy")]
     wanted = {name: option for name, option in OUTPUTS.items() if name != "dbias" or "bias" in tensors}
-    for name, option in wanted.items():
-        call += ["--" + option, os.path.join(folder, "out-" + name + ".npy")]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    if done.returncode:
-        stop(4, "%s\n%s" % (" ".join(call), done.stderr))
-    return {name: load(os.path.join(folder, "out-" + name + ".npy")) for name in wanted}
+    return run(call, wanted, folder)
 
 
 def ratio_of(ours, peer, truth, least):
