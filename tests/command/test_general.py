@@ -135,6 +135,16 @@ class Terminal(CommandTest):
         self.assertEqual(self.stderr_of(*self.WORDS, "--quiet"), "")
         self.assertNotIn("\033", self.run_it(*self.WORDS).stderr)
 
+    def test_text_fits(self):
+        """Lines are broken between words, and lose none; what is no terminal gets them as they are."""
+        for words in (["help"], ["help", "verify"], ["plan", "--d", "16"]):
+            whole = self.run_it(*words).stdout
+            self.assertGreater(max(map(len, whole.splitlines())), 80)
+            for columns in (48, 80):
+                status, text = on_terminal([CLATTN, *words], "stdout", {"COLUMNS": str(columns)})
+                self.assertEqual(status, OK)
+                self.assertLessEqual(max(len(line) for line in text.splitlines() if " " in line.strip()), columns)
+                self.assertEqual(text.split(), whole.split())
 
     def test_slow_compilation(self):
         """A kernel that takes a second is named, with caches off. Builds are made to take two."""

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "compile_watch.h"
 #include "files/option_lines.h"
+#include "flow.h"
 #include "json_out.h"
 #include "opencl_select.h"
 #include "options/names.h"
@@ -94,9 +95,9 @@ static void report(const struct job *job, const struct clattn_problem *problem, 
                                  "features", json_features_of(problem->features), "path", info->skeleton, "compiled",
                                  compiled, "ms", json_measure(ms), "program", info->program_key));
     else if (!job->quiet)
-        printf("%-8s %-4s d %-4d causal %-12s %-24s %s in %.0f ms%s%s\n", pass_name(problem->pass),
-               clattn_dtype_name(problem->dtype), problem->d, causal_name(problem->causal), info->skeleton,
-               compiled ? "compiled" : "was kept, loaded", ms, features[0] ? "; with " : "", features);
+        flow(stdout, "%-8s %-4s d %-4d causal %-12s %-24s %s in %.0f ms%s%s\n", pass_name(problem->pass),
+             clattn_dtype_name(problem->dtype), problem->d, causal_name(problem->causal), info->skeleton,
+             compiled ? "compiled" : "was kept, loaded", ms, features[0] ? "; with " : "", features);
     fflush(stdout);
 }
 
@@ -228,7 +229,7 @@ static int compile_in(bool checking, const struct values *values, const struct o
     status = compile_lines(&job, values, lines, failure);
     session_close(&session);
     if (!status && checking && !rows && !values->quiet)
-        printf("%d program%s kept\n", job.count, job.count == 1 ? " is" : "s are");
+        flow(stdout, "%d program%s kept\n", job.count, job.count == 1 ? " is" : "s are");
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
+#include "flow.h"
 #include "json_out.h"
 #include "opencl_select.h"
 #include "options/names.h"
@@ -58,39 +59,39 @@ static void print_memory(const struct clattn_capabilities *c)
     bytes_text(c->static_local_memory_bytes, given, sizeof given);
     bytes_text(c->global_memory_bytes, global, sizeof global);
     bytes_text(c->max_allocation_bytes, largest, sizeof largest);
-    printf("     local memory    %s (%s)", reported, local_memory_name(c->local_memory_type));
+    flow(stdout, "     local memory    %s (%s)", reported, local_memory_name(c->local_memory_type));
     if (c->static_local_memory_bytes)
-        printf(", gives %s to a kernel's arrays", given);
-    printf("\n     device memory   %s, at most %s in one buffer\n", global, largest);
+        flow(stdout, ", gives %s to a kernel's arrays", given);
+    flow(stdout, "\n     device memory   %s, at most %s in one buffer\n", global, largest);
 }
 
 /* Whether kernels on matrix units run, and why. */
 static void print_matrix_unit(const struct clattn_capabilities *c)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(c);
-    printf("     matrix unit     %s%s: %s\n", unit ? unit->name : "none",
-           unit && !cla_matrix_is_trusted(c) ? ", by --skeleton alone" : "", cla_matrix_trust_text(c));
+    flow(stdout, "     matrix unit     %s%s: %s\n", unit ? unit->name : "none",
+         unit && !cla_matrix_is_trusted(c) ? ", by --skeleton alone" : "", cla_matrix_trust_text(c));
 }
 
 static void print_finding(const struct finding *finding)
 {
     const struct clattn_capabilities *c = &finding->capabilities;
-    printf("%d:%d  %s\n", finding->platform, finding->device, c->device_name);
-    printf("     type            %s, %" PRIu32 " compute units at %" PRIu32 " MHz\n", device_type_name(c->type),
-           c->compute_units, c->clock_mhz);
-    printf("     driver          %s, %s\n", c->driver_version, c->device_version);
+    flow(stdout, "%d:%d  %s\n", finding->platform, finding->device, c->device_name);
+    flow(stdout, "     type            %s, %" PRIu32 " compute units at %" PRIu32 " MHz\n", device_type_name(c->type),
+         c->compute_units, c->clock_mhz);
+    flow(stdout, "     driver          %s, %s\n", c->driver_version, c->device_version);
     print_memory(c);
-    printf("     work-group      at most %" PRIu64 " work-items, best in multiples of %" PRIu32 "\n",
-           c->max_work_group_size, c->preferred_work_group_multiple);
-    printf("     vector width    %" PRIu32 " float%s\n", c->native_vector_width_float,
-           c->native_vector_width_float == 1 ? "" : "s");
+    flow(stdout, "     work-group      at most %" PRIu64 " work-items, best in multiples of %" PRIu32 "\n",
+         c->max_work_group_size, c->preferred_work_group_multiple);
+    flow(stdout, "     vector width    %" PRIu32 " float%s\n", c->native_vector_width_float,
+         c->native_vector_width_float == 1 ? "" : "s");
     if (c->type == CLATTN_DEVICE_GPU)
         print_matrix_unit(c);
     if (finding->problem[0])
-        printf("     cannot be used: %s\n", finding->problem);
+        flow(stdout, "     cannot be used: %s\n", finding->problem);
     else
-        printf("     skeleton        %s, B_r = %d, B_c = %d for fp32 with d = 64\n", finding->plan.skeleton,
-               finding->plan.b_r, finding->plan.b_c);
+        flow(stdout, "     skeleton        %s, B_r = %d, B_c = %d for fp32 with d = 64\n", finding->plan.skeleton,
+             finding->plan.b_r, finding->plan.b_c);
 }
 
 static json_t *json_finding(const struct finding *finding)
@@ -107,8 +108,8 @@ static json_t *json_finding(const struct finding *finding)
 static void report_platform(const struct opencl_platform *platform, int index, json_t *rows)
 {
     if (!rows)
-        printf("%splatform %d: %s%s\n", index ? "\n" : "", index, platform->name,
-               platform->device_count ? "" : " (no devices)");
+        flow(stdout, "%splatform %d: %s%s\n", index ? "\n" : "", index, platform->name,
+             platform->device_count ? "" : " (no devices)");
     for (int i = 0; i < platform->device_count; i++) {
         struct finding finding = {.platform = index, .device = i};
         examine(platform, &finding);
@@ -125,7 +126,7 @@ static int list_briefly(const struct opencl_platforms *platforms)
         for (int j = 0; j < platforms->items[i].device_count; j++) {
             char name[256] = "";
             clGetDeviceInfo(platforms->items[i].devices[j], CL_DEVICE_NAME, sizeof name - 1, name, NULL);
-            printf("%d:%d %s\n", i, j, name);
+            flow(stdout, "%d:%d %s\n", i, j, name);
         }
     return STATUS_OK;
 }

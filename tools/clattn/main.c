@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 #include "files/path.h"
+#include "flow.h"
 #include "ring/bench.h"
 #include "system/process.h"
 #include "system/system.h"
@@ -25,17 +26,16 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] - 1 };
 
 static void print_help(FILE *stream)
 {
-    fprintf(
-        stream,
-        "Exact attention (FlashAttention) on any OpenCL device.\n\n"
-        "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn help SUBCOMMAND\n  clattn --version, -V\n\nSubcommands:\n");
+    flow(stream,
+         "Exact attention (FlashAttention) on any OpenCL device.\n\n"
+         "Usage:\n  clattn SUBCOMMAND [OPTIONS]\n  clattn help SUBCOMMAND\n  clattn --version, -V\n\nSubcommands:\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(stream, "  %-10s %s\n", commands[i].spec->name, commands[i].spec->summary);
-    fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
-                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library;\n"
-                    "bench --compare: 5 a row is slower, 6 no row is in both files.\n"
-                    "Where clattn-ring is installed, clattn ring shares a sequence out over ranks of MPI.\n"
-                    "The manual is clattn(1); each subcommand has its own page, such as clattn-run(1).\n");
+        flow(stream, "  %-10s %s\n", commands[i].spec->name, commands[i].spec->summary);
+    flow(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
+                 "what it should be or cannot be written, 4 no device or an error from OpenCL or the library;\n"
+                 "bench --compare: 5 a row is slower, 6 no row is in both files.\n"
+                 "Where clattn-ring is installed, clattn ring shares a sequence out over ranks of MPI.\n"
+                 "The manual is clattn(1); each subcommand has its own page, such as clattn-run(1).\n");
 }
 
 static int find_command(const char *name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "clinfo/clinfo.h"
 #include "commands.h"
+#include "flow.h"
 #include "json_out.h"
 #include "opencl_select.h"
 #include "options/names.h"
@@ -104,63 +105,64 @@ static int64_t blocks(int64_t length, int block)
 
 static void print_problem(const struct clattn_problem *problem)
 {
-    printf("problem    %s, %s, d = %d, d_v = %d, causal %s", pass_name(problem->pass),
-           clattn_dtype_name(problem->dtype), problem->d, problem->d_v ? problem->d_v : problem->d,
-           causal_name(problem->causal));
+    flow(stdout, "problem    %s, %s, d = %d, d_v = %d, causal %s", pass_name(problem->pass),
+         clattn_dtype_name(problem->dtype), problem->d, problem->d_v ? problem->d_v : problem->d,
+         causal_name(problem->causal));
     if (problem->k_type)
-        printf(", K %s", format_name((int)problem->k_type - CLATTN_AS_FP32));
+        flow(stdout, ", K %s", format_name((int)problem->k_type - CLATTN_AS_FP32));
     if (problem->v_type)
-        printf(", V %s", format_name((int)problem->v_type - CLATTN_AS_FP32));
+        flow(stdout, ", V %s", format_name((int)problem->v_type - CLATTN_AS_FP32));
     if (problem->page_keys)
-        printf(", pages of %" PRId64, problem->page_keys);
+        flow(stdout, ", pages of %" PRId64, problem->page_keys);
     if (problem->expected_n_q)
-        printf(", n_q = %" PRId64, problem->expected_n_q);
+        flow(stdout, ", n_q = %" PRId64, problem->expected_n_q);
     if (problem->expected_n_kv)
-        printf(", n_kv = %" PRId64, problem->expected_n_kv);
+        flow(stdout, ", n_kv = %" PRId64, problem->expected_n_kv);
     if (problem->expected_heads)
-        printf(", heads = %" PRId64, problem->expected_heads);
-    putchar('\n');
+        flow(stdout, ", heads = %" PRId64, problem->expected_heads);
+    flow(stdout, "\n");
 }
 
 static void print_paper(const struct clattn_problem *problem, const struct clattn_plan_info *info)
 {
-    printf("M          %" PRIu64 " elements of on-chip memory (%" PRIu64 " bytes)\n", info->m_elements,
-           info->local_bytes_limit);
-    printf("paper      B_c = floor(M / 4d) = %d, B_r = min(B_c, d) = %d", info->paper_b_c, info->paper_b_r);
+    flow(stdout, "M          %" PRIu64 " elements of on-chip memory (%" PRIu64 " bytes)\n", info->m_elements,
+         info->local_bytes_limit);
+    flow(stdout, "paper      B_c = floor(M / 4d) = %d, B_r = min(B_c, d) = %d", info->paper_b_c, info->paper_b_r);
     if (problem->expected_n_q)
-        printf(", T_r = %" PRId64, blocks(problem->expected_n_q, info->paper_b_r));
+        flow(stdout, ", T_r = %" PRId64, blocks(problem->expected_n_q, info->paper_b_r));
     if (problem->expected_n_kv)
-        printf(", T_c = %" PRId64, blocks(problem->expected_n_kv, info->paper_b_c));
-    putchar('\n');
+        flow(stdout, ", T_c = %" PRId64, blocks(problem->expected_n_kv, info->paper_b_c));
+    flow(stdout, "\n");
 }
 
 static void print_plan(const char *title, const struct clattn_problem *problem, const struct clattn_plan_info *info)
 {
-    printf("device     %s\n", title);
+    flow(stdout, "device     %s\n", title);
     print_problem(problem);
     print_paper(problem, info);
     for (int i = 0; i < info->step_count; i++)
-        printf("%s  %-12s B_r %4d  B_c %4d  %s\n", i ? "         " : "steps    ", info->steps[i].name,
-               info->steps[i].b_r, info->steps[i].b_c, info->steps[i].reason);
-    printf("chosen     %s, B_r = %d, B_c = %d, %d work-item%s a work-group", info->skeleton, info->b_r, info->b_c,
-           info->work_group_size, info->work_group_size == 1 ? "" : "s");
+        flow(stdout, "%s  %-12s B_r %4d  B_c %4d  %s\n", i ? "         " : "steps    ", info->steps[i].name,
+             info->steps[i].b_r, info->steps[i].b_c, info->steps[i].reason);
+    flow(stdout, "chosen     %s, B_r = %d, B_c = %d, %d work-item%s a work-group", info->skeleton, info->b_r, info->b_c,
+         info->work_group_size, info->work_group_size == 1 ? "" : "s");
     if (info->t_r)
-        printf(", T_r = %" PRId64, info->t_r);
+        flow(stdout, ", T_r = %" PRId64, info->t_r);
     if (info->t_c)
-        printf(", T_c = %" PRId64, info->t_c);
+        flow(stdout, ", T_c = %" PRId64, info->t_c);
     if (info->splits > 1)
-        printf(", keys split into %d", info->splits);
+        flow(stdout, ", keys split into %d", info->splits);
     if (info->knobs[0])
-        printf(", %s", info->knobs);
-    printf("\nchosen by  %s\n", plan_source_name(info->source));
+        flow(stdout, ", %s", info->knobs);
+    flow(stdout, "\nchosen by  %s\n", plan_source_name(info->source));
     plan_print_kernels(problem->pass, info);
-    printf("memory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
-           " bytes of private memory (registers, if they suffice) a work-item\n",
-           info->local_bytes, info->local_bytes_limit, info->private_bytes);
+    flow(stdout,
+         "memory     %" PRIu64 " of %" PRIu64 " bytes of local memory, about %" PRIu64
+         " bytes of private memory (registers, if they suffice) a work-item\n",
+         info->local_bytes, info->local_bytes_limit, info->private_bytes);
     plan_print_traffic(problem, info);
-    printf("constants  %s\n", info->constants);
+    flow(stdout, "constants  %s\n", info->constants);
     if (info->program_key[0])
-        printf("program    %s\n", info->program_key);
+        flow(stdout, "program    %s\n", info->program_key);
 }
 
 static json_t *json_problem(const struct clattn_problem *problem)
@@ -226,7 +228,7 @@ static int plan_dump(const struct values *values, const struct clattn_problem *p
     clattn_tuning *tuning = tuning_default(false);
     for (int i = 0; i < devices.count; i++) {
         if (i && !rows)
-            putchar('\n');
+            flow(stdout, "\n");
         const int status = plan_dumped(&devices.items[i], tuning, problem, rows, failure);
         if (status) {
             fprintf(stderr, "clattn plan: %s\n", failure->text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan_kernels.h"
+#include "flow.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -37,17 +38,17 @@ void plan_print_kernels(enum clattn_pass pass, const struct clattn_plan_info *in
         const bool ends = info->sums && kernel->rows && !kernel->keys; /* the kernel of dQ */
         if (kernel->rows)
             snprintf(held, sizeof held, "%d rows%s", info->b_r, kernel->keys ? " x " : "");
-        printf("%s  %-12s a work-group %s %s", kernel == kernels[pass] ? "kernels  " : "         ", kernel->name,
-               ends ? "ends the sums of" : "holds", held);
+        flow(stdout, "%s  %-12s a work-group %s %s", kernel == kernels[pass] ? "kernels  " : "         ", kernel->name,
+             ends ? "ends the sums of" : "holds", held);
         if (kernel->keys)
-            printf("%d keys", info->b_c);
+            flow(stdout, "%d keys", info->b_c);
         if (!ends)
-            printf(", %s pass", kernel->passing);
+            flow(stdout, ", %s pass", kernel->passing);
         if (info->sums && kernel->keys && !kernel->rows)
-            printf(", dQ is summed up in the workspace");
+            flow(stdout, ", dQ is summed up in the workspace");
         if (groups(kernel, info))
-            printf("; %" PRId64 " a head", groups(kernel, info));
-        putchar('\n');
+            flow(stdout, "; %" PRId64 " a head", groups(kernel, info));
+        flow(stdout, "\n");
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan_traffic.h"
+#include "flow.h"
 #include "json_out.h"
 #include "options/names.h"
 #include <stdio.h>
@@ -23,9 +24,10 @@ void plan_print_traffic(const struct clattn_problem *problem, const struct clatt
     bytes_text((uint64_t)traffic.standard, standard, sizeof standard);
     bytes_text((uint64_t)traffic.paper, paper, sizeof paper);
     bytes_text((uint64_t)traffic.least, least, sizeof least);
-    printf("traffic    %s of device memory a head; standard attention %s (%.1f times), the paper's N^2 d^2 / M %s, at "
-           "least %s\n",
-           flash, standard, traffic.standard / traffic.flash, paper, least);
+    flow(stdout,
+         "traffic    %s of device memory a head; standard attention %s (%.1f times), the paper's N^2 d^2 / M %s, at "
+         "least %s\n",
+         flash, standard, traffic.standard / traffic.flash, paper, least);
 }
 
 json_t *plan_json_traffic(const struct clattn_problem *problem, const struct clattn_plan_info *info)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "options/options.h"
+#include "flow.h"
 #include "options/values.h"
 #include <getopt.h>
 #include <string.h>
@@ -228,27 +229,16 @@ int options_parse(const struct command_spec *command, int argc, char **argv, voi
     return STATUS_OK;
 }
 
-/* Text whose further lines begin below its first. */
-static void print_lines(const char *text, int indent, FILE *stream)
-{
-    for (; *text; text++) {
-        putc(*text, stream);
-        if (*text == '\n')
-            fprintf(stream, "%*s", indent, "");
-    }
-    putc('\n', stream);
-}
-
 /* A word of a list below an option's help, which goes on in further lines. */
 static size_t print_listed(const char *word, size_t column, FILE *stream)
 {
     enum { INDENT = 29, WIDTH = 62 };
     const size_t length = strlen(word) + 2;
     if (column == 0 || column + length > WIDTH) {
-        fprintf(stream, column ? ",\n%*s" : "%*s", INDENT, "");
+        flow(stream, column ? ",\n%*s" : "%*s", INDENT, "");
         column = 0;
     }
-    fprintf(stream, "%s%s", column ? ", " : "", word);
+    flow(stream, "%s%s", column ? ", " : "", word);
     return column + length;
 }
 
@@ -264,7 +254,7 @@ static void print_choices(const struct option_spec *option, FILE *stream)
         for (const struct option_word *word = option->words; word->word; word++)
             column = print_listed(word->word, column, stream);
     if (column)
-        putc('\n', stream);
+        flow(stream, "\n");
 }
 
 static void print_option(const struct option_spec *option, FILE *stream)
@@ -277,25 +267,30 @@ static void print_option(const struct option_spec *option, FILE *stream)
     else
         snprintf(left, sizeof left, "--%s %s", option->name, option->argument);
     if (strlen(left) > 26)
-        fprintf(stream, "  %s\n  %-26s ", left, "");
+        flow(stream, "  %s\n  %-26s ", left, "");
     else
-        fprintf(stream, "  %-26s ", left);
-    print_lines(option->help, 29, stream);
+        flow(stream, "  %-26s ", left);
+    flow_text(stream, option->help, 29);
     print_choices(option, stream);
 }
 
 void options_help(const struct command_spec *command, FILE *stream)
 {
-    fprintf(stream, "%s\n\nUsage:\n", command->summary);
-    fputs("  ", stream);
-    print_lines(command->synopsis, 2, stream);
-    fprintf(stream, "\nOptions:\n");
+    flow(stream, "%s\n\nUsage:\n", command->summary);
+    flow(stream, "  ");
+    flow_lines(stream, command->synopsis, 2);
+    flow(stream, "\nOptions:\n");
     struct option_spec option;
     for (int i = 0; option_at(command, i, &option); i++)
         print_option(&option, stream);
-    fprintf(stream, "  %-26s %s\n", "--help", "show this");
-    if (command->details)
-        fprintf(stream, "\n%s\n", command->details);
-    fprintf(stream, "\nExit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
-                    "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.\n");
+    flow(stream, "  %-26s %s\n", "--help", "show this");
+    flow(stream, "\n");
+    if (command->details) {
+        flow_text(stream, command->details, 0);
+        flow(stream, "\n");
+    }
+    flow_text(stream,
+              "Exit status: 0 success, 1 verification failed, 2 usage, 3 a file that cannot be read, is not\n"
+              "what it should be or cannot be written, 4 no device or an error from OpenCL or the library.",
+              0);
 }

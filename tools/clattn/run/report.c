@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "flow.h"
 #include "json_out.h"
 #include "options/names.h"
 #include "reference/reference.h"
@@ -112,11 +113,11 @@ void run_print_summary(const struct run *run)
     if (run_wants_gradients(run->values))
         work_text(run->backward_plan.skeleton, run->backward_info.compute_ms, 2.5 * flops(run), backward,
                   sizeof backward);
-    fprintf(stderr,
-            "%s batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", n %" PRId64 " x %" PRId64
-            ", d %d/%d, causal %s%s%s%s%s on %s: %s%s%s%s, %s of device memory\n",
-            types, s->batch, s->heads, s->kv_heads, s->n_q, s->n_kv, run->arrays.d, run->arrays.d_v,
-            causal_name((enum clattn_causal)run->values->causal), features[0] ? ", " : "", features,
-            run->score.score_mod ? ", score_mod" : "", run->score.mask_mod ? ", mask_mod" : "", device, forward, splits,
-            backward[0] ? "; " : "", backward, memory);
+    flow(stderr,
+         "%s batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", n %" PRId64 " x %" PRId64
+         ", d %d/%d, causal %s%s%s%s%s on %s: %s%s%s%s, %s of device memory\n",
+         types, s->batch, s->heads, s->kv_heads, s->n_q, s->n_kv, run->arrays.d, run->arrays.d_v,
+         causal_name((enum clattn_causal)run->values->causal), features[0] ? ", " : "", features,
+         run->score.score_mod ? ", score_mod" : "", run->score.mask_mod ? ", mask_mod" : "", device, forward, splits,
+         backward[0] ? "; " : "", backward, memory);
 }

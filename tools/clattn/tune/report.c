@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "flow.h"
 #include "json_out.h"
 #include "options/names.h"
 #include "tune/tune.h"
@@ -15,13 +16,14 @@ static int count_state(const struct tune_outcome *outcome, enum clattn_tuning_st
 
 static void print_choice(const struct clattn_plan_info *info)
 {
-    printf("%s, B_r %d, B_c %d, %d item%s%s%s", info->skeleton, info->b_r, info->b_c, info->work_group_size,
-           info->work_group_size == 1 ? "" : "s", info->knobs[0] ? ", " : "", info->knobs);
+    flow(stdout, "%s, B_r %d, B_c %d, %d item%s%s%s", info->skeleton, info->b_r, info->b_c, info->work_group_size,
+         info->work_group_size == 1 ? "" : "s", info->knobs[0] ? ", " : "", info->knobs);
 }
 
 void tune_print_head(const char *title)
 {
-    printf("%s\n%-44s %10s %10s %6s  %s\n", title, "problem", "untuned ms", "tuned ms", "gain", "tried, and the best");
+    flow(stdout, "%s\n%-44s %10s %10s %6s  %s\n", title, "problem", "untuned ms", "tuned ms", "gain",
+         "tried, and the best");
 }
 
 void tune_print(const struct tune_outcome *outcome)
@@ -30,22 +32,22 @@ void tune_print(const struct tune_outcome *outcome)
     char name[96];
     tune_problem_name(&outcome->problem, name, sizeof name);
     if (outcome->skipped) {
-        printf("%-44s measured before\n", name);
+        flow(stdout, "%-44s measured before\n", name);
         return;
     }
     int tried = 0;
     for (int i = 0; i < outcome->count; i++)
         tried += search->items[i].tried && !search->items[i].known;
-    printf("%-44s ", name);
+    flow(stdout, "%-44s ", name);
     if (search->best < 0 && !search->items[0].tried)
-        printf("%10s %10s %6s  no time for one measurement: more --budget is needed", "", "", "");
+        flow(stdout, "%10s %10s %6s  no time for one measurement: more --budget is needed", "", "", "");
     else if (search->best < 0)
-        printf("%10s %10s %6s  %d of %d: none works", "", "", "", tried, outcome->count);
+        flow(stdout, "%10s %10s %6s  %d of %d: none works", "", "", "", tried, outcome->count);
     else if (search->base_ms > 0)
-        printf("%10.4g %10.4g %5.2fx  %d of %d: ", search->base_ms, search->best_ms, search->base_ms / search->best_ms,
-               tried, outcome->count);
+        flow(stdout, "%10.4g %10.4g %5.2fx  %d of %d: ", search->base_ms, search->best_ms,
+             search->base_ms / search->best_ms, tried, outcome->count);
     else
-        printf("%10s %10.4g %6s  %d of %d: ", "", search->best_ms, "", tried, outcome->count);
+        flow(stdout, "%10s %10.4g %6s  %d of %d: ", "", search->best_ms, "", tried, outcome->count);
     if (search->best >= 0)
         print_choice(&outcome->candidates[search->best]);
     static const enum clattn_tuning_state bad[] = {CLATTN_TUNING_WRONG, CLATTN_TUNING_INFEASIBLE,
@@ -53,8 +55,8 @@ void tune_print(const struct tune_outcome *outcome)
     static const char *const names[] = {"wrong", "infeasible", "too slow"};
     for (int i = 0; i < 3; i++)
         if (count_state(outcome, bad[i]))
-            printf("; %d %s", count_state(outcome, bad[i]), names[i]);
-    puts(search->complete ? "" : "; not complete");
+            flow(stdout, "; %d %s", count_state(outcome, bad[i]), names[i]);
+    flow(stdout, "%s\n", search->complete ? "" : "; not complete");
     fflush(stdout);
 }
 

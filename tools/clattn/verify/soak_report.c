@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "flow.h"
 #include "json_out.h"
+#include "table.h"
 #include "verify/draw.h"
 #include "verify/soak.h"
 #include <inttypes.h>
@@ -88,33 +90,64 @@ void soak_reproducer(const struct soak *soak, const struct soak_log *log, const 
 
 /* --- text */
 
-static void print_row(const char *name, const struct sums *s)
+/* Columns behind those of outcomes come first where room is short. */
+enum { OUTCOMES_FROM = 8, COLUMNS = OUTCOMES_FROM + SOAK_OUTCOMES + 1 };
+
+struct report_table {
+    struct table_column columns[COLUMNS];
+    bool shown[COLUMNS];
+};
+
+static void make_table(struct report_table *table)
 {
-    printf("%-24s %6d %8d %5d %5d %5d %6d %6d", name, s->cases, s->programs, s->features[0], s->features[1],
-           s->features[2], s->masked, s->blind);
+    static const struct table_column first[OUTCOMES_FROM] = {{"", -24, 0},     {"cases", 6, 0}, {"programs", 8, 7},
+                                                             {"3-5", 5, 8},    {"6-8", 5, 8},   {"9-12", 5, 8},
+                                                             {"masked", 6, 9}, {"blind", 6, 9}};
+    memcpy(table->columns, first, sizeof first);
+    for (int i = 0; i < SOAK_OUTCOMES; i++) {
+        const char *name = soak_outcome_name((enum soak_outcome)i);
+        table->columns[OUTCOMES_FROM + i] = (struct table_column){name, (int)strlen(name) + 2, 0};
+    }
+    table->columns[COLUMNS - 1] = (struct table_column){"largest", 8, 6};
+    table_fit(table->columns, COLUMNS, 0, stdout, table->shown);
+}
+
+static void print_row(const struct report_table *table, const char *name, const struct sums *s)
+{
+    const int numbers[OUTCOMES_FROM - 1] = {s->cases,       s->programs, s->features[0], s->features[1],
+                                            s->features[2], s->masked,   s->blind};
+    table_cells cells;
+    snprintf(cells[0], sizeof cells[0], "%s", name);
+    for (int i = 1; i < OUTCOMES_FROM; i++)
+        snprintf(cells[i], sizeof cells[i], "%d", numbers[i - 1]);
     for (int i = 0; i < SOAK_OUTCOMES; i++)
-        printf(" %*d", (int)strlen(soak_outcome_name((enum soak_outcome)i)) + 2, s->outcomes[i]);
-    printf(" %6.0f %%\n", 100.0 * s->share);
+        snprintf(cells[OUTCOMES_FROM + i], sizeof cells[0], "%d", s->outcomes[i]);
+    snprintf(cells[COLUMNS - 1], sizeof cells[0], "%.0f %%", 100.0 * s->share);
+    table_print(table->columns, COLUMNS, table->shown, cells, stdout);
+    putchar('\n');
 }
 
 static void print_report(const struct soak *soak, const struct soak_log *log, const struct sums *all, double seconds)
 {
     const int failed = count_failed(all);
-    printf("%-24s %6s %8s %5s %5s %5s %6s %6s", "", "cases", "programs", "3-5", "6-8", "9-12", "masked", "blind");
-    for (int i = 0; i < SOAK_OUTCOMES; i++)
-        printf("   %s", soak_outcome_name((enum soak_outcome)i));
-    puts("  largest");
+    struct report_table table;
+    make_table(&table);
+    table_print_head(table.columns, COLUMNS, table.shown, stdout);
+    putchar('\n');
     for (int i = 0; i < log->skeleton_count; i++) {
         const struct sums sums = sum_up(log, i);
         if (sums.cases || sums.outcomes[SOAK_REFUSED])
-            print_row(log->skeletons[i], &sums);
+            print_row(&table, log->skeletons[i], &sums);
     }
-    print_row("all", all);
-    puts("(3-5, 6-8, 9-12: cases with so many features; masked: backward in order with a block mask and a window;\n"
-         "blind: no row sees a key; largest: error, of what is allowed)");
-    printf("%s: %d of %d cases failed; %d of them in this run, %.0f s; seed %" PRId64 "\ndevice %s, driver %s\n",
-           failed ? "FAILED" : "passed", failed, all->cases, log->count - log->earlier, seconds, soak->seed,
-           log->identity.device, log->identity.driver);
+    print_row(&table, "all", all);
+    flow_text(
+        stdout,
+        "(3-5, 6-8, 9-12: cases with so many features; masked: backward in order with a block mask and a window;\n"
+        "blind: no row sees a key; largest: error, of what is allowed)",
+        0);
+    flow(stdout, "%s: %d of %d cases failed; %d of them in this run, %.0f s; seed %" PRId64 "\ndevice %s, driver %s\n",
+         failed ? "FAILED" : "passed", failed, all->cases, log->count - log->earlier, seconds, soak->seed,
+         log->identity.device, log->identity.driver);
 }
 
 /* --- JSON */
