@@ -14,15 +14,15 @@ from clattn import _abi
 
 # What the arrays themselves say, and what only the package has in hand.
 ARRAYS = {
-    'pass', 'dtype', 'd', 'd_v', 'q_type', 'k_type', 'v_type', 'bias_type', 'page_keys', 'zero_points', 'batch', 'heads',
-    'kv_heads', 'n_q', 'n_kv', 'q', 'k', 'v', 'o', 'd_o', 'total_q', 'total_kv', 'pool_pages', 'page_count',
+    'pass', 'dtype', 'd', 'd_v', 'q_type', 'k_type', 'v_type', 'bias_type', 'page_keys', 'zero_points', 'batch',
+    'heads', 'kv_heads', 'n_q', 'n_kv', 'q', 'k', 'v', 'o', 'd_o', 'total_q', 'total_kv', 'pool_pages', 'page_count',
     'tree_keys', 'block_count', 'data_count'
 }
 OWN = {'reserved', 'shape', 'score', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features'}
 # Members whose keyword has another name. Chunks of a backward pass are kv_chunk's.
 NAMES = {
-    'block_q': 'block_size', 'block_kv': 'block_size', 'o_type': 'out', 'window_left': 'window', 'window_right': 'window',
-    'block_offsets': 'block_mask', 'block_columns': 'block_mask', 'd_q': 'need', 'd_k': 'need', 'd_v': 'need',
+    'block_q': 'block_size', 'block_kv': 'block_size', 'o_type': 'out', 'window_left': 'window',
+    'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask', 'd_q': 'need', 'd_k': 'need', 'd_v': 'need',
     'd_bias': 'need', 'd_sinks': 'need', 'first_key': 'kv_chunk', 'key_count': 'kv_chunk', 'expected_n_q': 'expected',
     'expected_n_kv': 'expected', 'expected_heads': 'expected', 'expected_kv_heads': 'expected',
     'expected_density': 'expected'

@@ -94,21 +94,29 @@ static void fetch(struct stored *stored, float *to)
     reference_gather(stored->view.dtype, stored->view.sizes, &stored->view.layout, stored->data, to);
 }
 
-static bool run(const struct forward_case *forward, const struct clattn_ring_part *rows,
-                const struct clattn_ring_part *keys, struct forward_arrays *arrays)
+static bool call(const struct forward_case *forward, const struct clattn_ring_forward_args *args)
 {
-    const struct clattn_layout none = {0};
+    clattn_ring *ring = NULL;
     const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
                                               .timeout_ms = 300000};
+    const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
+                     test_succeeded(clattn_ring_forward(ring, args), "clattn_ring_forward");
+    clattn_ring_destroy(&ring);
+    return ran;
+}
+
+static bool run(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                const struct clattn_ring_part *keys, struct forward_arrays *arrays)
+{
+    const struct clattn_layout none = {0};
     struct stored q = store(forward, arrays, FORWARD_Q, &forward->q, arrays->q);
     struct stored k = store(forward, arrays, FORWARD_K, &forward->k, arrays->k);
     struct stored v = store(forward, arrays, FORWARD_V, &forward->v, arrays->v);
     struct stored o = store(forward, arrays, FORWARD_O, &forward->o, NULL);
     struct stored vectors[3];
     void *bias = NULL;
-    clattn_ring *ring = NULL;
     for (int i = 0; i < 3; i++)
         vectors[i] = store(forward, arrays, FORWARD_ROWS, &none, NULL);
     const struct clattn_ring_forward_args args = {
@@ -128,9 +136,7 @@ static bool run(const struct forward_case *forward, const struct clattn_ring_par
         .rows = *rows,
         .keys = *keys,
         .whole = 1};
-    const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
-                     test_succeeded(clattn_ring_forward(ring, &args), "clattn_ring_forward");
-    clattn_ring_destroy(&ring);
+    const bool ran = call(forward, &args);
     if (ran) {
         fetch(&o, arrays->o);
         fetch(&vectors[0], arrays->lse);

@@ -225,6 +225,14 @@ static int store_file(const struct option_spec *option, const char *text, struct
     return STATUS_OK;
 }
 
+static int store_text(const struct option_spec *option, const char *text, const char **to, struct failure *failure)
+{
+    if (!*text)
+        return fail(failure, STATUS_USAGE, "--%s '': must not be empty", option->name);
+    *to = text;
+    return STATUS_OK;
+}
+
 int option_store(const struct option_spec *option, const char *text, void *values, struct failure *failure)
 {
     void *field = (char *)values + option->field;
@@ -238,10 +246,7 @@ int option_store(const struct option_spec *option, const char *text, void *value
         return STATUS_OK;
     case OPTION_STRING:
     case OPTION_SKELETON:
-        if (!*text)
-            return fail(failure, STATUS_USAGE, "--%s '': must not be empty", option->name);
-        *(const char **)field = text;
-        return STATUS_OK;
+        return store_text(option, text, field, failure);
     case OPTION_INTEGER:
         return store_integer(option, text, field, failure);
     case OPTION_NUMBER:
