@@ -22,10 +22,10 @@ OWN = {'reserved', 'shape', 'score', 'progress_user', 'workspace', 'workspace_by
 # Members whose keyword has another name. Chunks of a backward pass are kv_chunk's.
 NAMES = {
     'block_q': 'block_size', 'block_kv': 'block_size', 'o_type': 'out', 'window_left': 'window',
-    'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask', 'd_q': 'need', 'd_k': 'need', 'd_v': 'need',
-    'd_bias': 'need', 'd_sinks': 'need', 'first_key': 'kv_chunk', 'key_count': 'kv_chunk', 'expected_n_q': 'expected',
-    'expected_n_kv': 'expected', 'expected_heads': 'expected', 'expected_kv_heads': 'expected',
-    'expected_density': 'expected'
+    'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask', 'd_q': 'need',
+    'd_k': 'need', 'd_v': 'need', 'd_bias': 'need', 'd_sinks': 'need', 'first_key': 'kv_chunk',
+    'key_count': 'kv_chunk', 'expected_n_q': 'expected', 'expected_n_kv': 'expected', 'expected_heads': 'expected',
+    'expected_kv_heads': 'expected', 'expected_density': 'expected'
 }
 FORWARD = ('clattn_problem', 'clattn_score_args', 'clattn_host_score_args', 'clattn_kv_scales', 'clattn_shape',
            'clattn_forward_args', 'clattn_host_forward_args')
