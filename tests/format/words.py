@@ -43,7 +43,7 @@ TEXTS = ('.c', '.h', '.cl', '.clh', '.py', '.sh', '.md', '.build', '.1', '.7', '
 
 
 def found_in(name, text):
-    rows = [(re.compile(form), word) for form, folders, word in WORDS if name.split('/')[0] in folders]
+    rows = [(re.compile(form), word) for form, folders, word in WORDS if name.split('/')[0] in folders and re.search(form, text)]
     return [(name, number, word, line.strip()) for number, line in enumerate(text.split('\n'), 1) for form, word in rows if form.search(line)]
 
 
