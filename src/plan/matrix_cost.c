@@ -23,6 +23,13 @@ double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const 
     return together(busy, work->words * lanes / rates->port * rates->port_schedulers, rates->overlap);
 }
 
+double cla_matrix_excess(const struct clattn_problem *problem, int b_r, int b_c)
+{
+    const double n_q = (double)problem->expected_n_q, n_kv = (double)problem->expected_n_kv;
+    const double rows = n_q > 0 ? ceil(n_q / b_r) * b_r / n_q : 1, seen = n_kv - n_q / 2;
+    return problem->causal != CLATTN_FULL && seen > 0 ? rows * (1 + (b_r + b_c) / 2.0 / seen) : rows;
+}
+
 const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int level)
 {
     const struct cla_matrix_rates *rates = cla_matrix_rates;

@@ -3,6 +3,7 @@
 #define CLA_MATRIX_COST_H
 
 #include "plan/machine.h"
+#include <clattn/problem.h>
 #include <stdbool.h>
 
 /* What a kernel on matrix units executes for 16 x 16 pairs of rows and keys, of one sub-group: the counts of
@@ -32,6 +33,10 @@ struct cla_matrix_rates {
 
 /* Clocks of a scheduler for a sub-group's 16 x 16 pairs, where other sub-groups hide what it waits for. */
 double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work);
+
+/* Pairs that blocks of b_r rows and tiles of b_c keys compute for each that is wanted, at the expected sizes: rows
+ * beyond the last, and keys that are hidden from a block's first rows. */
+double cla_matrix_excess(const struct clattn_problem *problem, int b_r, int b_c);
 
 /* The rows of plan/sizes.c: the first that applies. */
 const struct cla_matrix_rates *cla_matrix_rates_of(enum cla_family family, int level);

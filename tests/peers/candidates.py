@@ -81,16 +81,16 @@ class Worker:
 def request_of(kernel, shape, candidate, cpu_device):
     way, dtype, _ = KERNELS[kernel]
     (d, causal, n), (b_r, b_c, group, knobs) = shape, candidate
-    batch, heads = (1, 16) if cpu_device else (max(1, 16384 // n), max(1, 2048 // d))
+    batch, heads = (1, 4) if cpu_device else (max(1, 16384 // n), max(1, 2048 // d))
     return {"op": "measure", "pass": way, "dtype": dtype, "d": d, "d_v": d, "causal": bool(causal), "batch": batch,
             "heads": heads, "kv_heads": heads, "n_q": n, "n_kv": n, "first": True, "runs": 3, "limit": 0.0,
             "candidate": {"skeleton": kernel, "b_r": b_r, "b_c": b_c, "work_group_size": group, "knobs": knobs}}
 
 
-def measure(worker, request):
+def measure(worker, request, middle):
     worker.tell(request)
     answer = worker.hear()
-    return answer, statistics.median(answer["ms"]) if answer.get("state") == 0 and answer.get("ms") else None
+    return answer, middle(answer["ms"]) if answer.get("state") == 0 and answer.get("ms") else None
 
 
 def build_ahead(clattn, device, count, requests):
@@ -106,18 +106,19 @@ def main():
     parser.add_argument("clattn")
     parser.add_argument("kernel", choices=KERNELS)
     parser.add_argument("--device", default="0:0")
-    parser.add_argument("--cpu", action="store_true", help="smaller problems")
+    parser.add_argument("--cpu", action="store_true", help="problems of a few milliseconds, and the fastest run of each")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--builders", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--each", type=int, default=4, help="candidates of a shape in a round")
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="the first so many alone")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     draw = random.Random(options.seed)
     everything = list(KERNELS[options.kernel][2]())
-    shapes = [(d, causal, n // 4 if options.cpu else n) for d, causal, n in SHAPES]
+    shapes = [(d, causal, n // 16 if options.cpu else n) for d, causal, n in SHAPES[:options.shapes]]
     requests = [request_of(options.kernel, shape, candidate, options.cpu) for _ in range(options.rounds) for shape in shapes
                 for candidate in draw.sample(everything, options.each)]
     builders = build_ahead(options.clattn, options.device, options.builders, requests) if options.builders else []
@@ -125,7 +126,7 @@ def main():
     for request in requests:
         if time.monotonic() > end:
             break
-        answer, ms = measure(worker, request)
+        answer, ms = measure(worker, request, min if options.cpu else statistics.median)
         if ms is None:
             refused += 1
             if answer.get("state") not in (0, 2):

@@ -42,11 +42,27 @@ static void products_take_the_unit_that_does_them(void **state)
     assert_true(cla_matrix_clocks(&rates, 32, &both) < 0.7 * sum);
 }
 
+/* Of 100 rows blocks of 64 compute 128; of causal ones each sees half of the keys, and a block half of its own size
+ * more. */
+static void pairs_that_nobody_wants_are_counted(void **state)
+{
+    (void)state;
+    struct clattn_problem problem = {.expected_n_q = 100, .expected_n_kv = 100};
+    assert_true(fabs(cla_matrix_excess(&problem, 64, 32) - 1.28) < 1e-9);
+    problem.expected_n_q = problem.expected_n_kv = 1024;
+    assert_true(fabs(cla_matrix_excess(&problem, 64, 64) - 1) < 1e-9);
+    problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
+    assert_true(fabs(cla_matrix_excess(&problem, 64, 64) - 1.125) < 1e-9);
+    problem.expected_n_q = problem.expected_n_kv = 0;
+    assert_true(fabs(cla_matrix_excess(&problem, 64, 64) - 1) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_work_never_costs_less),
         cmocka_unit_test(products_take_the_unit_that_does_them),
+        cmocka_unit_test(pairs_that_nobody_wants_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

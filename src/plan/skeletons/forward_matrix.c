@@ -220,7 +220,7 @@ double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilitie
                                    const struct cla_config *config)
 {
     const struct cla_matrix_work work = work_of(problem, config);
-    return cla_matrix_cost(capabilities, config, &work) *
+    return cla_matrix_cost(capabilities, config, &work) * cla_matrix_excess(problem, config->b_r, config->b_c) *
            cla_matrix_waiting(capabilities, config, (int)(private_bytes(problem, config) / 4), INT_MAX);
 }
 
