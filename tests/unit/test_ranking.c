@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Planners' estimates rank configurations as measurements do. argv[1] is the folder that holds these: some were drawn at
- * random (tests/peers/candidates.py), some are all that is written down of a kernel. */
+ * Planners' estimates rank configurations as measurements do. argv[1] is the folder that holds these: some were drawn
+ * at random (tests/peers/candidates.py), some are all that is written down of a kernel. */
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
