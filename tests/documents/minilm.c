@@ -231,7 +231,7 @@ static void print_vector(const float *rows, size_t n)
 static void open_device(struct model *model)
 {
     cl_platform_id platform;
-    cl_device_id device;
+    cl_device_id device = NULL;
     cl_int code = CL_SUCCESS;
     if (clGetPlatformIDs(1, &platform, NULL) || clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL))
         stop("no OpenCL device");

@@ -296,7 +296,8 @@ static bool try_case(struct random *random, int n)
     share_out(&cuts, packed ? sizes.score.total_q : forward.shape.n_q, grain, &rows);
     share_out(&cuts, packed ? sizes.score.total_kv : forward.shape.n_kv, 1, &keys);
     forward_arrays_free(&sizes);
-    const bool right = try_forward(&forward, &rows, &keys) & try_backward(&forward, &rows, &keys);
+    const bool forward_is_right = try_forward(&forward, &rows, &keys),
+               right = try_backward(&forward, &rows, &keys) && forward_is_right;
     forward_describe(&forward, text, sizeof text);
     if (!right)
         fprintf(stderr, "rank %d of %d: case %d: rows %lld+%lld %lld+%lld keys %lld+%lld %lld+%lld: %s\n", ranks.rank,
