@@ -162,6 +162,7 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
     struct cla_error now;
     keep(exchange, cla_events_wait(&turn->events, &ring->wire, &now), &now);
+    keep(exchange, cla_lane_finish(&ring->lane, &now), &now);
     ring->idle_since = 0;
     cla_wire_release(&ring->wire, &turn->keys_come);
     clattn_status status = cla_wire_wait(&ring->wire, &turn->keys_sent, error);

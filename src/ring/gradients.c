@@ -158,15 +158,22 @@ clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, s
     return status ? status : cla_cl_flush(ring->back_queue, error);
 }
 
+static clattn_status upload_gift(clattn_ring *ring, const void *gift, size_t bytes, struct cla_events *events,
+                                 struct cla_error *error)
+{
+    if (ring->wire.transport->lends)
+        return cla_lane_copy(&ring->lane, ring->cl, ring->back_queue, ring->gift.buffer, gift, bytes, error);
+    return cla_cl_enqueue_write(ring->back_queue, ring->gift.buffer, 0, bytes, gift, 0, NULL, cla_events_next(events),
+                                error);
+}
+
 clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, int64_t rank, const void *gift,
                                 struct cla_error *error)
 {
     struct cla_events events = {.count = 0};
     struct block block;
     const int own = ring->wire.rank;
-    clattn_status status =
-        cla_cl_enqueue_write(ring->back_queue, ring->gift.buffer, 0, (size_t)cla_gift_bytes(ring, job, rank, own), gift,
-                             0, NULL, cla_events_next(&events), error);
+    clattn_status status = upload_gift(ring, gift, (size_t)cla_gift_bytes(ring, job, rank, own), &events, error);
     for (int number = -1; !status && next_block(ring, job, rank, own, &number, &block);) {
         const int64_t at = (int64_t)(block.offset / element_bytes(job, block.which));
         const struct cla_pieces into = {ring->d_kv[block.which].buffer, block.at, block.apart};
@@ -176,7 +183,9 @@ clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, in
     }
     struct cla_error of_events;
     cla_cl_flush(ring->back_queue, &of_events);
-    const clattn_status waited = cla_events_wait(&events, &ring->wire, &of_events);
+    clattn_status waited = cla_events_wait(&events, &ring->wire, &of_events);
+    if (!waited)
+        waited = cla_lane_finish(&ring->lane, &of_events);
     if (waited && !status)
         *error = of_events;
     return status ? status : waited;

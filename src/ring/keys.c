@@ -101,6 +101,15 @@ clattn_status cla_keys_open(clattn_ring *ring, const struct cla_job *job, struct
     return status;
 }
 
+/* What another rank lends is pinned memory for its driver's context alone. From such memory two devices at once copied
+ * 4.9 GB/s, by pinned blocks of their own twice 7 (H200). */
+static clattn_status upload_lent(clattn_ring *ring, cl_mem buffer, const void *from, size_t bytes, cl_event *event,
+                                 struct cla_error *error)
+{
+    const clattn_status status = cla_lane_copy(&ring->lane, ring->cl, ring->copy_queue, buffer, from, bytes, error);
+    return status ? status : cla_cl_enqueue_marker(ring->copy_queue, 0, NULL, event, error);
+}
+
 clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, cl_event copied[2],
                               struct cla_error *error)
 {
@@ -109,8 +118,11 @@ clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, stru
     for (int which = 0; which < CLA_OF_KV && !status; which++) {
         cl_event *event = cla_events_next(&turn->events);
         const char *from = (const char *)turn->keys_at + cla_keys_bytes(job, which, count);
-        status = cla_cl_enqueue_write(ring->copy_queue, turn->kv[which].buffer, 0,
-                                      (size_t)stored_bytes(job, which, count), from, 0, NULL, event, error);
+        const size_t bytes = (size_t)stored_bytes(job, which, count);
+        const cl_mem buffer = turn->kv[which].buffer;
+        status = ring->wire.transport->lends && turn->part != ring->wire.rank
+                     ? upload_lent(ring, buffer, from, bytes, event, error)
+                     : cla_cl_enqueue_write(ring->copy_queue, buffer, 0, bytes, from, 0, NULL, event, error);
         copied[which] = *event;
     }
     return status ? status : cla_cl_flush(ring->copy_queue, error);

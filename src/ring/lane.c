@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ring/lane.h"
 #include "device/clcall.h"
+#include <string.h>
 
 enum { SLOT_BYTES = 1 << 24 };
 
@@ -84,6 +85,25 @@ clattn_status cla_lane_write(struct cla_lane *lane, cl_context context, cl_comma
     lane->filled = lane->sent = 0;
     const clattn_status status = fill(lane, &target, array, layout, sizes, element_bytes, error);
     lane->filled = 0; /* also where it has failed */
+    return status;
+}
+
+clattn_status cla_lane_copy(struct cla_lane *lane, cl_context context, cl_command_queue queue, cl_mem buffer,
+                            const void *data, size_t bytes, struct cla_error *error)
+{
+    const struct target target = {context, queue, buffer, bytes < SLOT_BYTES ? bytes : SLOT_BYTES};
+    clattn_status status = CLATTN_SUCCESS;
+    lane->filled = lane->sent = 0;
+    for (size_t at = 0; at < bytes && !status; at += target.slot_bytes) {
+        const size_t piece = bytes - at < target.slot_bytes ? bytes - at : target.slot_bytes;
+        status = make_room(lane, &target, piece, error);
+        if (status)
+            break;
+        memcpy(lane->slots[lane->slot].data, (const char *)data + at, piece);
+        lane->filled = piece;
+        status = send(lane, &target, error);
+    }
+    lane->filled = 0;
     return status;
 }
 

@@ -20,6 +20,10 @@ clattn_status cla_lane_write(struct cla_lane *lane, cl_context context, cl_comma
                              const void *array, const struct cla_layout *layout, const struct cla_sizes *sizes,
                              int element_bytes, struct cla_error *error);
 
+/* The same for bytes as they lie. */
+clattn_status cla_lane_copy(struct cla_lane *lane, cl_context context, cl_command_queue queue, cl_mem buffer,
+                            const void *data, size_t bytes, struct cla_error *error);
+
 /* Waits until all that was written is there. */
 clattn_status cla_lane_finish(struct cla_lane *lane, struct cla_error *error);
 void cla_lane_free(struct cla_lane *lane);
