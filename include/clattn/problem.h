@@ -202,8 +202,9 @@ struct clattn_problem {
      * whatever else has no type of its own stay of the problem's dtype. Skeletons without matrix units convert elements
      * as they load them. Those on matrix units multiply elements of one 16-bit type, and are planned where Q, K and V
      * (with gradients dO, too) are of one; where not, the plan's steps say so. Of few rows (expected_n_q, with packed
-     * heads up to 16) "forward_matrix" takes K and V in formats, too: what they stand for is rounded to the problem's
-     * dtype. */
+     * heads up to 16) "forward_matrix" takes K and V in formats, too. What they stand for is rounded to the problem's
+     * dtype there, but for INT8 and FP8 with a scale a row and no zero points, whose bytes are multiplied as they are.
+     */
     int64_t q_type;
     int64_t k_type;
     int64_t v_type;
@@ -236,7 +237,18 @@ struct clattn_problem {
     /* With CLATTN_DROPOUT: 1: kernels read its seed and offset from score.rng_state, in device memory; else 0. */
     int64_t rng_state;
 
-    uint64_t reserved[19]; /* 0: clattn/version.h */
+    /* With CLATTN_WINDOW: so many first keys of each sequence, up to 65536, which window_left does not hide (attention
+     * sinks: Xiao et al., "Efficient Streaming Language Models with Attention Sinks", arXiv:2309.17453). They are
+     * compiled into the kernels. In CLATTN_FORWARD and CLATTN_ACCUMULATE, else 0.
+     *
+     * A cache then needs room for these and the window's keys alone. With CLATTN_PAGES it is a ring: a sequence's table
+     * names the pages of the first keys, then those of the window in the order of their keys, and key_lengths counts
+     * the keys of these pages. Keys keep their order and the window is aligned with the last one, so nothing else
+     * changes. When the last page is full, the window's oldest one becomes the table's last. (ALiBi counts distances
+     * by keys that are there; rotary embedding is applied before keys are appended.) */
+    int64_t sink_keys;
+
+    uint64_t reserved[18]; /* 0: clattn/version.h */
 };
 
 /* The size of one element in bytes: 4 or 2; 0 for an unknown type. Any thread. */

@@ -345,6 +345,10 @@ void cla_plan_defines(const struct clattn_problem *problem, const struct cla_cho
         const struct cla_define corner = {"WINDOW_CORNER", (int)problem->window_corner};
         cla_text_define(text, &corner, 1);
     }
+    if (problem->sink_keys) {
+        const struct cla_define sinks = {"SINK_KEYS", (int)problem->sink_keys};
+        cla_text_define(text, &sinks, 1);
+    }
     if (problem->page_keys) {
         const struct cla_define pages = {"PAGE_KEYS", (int)problem->page_keys};
         cla_text_define(text, &pages, 1);

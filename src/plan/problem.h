@@ -9,7 +9,8 @@
 
 /* Lengths stay below this, so that a kernel's 32-bit row and key numbers cannot overflow, rounded up to a block
  * included. */
-#define CLA_MAX_LENGTH (INT64_C(0x7fffffff) - 4096)
+#define CLA_MAX_LENGTH    (INT64_C(0x7fffffff) - 4096)
+#define CLA_MAX_SINK_KEYS INT64_C(65536)
 
 /* Checks a problem and puts its defaults in place: d_v and scale are then never 0. The skeleton's name is checked by
  * the planner. */

@@ -45,6 +45,7 @@ const struct cla_problem_member cla_problem_members[CLA_PROBLEM_MEMBERS] = {
     SHARED(window_corner),
     SHARED(split_keys),
     SHARED(rng_state),
+    SHARED(sink_keys),
 };
 
 static const void *place_of(const struct clattn_problem *problem, const struct cla_problem_member *member)

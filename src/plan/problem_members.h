@@ -15,7 +15,7 @@ struct cla_problem_member {
 };
 
 extern const struct cla_problem_member cla_problem_members[];
-enum { CLA_PROBLEM_MEMBERS = 33 };
+enum { CLA_PROBLEM_MEMBERS = 34 };
 
 bool cla_problem_same_numbers(const struct clattn_problem *a, const struct clattn_problem *b);
 

@@ -31,6 +31,9 @@ clattn_status cla_ring_check_problem(const struct clattn_problem *problem, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.k_type is %lld and v_type %lld: K and V of a ring are fp32, fp16 or bf16",
                         (long long)problem->k_type, (long long)problem->v_type);
+    if (problem->sink_keys)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.sink_keys is %lld: in a ring of ranks it is 0",
+                        (long long)problem->sink_keys);
     if ((problem->features & CLATTN_VARLEN) && (problem->features & pairs))
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.features is 0x%x: in a ring CLATTN_VARLEN goes with no bias and no mask",

@@ -43,12 +43,13 @@ class Modified:
 
     def __init__(self, shape, d, d_v, causal="off", scale=None, window=None, softcap=None, slope=None, bias=None,
                  shown=None, key_lengths=None, sinks=None, factor=None, score_mod=None, first_b=0,
-                 d_lse=None, row_shifts=None, query_lengths=None, window_corner=None, tree=None):
+                 d_lse=None, row_shifts=None, query_lengths=None, window_corner=None, sink_keys=0, tree=None):
         self.batch, self.heads, self.kv_heads, self.n_q, self.n_kv = shape
         self.d, self.d_v, self.causal, self.scale = d, d_v, causal, scale or 1.0 / math.sqrt(d)
         self.window, self.softcap, self.slope, self.bias, self.shown = window, softcap, slope, bias, shown
         self.key_lengths, self.sinks, self.factor, self.score_mod = key_lengths, sinks, factor, score_mod
         self.row_shifts, self.query_lengths, self.window_corner = row_shifts, query_lengths, window_corner
+        self.sink_keys = sink_keys
         self.tree_keys, self.tree = tree or (0, None)  # a function of (b, h, i, bit)
         self.d_lse = d_lse  # of each row, in the order of LSE
         self.first_b = first_b  # the number of the first batch element
@@ -62,7 +63,7 @@ class Modified:
         left, right = self.window or (-1, -1)
         place = i + (self.corner(self.window_corner, b, keys) if self.window_corner else shift)
         bit = j - (keys - self.tree_keys)
-        return (self.causal != "off" and j > i + shift or left >= 0 and j < place - left or
+        return (self.causal != "off" and j > i + shift or left >= 0 and self.sink_keys <= j < place - left or
                 right >= 0 and j > place + right or self.tree and bit >= 0 and not self.tree(b, h, i, bit) or self.shown and not self.shown(b, h, i, j))
 
     def score(self, s, b, h, i, j, shift):

@@ -115,8 +115,9 @@ class Modifications(ModificationsTest):
         shifts, lengths, keys = [3, -2], [5, 2], [9, 6]
         words = ["--row-shifts", self.write("shifts", "<i4", (batch,), shifts), "--causal", "--window=3,1"]
         self.check(words, row_shifts=shifts, causal="bottom-right", window=(3, 1))
-        words += ["--window-corner=top-left"]
-        self.check(words, row_shifts=shifts, causal="bottom-right", window=(3, 1), window_corner="top-left")
+        words += ["--window-corner=top-left", "--sink-keys=2"]
+        self.check(words, row_shifts=shifts, causal="bottom-right", window=(3, 1), window_corner="top-left",
+                   sink_keys=2)
         words = ["--query-lengths", self.write("rows", "<i8", (batch,), lengths), "--key-lengths",
                  self.write("keys", "<i4", (batch,), keys), "--causal"]
         self.check(words, query_lengths=lengths, key_lengths=keys, causal="bottom-right")

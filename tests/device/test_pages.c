@@ -3,7 +3,7 @@
  * K and V in pages (CLATTN_PAGES) give the bits that the same keys give where they are contiguous: for pages of several
  * sizes in random order, tables dense and compressed, K and V apart and interleaved, with features, splits, packed
  * rows, packed sequences and keys in chunks. Keys of pages that are not there are hidden, as by a mask. What no key
- * lies in holds NaN. */
+ * lies in holds NaN. A ring, which has the first keys' page and the window's, gives what all keys give. */
 #include "plan/half.h"
 #include "random.h"
 #include "support/device.h"
@@ -27,7 +27,7 @@ static struct {
 /* How a case lays pages. */
 struct way {
     int page_keys;
-    bool csr, interleaved, missing, chunks, lengths, packed;
+    bool csr, interleaved, missing, chunks, lengths, packed, ring;
     unsigned features;
     struct clattn_problem problem;
 };
@@ -93,6 +93,18 @@ static void put_keys(struct paged *paged, const struct way *way, int b, int firs
         }
 }
 
+/* A ring's table: pages that no row's window reaches are not listed, but for the first. */
+enum {
+    REACH = 23,
+    SINKS = 4,
+    RING_FIRST = (N_KV - N_Q - REACH) / SINKS * SINKS,
+    RING_KEYS = SINKS + N_KV - RING_FIRST
+};
+static void make_ring(int32_t table[N_KV + 1])
+{
+    memmove(table + 1, table + RING_FIRST / SINKS, (size_t)(RING_KEYS / SINKS) * sizeof *table);
+}
+
 /* Of keys `from` to `to` - 1 of each sequence: pages in random order; some entries name none. */
 static void lay_out(struct paged *paged, const struct way *way, int from, int to)
 {
@@ -121,6 +133,8 @@ static void lay_out(struct paged *paged, const struct way *way, int from, int to
                 put_keys(paged, way, b, first, order[used++], count);
             paged->list[paged->count++] = paged->table[b][at];
         }
+        if (way->ring)
+            make_ring(paged->table[b]);
     }
     paged->offsets[BATCH] = paged->count;
 }
@@ -182,6 +196,9 @@ static cl_mem contiguous(const struct way *way, struct buffers *buffers, const f
 static void give_sequences(const struct way *way, bool pages, struct buffers *buffers, struct clattn_score_args *score)
 {
     static const int32_t keys[BATCH + 1] = {0, 41, 41, 59};
+    static const int in_ring[BATCH] = {RING_KEYS, RING_KEYS, RING_KEYS};
+    if (way->ring && pages)
+        score->key_lengths.buffer = keep(buffers, ints(in_ring, BATCH));
     if (way->lengths || (way->packed && pages))
         score->key_lengths.buffer = keep(buffers, ints(lengths, BATCH));
     if (!way->packed)
@@ -200,7 +217,7 @@ static struct clattn_score_args score_of(const struct way *way, bool pages, stru
     cl_int code = CL_SUCCESS;
     give_sequences(way, pages, buffers, &score);
     if (way->problem.features & CLATTN_WINDOW)
-        score.window_left = 23;
+        score.window_left = REACH;
     if (!way->missing || pages)
         return score;
     score.mask.buffer = keep(buffers, clCreateBuffer(device.context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
@@ -218,7 +235,7 @@ static struct clattn_problem problem_of(const struct way *way, const char *skele
     problem.pass = way->chunks ? CLATTN_ACCUMULATE : CLATTN_FORWARD;
     problem.features |= (way->packed ? CLATTN_VARLEN : 0) | (way->lengths ? CLATTN_KEY_LENGTHS : 0);
     if (pages) {
-        problem.features |= CLATTN_PAGES | (way->packed ? CLATTN_KEY_LENGTHS : 0);
+        problem.features |= CLATTN_PAGES | (way->packed || way->ring ? CLATTN_KEY_LENGTHS : 0);
         problem.page_keys = way->page_keys;
     } else if (way->missing)
         problem.features |= CLATTN_MASK;
@@ -315,10 +332,17 @@ static bool compute(const struct way *way, const char *skeleton, bool pages, str
 static const struct way ways[] = {
     {.page_keys = 1, .interleaved = true, .problem = {.causal = CLATTN_CAUSAL_BOTTOM_RIGHT}},
     {.page_keys = 16, .csr = true, .lengths = true, .missing = true, .problem = {.dtype = CLATTN_FP16, .splits = 3}},
-    {.page_keys = 6, .missing = true, .problem = {.features = CLATTN_WINDOW, .packing = CLATTN_PACKING_ALWAYS}},
+    {.page_keys = 6,
+     .missing = true,
+     .problem = {.features = CLATTN_WINDOW, .sink_keys = 3, .packing = CLATTN_PACKING_ALWAYS}},
     {.page_keys = 64, .interleaved = true, .packed = true, .problem = {.causal = CLATTN_CAUSAL_BOTTOM_RIGHT}},
     {.page_keys = 7, .csr = true, .missing = true, .chunks = true},
 };
+
+static const struct way ring = {
+    .page_keys = SINKS,
+    .ring = true,
+    .problem = {.causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .features = CLATTN_WINDOW, .sink_keys = SINKS}};
 
 static void take_pages_away(const struct way *way)
 {
@@ -349,6 +373,21 @@ static void same_bits(void **state)
             failures++;
         }
     assert_int_equal(failures, 0);
+}
+
+static void rings(void **state)
+{
+    (void)state;
+    static struct results all, kept;
+    const float *const a = all.o, *const b = kept.o;
+    take_pages_away(&ring);
+    for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
+        if ((*skeleton)->declines)
+            continue;
+        assert_true(compute(&ring, (*skeleton)->name, false, &all) && compute(&ring, (*skeleton)->name, true, &kept));
+        for (int i = 0; i < BATCH * HEADS * N_Q * D_V; i++)
+            assert_true(fabsf(a[i] - b[i]) < 1e-5f);
+    }
 }
 
 /* What the host level checks, and what it computes. */
@@ -393,6 +432,10 @@ static void refused(void **state)
     } wrong[] = {
         {{.d = 8, .features = CLATTN_PAGES}, CLATTN_INVALID_ARGUMENT, "problem.page_keys is 0: with CLATTN_PAGES"},
         {{.d = 8, .page_keys = 16}, CLATTN_INVALID_ARGUMENT, "without it 0"},
+        {{.d = 8, .sink_keys = 4}, CLATTN_INVALID_ARGUMENT, "problem.sink_keys is 4: with CLATTN_WINDOW"},
+        {{.d = 8, .features = CLATTN_WINDOW, .sink_keys = 4, .pass = CLATTN_BACKWARD},
+         CLATTN_INVALID_ARGUMENT,
+         "problem.sink_keys is 4, and problem.pass is 1, a backward one"},
         {{.d = 8, .features = CLATTN_PAGES, .page_keys = 16, .pass = CLATTN_BACKWARD},
          CLATTN_INVALID_ARGUMENT,
          "problem.features has CLATTN_PAGES, and problem.pass is 1, a backward one"},
@@ -418,8 +461,8 @@ int main(void)
     fill(given.k, K_ELEMENTS);
     fill(given.v, V_ELEMENTS);
     test_device_open(&device);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(host_level),
-                                       cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(rings),
+                                       cmocka_unit_test(host_level), cmocka_unit_test(refused)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
     return failed;

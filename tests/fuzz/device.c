@@ -79,6 +79,8 @@ static void choose_features(struct dice *from, struct clattn_problem *problem)
         problem->page_keys = 1 + dice(from, dice(from, 2) ? 4 : 40);
     if (problem->features & CLATTN_WINDOW)
         problem->window_corner = dice(from, 3);
+    if (problem->features & CLATTN_WINDOW && !(problem->pass & 1))
+        problem->sink_keys = dice(from, 2) ? 0 : dice(from, 40);
 }
 
 static struct clattn_problem choose_problem(struct dice *from)

@@ -53,7 +53,11 @@ const struct cla_feature cla_features[] = {
                    OPTION("window-corner",
                           "what the places of --window are aligned by: bottom-right or top-left (default:\n"
                           "as the causal mask)",
-                          .argument = "CORNER", .corner = true, .needs = "window L,R")}},
+                          .argument = "CORNER", .corner = true, .needs = "window L,R")},
+                  {SETTING(sink_keys, INT64),
+                   OPTION("sink-keys", "so many first keys of a sequence, which L of --window does not hide",
+                          .argument = "N", .example = "4", .least = 0, .most = CLA_MAX_SINK_KEYS,
+                          .needs = "window L,R")}},
      .check = cla_check_window,
      .check_problem = cla_check_window_problem},
     {.name = "softcap",

@@ -13,6 +13,14 @@ clattn_status cla_check_window_problem(const struct clattn_problem *problem, boo
                         "problem.window_corner is %lld: with CLATTN_WINDOW it is 0 (aligned as all else), "
                         "CLATTN_CAUSAL_BOTTOM_RIGHT (1) or CLATTN_CAUSAL_TOP_LEFT (2), without it 0",
                         (long long)problem->window_corner);
+    if (problem->sink_keys < 0 || problem->sink_keys > CLA_MAX_SINK_KEYS || (problem->sink_keys && !there))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.sink_keys is %lld: with CLATTN_WINDOW it is from 0 to %lld, without it 0",
+                        (long long)problem->sink_keys, (long long)CLA_MAX_SINK_KEYS);
+    if (problem->sink_keys && cla_problem_is_backward(problem))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "problem.sink_keys is %lld, and problem.pass is %d, a backward one: it is 0 there",
+                        (long long)problem->sink_keys, (int)problem->pass);
     return CLATTN_SUCCESS;
 }
 

@@ -20,6 +20,7 @@ struct reference_score {
     unsigned features;
     int64_t window_left, window_right; /* -1: no limit */
     enum clattn_causal window_corner;  /* CLATTN_FULL: none of its own */
+    int64_t sink_keys;                 /* first keys that window_left does not hide */
     double softcap;
     const float *alibi; /* [batch, heads] */
     struct clattn_layout alibi_at;

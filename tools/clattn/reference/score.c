@@ -27,7 +27,7 @@ static size_t pair_place(const struct reference_problem *problem, const struct c
 
 static bool in_window(const struct reference_score *score, int64_t key, int64_t j)
 {
-    return (score->window_left < 0 || j >= key - score->window_left) &&
+    return (score->window_left < 0 || j >= key - score->window_left || j < score->sink_keys) &&
            (score->window_right < 0 || j <= key + score->window_right);
 }
 

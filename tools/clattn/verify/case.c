@@ -22,6 +22,8 @@ static void given_text(const struct verify_case *item, char *text, size_t size)
     if (score->features & CLATTN_WINDOW)
         length += (size_t)snprintf(text + length, size - length, ", window %" PRId64 ",%" PRId64, score->window_left,
                                    score->window_right);
+    if (score->sink_keys)
+        length += (size_t)snprintf(text + length, size - length, " beside %" PRId64 " first keys", score->sink_keys);
     if (score->features & CLATTN_BLOCK_MASK)
         length += (size_t)snprintf(text + length, size - length, ", blocks %dx%d %d %% kept", score->block_q,
                                    score->block_kv, item->kept);
@@ -288,6 +290,7 @@ clattn_status verify_plan(const struct session *session, const struct verify_cas
                                      .block_q = blocks ? score->block_q : 0,
                                      .block_kv = blocks ? score->block_kv : 0,
                                      .expected_density = item->expected_density,
+                                     .sink_keys = score->sink_keys,
                                      .expected_n_q = item->expected[0],
                                      .expected_n_kv = item->expected[1],
                                      .expected_heads = item->expected[2],

@@ -250,6 +250,39 @@ static void draw_latent(const struct random *random, const struct verify_skeleto
     item->problem.d_v = CLATTN_MAX_D;
 }
 
+/* First keys that a window does not hide, likewise. */
+static void draw_sink_keys(const struct random *random, struct verify_case *item)
+{
+    static const int64_t counts[] = {1, 4, 33, 130};
+    struct random own = {.state = random->state ^ 0x517c};
+    if (one_in(&own, 3) && item->problem.score.features & CLATTN_WINDOW && !verify_is_backward(item))
+        item->problem.score.sink_keys = counts[random_below(&own, COUNT(counts))];
+}
+
+/* A plan for few rows, likewise, where matrix units may have kernels for them, which take pages and formats. */
+static void draw_few(const struct random *random, const struct verify_skeleton *skeleton, struct verify_case *item)
+{
+    static const enum clattn_operand_type bytes[] = {CLATTN_AS_INT8, CLATTN_AS_FP8_E4M3, CLATTN_AS_FP8_E5M2};
+    struct random own = {.state = random->state ^ 0xfe3};
+    struct reference_problem *problem = &item->problem;
+    if (!one_in(&own, 4) || item->kind != VERIFY_RULE || problem->score.features & CLATTN_DROPOUT ||
+        (skeleton && !skeleton->packs))
+        return;
+    item->expected[0] = 1 + random_below(&own, 16);
+    item->expected[1] = 1 + random_below(&own, 5000);
+    item->expected[2] = 1 + random_below(&own, 300);
+    problem->dtype = (enum clattn_dtype)(1 + random_below(&own, 2));
+    problem->d = (int)(32 * (1 + random_below(&own, 4)));
+    problem->d_v = (int)(64 * (1 + random_below(&own, 2)));
+    memset(problem->types, 0, sizeof problem->types);
+    draw_pages(&own, NULL, item);
+    draw_formats(&own, NULL, item);
+    /* of formats those that such kernels do not round */
+    for (int i = 0; i < VERIFY_FORMATS; i++)
+        if (item->formats[i].type)
+            item->formats[i] = (struct verify_format){.type = bytes[item->formats[i].type % COUNT(bytes)]};
+}
+
 static void draw_program(struct random *random, const char *name, struct verify_case *item)
 {
     static const double shares[] = {0.0125, 0.125, 0.1, 0.5, 0.9};
@@ -279,6 +312,8 @@ static void draw_program(struct random *random, const char *name, struct verify_
     item->unordered = verify_is_backward(item) && any_order;
     item->packed = draw_packed(random, skeleton);
     draw_hints(random, item);
+    draw_few(random, skeleton, item);
+    draw_sink_keys(random, item);
 }
 
 /* --- what comes with a call */

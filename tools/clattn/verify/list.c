@@ -104,7 +104,8 @@ static bool same_kernel(const struct verify_case *a, const struct verify_case *b
            a->problem.dtype == b->problem.dtype && a->problem.d == b->problem.d && a->problem.d_v == b->problem.d_v &&
            a->problem.causal == b->problem.causal && a->problem.score.features == b->problem.score.features &&
            a->problem.score.block_q == b->problem.score.block_q &&
-           a->problem.score.block_kv == b->problem.score.block_kv && a->expected_density == b->expected_density &&
+           a->problem.score.block_kv == b->problem.score.block_kv &&
+           a->problem.score.sink_keys == b->problem.score.sink_keys && a->expected_density == b->expected_density &&
            a->mods == b->mods && a->splits == b->splits && a->unordered == b->unordered && a->packed == b->packed &&
            a->given == b->given && memcmp(a->problem.types, b->problem.types, sizeof a->problem.types) == 0 &&
            a->page_keys == b->page_keys && memcmp(a->formats, b->formats, sizeof a->formats) == 0;

@@ -140,6 +140,7 @@ class _Arguments:
         sizes.fill(call)
         score.window(call, options['window'])
         call.problem.window_corner = score.causal_of(options['window_corner'] or False)
+        call.problem.sink_keys = int(options.get('sink_keys') or 0)
         score.rows(call, options['row_shifts'], options['query_lengths'], sizes)
         score.tree_mask(call, options['tree_mask'], sizes)
         score.softcap(call, options['softcap'])
@@ -220,6 +221,7 @@ def attention(q: Any,
               row_shifts: Any = None,
               tree_mask: Any = None,
               window_corner: Optional[str] = None,
+              sink_keys: int = 0,
               cu_seqlens_q: Any = None,
               cu_seqlens_kv: Any = None,
               max_n_q: Optional[int] = None,
@@ -284,6 +286,7 @@ def attention(q: Any,
     row_shifts      [batch]: row i has its place at key i + row_shifts[b], whatever the lengths are
     tree_mask       bool [.., n_q, t], or what broadcasts to it: which of the last t keys a row sees
     window_corner   'bottom-right' or 'top-left': what a window is aligned by; None: as all else
+    sink_keys       so many first keys of a sequence, which a window does not hide
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
     dropout_*       the share of weights that are dropped, and what decides which; dropout_fixed compiles the share in
