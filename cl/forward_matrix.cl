@@ -82,8 +82,13 @@ CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES
 #define STORED_BYTES 0
 #endif
 #if CLATTN_STREAMS
-#define MATRIX_LOCAL_BYTES (MATRIX_JOIN_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
+/* Q, then what sub-groups leave each other */
+#define STREAM_QUERY_BYTES (CLATTN_Q_REGISTERS ? 0 : DT * STREAM_OPERAND_BYTES)
+#define STREAM_BYTES       (MATRIX_JOIN_BYTES > STREAM_QUERY_BYTES ? MATRIX_JOIN_BYTES : STREAM_QUERY_BYTES)
+#define SCRATCH_AT         STREAM_BYTES
+#define MATRIX_LOCAL_BYTES (STREAM_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #else
+#define SCRATCH_AT         (STORED + STORED_BYTES)
 #define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #endif
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
@@ -360,7 +365,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)));
     const unit_address q_tile = unit_address_of(memory);
     const int lid = (int)get_local_id(0);
-    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + (CLATTN_STREAMS ? MATRIX_JOIN_BYTES : STORED + STORED_BYTES) +
+    const unit_lane lane = UNIT_LANE_OF(lid, q_tile + SCRATCH_AT +
                                                  lid / UNIT_LANES * UNIT_SCRATCH_BYTES);
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
@@ -384,7 +389,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
 #if CLATTN_SHARERS > 1
     const int all_first = view.first_key, all_keys = view.n_kv;
     const int first_key = CLATTN_SPLIT ? view.first_key : matrix_first_key(group_row, &view);
-    clattn_take_run(lid / UNIT_LANES % CLATTN_SHARERS, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
+    const int sharer = lid / UNIT_LANES % CLATTN_SHARERS;
+    if (MATRIX_TAKES_TURNS)
+        view.first_key = first_key + sharer * CLATTN_B_C;
+    else
+        clattn_take_run(sharer, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
 #else
     const int first_key = matrix_first_key_met(group_row, &view);
 #endif
@@ -405,7 +414,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     matrix_begin(&rows, out);
 #endif
 #if CLATTN_STREAMS
-    matrix_stream(&q_rows, &by.k, &by.v, row, by.my_key_end, lane, p, &view, &rows, out);
+    matrix_stream(&q_rows, &by.k, &by.v, q_tile, row, by.my_key_end, lane, p, &view, &rows, out);
 #else
     matrix_attend(q_rows, &by, p, &view, &rows, out);
 #endif

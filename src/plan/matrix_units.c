@@ -69,7 +69,7 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
             __VA_ARGS__, "probe_unit.cl", NULL                                                                         \
         }                                                                                                              \
     }
-const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_mma.clh");
+const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_bytes.clh");
 const char *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated.clh");
 static const char *const amd_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/amd_matrix.clh");
 static const char *const column_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated_column.clh");

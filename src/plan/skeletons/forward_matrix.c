@@ -15,7 +15,7 @@
 
 enum {
     MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
-    MOST_SHARERS = 8    /* likewise; planned are as plan/sizes.h says */
+    MOST_SHARERS = 16   /* likewise; planned are as plan/sizes.h says */
 };
 
 static const char matrix_name[] = CLA_FORWARD_MATRIX, emulated_name[] = "forward_matrix_emulated";
@@ -70,10 +70,18 @@ static int64_t input_bytes(const struct clattn_problem *problem, const struct cl
     return config->matrix.q_registers ? larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
 }
 
+/* Q as operands (STREAM_QUERY_BYTES). */
+static uint64_t query_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return config->matrix.q_registers
+               ? 0
+               : (uint64_t)(cla_pieces(problem->d) * config->lanes * config->unit->operand_words) * 4;
+}
+
 uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
-        return join_bytes(problem, config) +
+        return (uint64_t)larger((int64_t)join_bytes(problem, config), (int64_t)query_bytes(problem, config)) +
                (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
     const int64_t inputs = input_bytes(problem, config), outputs = config->b_r * cla_matrix_pitch(problem->d_v);
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
@@ -293,7 +301,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
         {"stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2},                                 \
         {"streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0},                                        \
     {                                                                                                                  \
-        "sharers", offsetof(struct cla_config, matrix.sharers), 1, MOST_SHARERS, {1, 2, 4, 8}, 4                       \
+        "sharers", offsetof(struct cla_config, matrix.sharers), 1, MOST_SHARERS, {1, 2, 4, 8, 12, 16}, 6               \
     }
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
