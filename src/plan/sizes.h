@@ -145,9 +145,9 @@ extern const struct cla_packing_sizes cla_packing_sizes;
 
 /* Rows up to which forward_matrix takes K and V without local memory (cl/common/matrix_stream.clh); sub-groups of a
  * work-group then, and where there is no more than one for a compute unit, and it has more than a few rows or most of
- * them have one; keys at a time whose elements are bytes. */
+ * them have one. */
 struct cla_stream_sizes {
-    int most_rows, sub_groups, more, few_rows, byte_keys;
+    int most_rows, sub_groups, more, few_rows;
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 

@@ -341,8 +341,9 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
-            "is a multiple of 32 and d_v of 64, both up to 128, keys, b_r and b_c are 16, there is no dropout, and "
-            "sharers is 1 where a state is added to",
+            "is a multiple of 32 and d_v of 64, both up to 128, b_r is 16, keys and b_c are both 16 or both 32, there "
+            "is no "
+            "dropout, and sharers is 1 where a state is added to",
             problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
     if (!config->matrix.streams && config->matrix.sharers != 1)
         return cla_fail(error, CLATTN_NOTHING_FITS,

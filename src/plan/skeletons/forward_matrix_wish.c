@@ -2,12 +2,10 @@
  *
  * Which sizes forward_matrix would have, by what was timed and what a problem is, before forced ones and the device's
  * limits come in. */
-#include "plan/operand.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/sizes.h"
 #include "plan/skeletons/forward_matrix.h"
-#include "plan/types.h"
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
  * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
@@ -87,12 +85,6 @@ static int sharers_of(const struct clattn_capabilities *capabilities, const stru
     return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
 }
 
-static bool is_bytes(const struct clattn_problem *problem, int operand)
-{
-    const int type = (int)cla_type_of(problem, operand) + 1; /* as enum clattn_operand_type counts */
-    return type == CLATTN_AS_INT8 || type == CLATTN_AS_FP8_E4M3 || type == CLATTN_AS_FP8_E5M2;
-}
-
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
  * memory. */
 static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -104,8 +96,7 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
     struct cla_config streamed = *config;
-    streamed.b_c = streamed.matrix.keys =
-        is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V) ? cla_stream_sizes.byte_keys : CLA_PIECE;
+    streamed.b_c = streamed.matrix.keys = CLA_PIECE;
     streamed.matrix.stale_max = 0;
     streamed.matrix.sharers = sharers_of(capabilities, problem, config);
     streamed.matrix.streams = 1; /* as local_bytes counts */
