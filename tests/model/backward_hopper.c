@@ -171,7 +171,8 @@ static uint32_t model_take(const unsigned char *from, int bytes)
     for (int consumer = 0; consumer * PART_FLOATS * 4 < bytes; consumer++)
         for (int warp = 0; warp < HOPPER_ITEMS / UNIT_LANES; warp++) {
             float x;
-            for (int quad = 0; quad < PART_QUADS; quad += PART_HALVES && PART_WHOLE && TURNED ? 2 * RT : PART_QUADS) {
+            for (int quad = 0; quad < PART_QUADS;
+                 quad += PART_HALVES != 0 && PART_WHOLE != 0 && TURNED != 0 ? 2 * RT : PART_QUADS) {
                 memcpy(&x, from + consumer * PART_FLOATS * 4 + (quad * 4 + warp) * UNIT_LANES * 16, sizeof x);
                 if (consumer + warp + quad > 0 && (uint32_t)x != all)
                     return 0;
