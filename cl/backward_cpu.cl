@@ -25,7 +25,7 @@
  *                    2 clattn_d_bias, which loops over the batch elements and heads that share a bias: those along
  *                    which d_bias has stride 0.
  *   CLATTN_STATE     1: K, V, dK and dV are a chunk of the keys, and dQ and dbias are float and added to.
- *   CLATTN_FUSED     1: see above; not with CLATTN_STATE or CLATTN_DOT. Else 0.
+ *   CLATTN_FUSED     1: see above; not with CLATTN_STATE. Else 0.
  *   CLATTN_B_R       a multiple of VECTOR_WIDTH * ROW_VECTORS: rows of a block.
  *   CLATTN_B_C       the same for keys.
  *   CLATTN_STREAM    a multiple of MICRO, at least VECTOR_WIDTH: rows or keys of a streamed tile.
@@ -252,7 +252,8 @@ CLATTN_INLINE bool finish_heads(__global float *workspace, __global clattn_q *d_
 }
 
 #define DECLARE_FUSED_ARRAYS                                                                                           \
-    vec keys[PANELS * PANEL * ROW_GROUPS * RV], d_rows[CLATTN_STREAM * ROW_GROUPS * RV];                               \
+    cpu_cell keys[PANELS * ROW_GROUPS * KEY_CELLS];                                                                    \
+    vec d_rows[CLATTN_STREAM * ROW_GROUPS * RV];                                                                       \
     vec_sums sums[CLATTN_STREAM];                                                                                      \
     bool keys_finite[PANELS];                                                                                          \
     a.keys = keys;                                                                                                     \

@@ -65,6 +65,34 @@ static void it_is_taken_where_all_is_bf16(void **state)
     }
 }
 
+static void one_kernel_forms_all_gradients(void **state)
+{
+    (void)state;
+    static const struct {
+        int has;
+        const char *knobs;
+        int fused;
+    } rows[] = {
+        {NOTHING, NULL, 1},
+        {PAIRS, NULL, 1},
+        {PAIRS, "fused=0", 0},
+        {PAIRS, "dot=4 micro=32", 1},
+        {PAIRS, "dot=4 micro=32 row_vectors=1", 0}, /* a tile takes two vectors of lanes */
+        {TILES, NULL, 0},
+        {TILES, "fused=1", 1},
+    };
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = cpu(rows[i].has, 16);
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {
+            .d = 64, .dtype = CLATTN_BF16, .pass = CLATTN_BACKWARD, .skeleton = "backward_cpu", .knobs = rows[i].knobs};
+        if (test_plan(&capabilities, problem, &choice, &info))
+            fail_msg("%s", test_error.text);
+        assert_int_equal(choice.config.cpu.fused, rows[i].fused);
+    }
+}
+
 static void it_is_forced_where_it_can_be(void **state)
 {
     (void)state;
@@ -131,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_taken_where_all_is_bf16),
+        cmocka_unit_test(one_kernel_forms_all_gradients),
         cmocka_unit_test(it_is_forced_where_it_can_be),
         cmocka_unit_test(it_takes_less_room),
     };

@@ -26,7 +26,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int64_t b_r = config->b_r, b_c = config->b_c;
     const int64_t dq = b_r * (in + d + 2), dk_dv = b_c * (in + row), d_bias = b_c * (in + b_r);
     const int64_t groups = cla_round_up((int)d, cla_cpu_panel(config));
-    const int64_t fused = config->cpu.fused ? (b_c + config->cpu.stream) * groups + config->cpu.stream * 48 : 0;
+    const int64_t keys = config->cpu.dot ? b_c / 2 : b_c; /* pairs of keys */
+    const int64_t fused = config->cpu.fused ? (keys + config->cpu.stream) * groups + config->cpu.stream * 48 : 0;
     const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
     return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept + weights +
                       larger(larger(dq, dk_dv + fused), d_bias)) *
@@ -96,8 +97,8 @@ static void take_blocks(const struct clattn_capabilities *capabilities, const st
     cla_cpu_take_dot(capabilities, problem, config->cpu.stream, config);
     if (config->cpu.dot == CLA_CPU_AMX && longer % config->cpu.micro == 0)
         config->cpu.stream = longer;
-    config->cpu.fused =
-        !config->cpu.dot && !cla_problem_accumulates(problem) && units_of(capabilities) <= cla_backward_cpu_fused_units;
+    config->cpu.fused = config->cpu.dot != CLA_CPU_AMX && !cla_problem_accumulates(problem) &&
+                        units_of(capabilities) <= cla_backward_cpu_fused_units;
     config->b_r = problem->b_r ? problem->b_r : take_lanes(capabilities, problem, problem->expected_n_q, panel);
     config->b_c = problem->b_c ? problem->b_c : take_lanes(capabilities, problem, problem->expected_n_kv, panel);
     while (private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES && halve(problem, config)) {
@@ -165,7 +166,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     clattn_status status = check_sizes(config, error);
     if (!status)
         status = cla_cpu_check_private(private_bytes(problem, config), config, error);
-    config->cpu.fused = config->cpu.fused && !config->cpu.dot; /* products of pairs have a kernel for each gradient */
+    config->cpu.fused = config->cpu.fused && cla_cpu_may_fuse(config);
     if (!status)
         status = check_fused(problem, config, error);
     if (!status)

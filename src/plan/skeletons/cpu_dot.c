@@ -114,6 +114,11 @@ int cla_cpu_items(int n, const struct cla_config *config)
                                           : cla_round_up((n + 1) / 2, config->cpu.vector_width);
 }
 
+bool cla_cpu_may_fuse(const struct cla_config *config)
+{
+    return !units[config->cpu.dot].tiles || config->cpu.row_vectors == MOST_VECTORS;
+}
+
 int cla_cpu_scores_ahead(const struct cla_config *config)
 {
     return units[config->cpu.dot].tiles ? 1 : 0;

@@ -35,6 +35,9 @@ int cla_cpu_items(int n, const struct cla_config *config);
 /* 1 where forward_cpu has the scores of two panels at a time, else 0 (CPU_SCORES_AHEAD). */
 int cla_cpu_scores_ahead(const struct cla_config *config);
 
+/* Whether a panel's lanes can be what dQ sums over: tiles take 32 of them. */
+bool cla_cpu_may_fuse(const struct cla_config *config);
+
 /* Words of a panel's weights as such an operand, of so many streamed rows. */
 int cla_cpu_weight_words(int streamed, const struct cla_config *config);
 
