@@ -272,7 +272,8 @@ const struct cla_cpu_sizes cla_forward_amx_sizes = {.stream = 256, .source = NOT
                            cla_backward_amx_sizes = {.stream = 128, .source = NOTES "xeon-amx-notes.md"};
 
 /* Xeon with 512-bit vectors, 16 cores, d 64, 2048 rows: 0.49 (one head, causal) to 0.88 (32 heads) of the time of two
- * kernels, 8192 rows and two heads 0.93; an EPYC with one core 0.74 to 0.78. More cores have not been timed. */
+ * kernels, 8192 rows and two heads 0.93; an EPYC with one core 0.74 to 0.78, by pairs of bf16 on two cores 0.75 to 0.77
+ * (tests/data/measured/epyc-pairs-notes.md). More cores have not been timed. */
 const int cla_backward_cpu_fused_units = 16;
 
 /* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first
