@@ -48,6 +48,9 @@ typedef CLATTN_FOR(CPU_OUTPUT_TYPE, clattn) cpu_output;
  * another call; else they stay Q K^T until then. */
 #define SCALED (CLATTN_MODIFIES || CLATTN_STATE)
 
+/* Whether scores are what they were, but for those that a causal mask hides. */
+#define ONLY_CAUSAL (CLATTN_CAUSAL && !CLATTN_FEATURES && !CLATTN_SCORE_MOD && !CLATTN_MASK_MOD && !SCALED)
+
 /* A block's online softmax and output; vectors of panel after panel. */
 typedef struct {
     vec *max, *sum; /* max: of scores as they are */
@@ -229,8 +232,11 @@ CLATTN_INLINE void load_queries(cpu_cell *block, cpu_item *scratch, __global con
 CLATTN_INLINE void add_output(const softmax_state *state, const panel_scores *now, key_tile *tile, cpu_cell *room,
                               float given_scale, float scale, panel_scores *following, const clattn_view *view)
 {
-    if (SCALED || now->some)
-        modify_scores(now->s, now->first, tile->first, now->from, now->to, given_scale, now->some, view);
+    if (SCALED || now->some) {
+        /* Under a causal mask alone every row sees the keys that the first one does. */
+        const int hides = ONLY_CAUSAL ? max(clattn_key_end(now->first, view) - tile->first, now->from) : now->from;
+        modify_scores(now->s, now->first, tile->first, hides, now->to, given_scale, now->some, view);
+    }
     vec alpha[RV];
     softmax_panel(now, state->max + now->panel * RV, state->sum + now->panel * RV, alpha, scale, following, tile);
 #if CLATTN_DROPOUT
