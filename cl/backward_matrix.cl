@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Backward attention on matrix units: one text for the two kernels of FlashAttention-2's backward pass without atomics,
- * and for the gradient of a bias. Storage is fp16 or bf16, products accumulate in float.
+ * and for the gradient of a bias. Storage is fp16, bf16 or fp32, products accumulate in float.
  *
  * A work-group keeps a block of one side (rows of Q and dO; or keys, rows of K and V) and lets the other side pass,
  * tile by tile. Each sub-group owns 16 * TILES rows of the fixed side, their gradients in registers. With X1, X2 the
@@ -17,6 +17,8 @@
  * large, a row's lse is not exact enough: it is NaN then. So if a result is NaN after all, the work-group runs once
  * more, carefully: moving rows with anything that is not finite are zeroed, and make NaN of the fixed rows that do see
  * them; and weights are e^(scale S - top) share. Ordinary data pays one comparison per result.
+ *
+ * In fp32 the kernel of dq comes first, and mends the rows' deltas (common/delta.clh). It is run without a d_q, too.
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group. dq: batch * heads * ceil(n_q / B_R) groups; dk_dv: batch *
  * kv_heads * ceil(n_kv / B_C); dk_dv_again: any number; d_bias: (batch or 1) * (heads or 1) * ceil(n_q / B_R) *
@@ -61,9 +63,14 @@ typedef float clattn_sum;
 typedef clattn_storage clattn_sum;
 #endif
 
+#if MATRIX_MENDS
+#define MATRIX_WORKSPACE __global float
+#else
+#define MATRIX_WORKSPACE __global const float
+#endif
 #define MATRIX_INPUTS                                                                                                  \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,              \
-        __global const clattn_storage *d_o, __global const float *workspace
+        __global const clattn_storage *d_o, MATRIX_WORKSPACE *workspace
 #define MATRIX_KERNEL __kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 #define MATRIX_MEMORY __local uint memory[MATRIX_LOCAL_BYTES / 4] __attribute__((aligned(128)))
 /* An item's place in its sub-group, whose scratch memory lies before the kernel's flag. */
@@ -148,6 +155,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     const int begin = clattn_key_begin(fixed, &view), end = clattn_key_end(min(fixed + FIXED, view.n_q) - 1, &view);
 
     unit_accumulator out1[RT][O1], out2[RT][O2];
+    matrix_pair_sums sums;
     bool poisoned = false;
 #if CLATTN_SUMMED == 3
     MATRIX_ZERO(out1, O1);
@@ -162,13 +170,22 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
             matrix_add_sums((__global const float4 *)(workspace + p.sums), at, mine - fixed, lane, out1);
     }
 #else
-    MATRIX_ZERO(out1, O1);
-    matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, false, out1, out2);
+    for (bool again = true, mended = false; again; mended = true) {
+        MATRIX_ZERO(out1, O1);
+        matrix_begin_sums(&sums);
+        matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, false, out1, out2,
+                              &sums);
+        again = !mended && matrix_mend_deltas(workspace + clattn_at(p.statistics, b, h, view.row_base), &sums, mine,
+                                              memory, lid, lane, &view) && d_q;
+    }
+    if (MATRIX_MENDS && !d_q)
+        return;
 #endif
     FOR_PIECES(O1) poisoned = poisoned || isnan(out1[r][c].x[e]);
     if (matrix_group_any(poisoned, memory, lid)) {
         MATRIX_ZERO(out1, O1);
-        matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, true, out1, out2);
+        matrix_head_gradients(&head, memory, lid, lane, fixed, mine, begin, end, p.scale, &view, true, out1, out2,
+                              &sums);
     }
 #if CLATTN_STATE
     FOR_PIECES(O1)
@@ -209,6 +226,7 @@ CLATTN_INLINE void matrix_key_block(int number, __local uint *memory, int lid, u
 #endif
     const int fixed = first + (number - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
+    matrix_pair_sums unused;
     MATRIX_ZERO(out1, O1);
     MATRIX_ZERO(out2, O2);
 
@@ -226,7 +244,7 @@ CLATTN_INLINE void matrix_key_block(int number, __local uint *memory, int lid, u
         base = view.key_base;                                                                                          \
         if (last >= fixed)                                                                                             \
             matrix_head_gradients(&head, memory, lid, lane, fixed, mine, clattn_row_begin(fixed, &view),               \
-                                  clattn_row_end(last, &view), p.scale, &view, careful, out1, out2);                   \
+                                  clattn_row_end(last, &view), p.scale, &view, careful, out1, out2, &unused);          \
     }
 #if CLATTN_KERNEL == 3
     poisoned = true;
@@ -326,6 +344,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     const int fixed = row_block * CLATTN_B_R, first_key = (tile - row_block * key_blocks) * CLATTN_B_C;
     const int mine = fixed + lid / UNIT_LANES * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
+    matrix_pair_sums unused;
     bool poisoned = false;
 #define MATRIX_ALL(careful)                                                                                            \
     _Pragma("unroll 1") for (int b = own_b; b < (at.batch ? own_b + 1 : p.batch); ++b)                                 \
@@ -337,7 +356,8 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
         const int end = !any ? 0 : at.row ? min(fixed + 1, view.n_q) : view.n_q; /* of the first rows of blocks */     \
         _Pragma("unroll 1") for (int i = fixed; i < end; i += CLATTN_B_R)                                              \
             matrix_head_gradients(&head, memory, lid, lane, i, mine - fixed + i, first_key,                            \
-                                  min(first_key + CLATTN_B_C, view.n_kv), p.scale, &view, careful, out1, out2);        \
+                                  min(first_key + CLATTN_B_C, view.n_kv), p.scale, &view, careful, out1, out2,         \
+                                  &unused);                                                                            \
     }
     MATRIX_ZERO(out1, O1);
     MATRIX_ALL(false)

@@ -97,6 +97,7 @@ CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner cou
 CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], const unit_operand query[RT][DT],
                                  unit_address my_q, unit_address my_k)
 {
+    MATRIX_BEGIN_PART(part, KT);
     UNROLL for (int x = 0; x < DT; ++x)
     {
         unit_operand a[RT];
@@ -111,8 +112,9 @@ CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], con
         {
             unit_operand y;
             unit_load_bt(&y, my_k + (UNIT_PIECE * c * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &s[r][c], &a[r], &y);
+            UNROLL for (int r = 0; r < RT; ++r) MATRIX_MULTIPLY(&s[r][c], &part[r][c], &a[r], &y);
         }
+        MATRIX_JOIN(s, part, KT, x, DT);
     }
 }
 
@@ -120,14 +122,31 @@ CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], con
 CLATTN_INLINE void matrix_add_values(unit_lane lane, const unit_operand weights[RT][KT], unit_address my_v,
                                      unit_accumulator out[RT][VT])
 {
+#if UNIT_SUMS_IN_PARTS
+    UNROLL for (int x = 0; x < VT; ++x)
+    {
+        unit_part part[RT];
+        UNROLL for (int r = 0; r < RT; ++r) unit_begin_part(&part[r]);
+        UNROLL for (int c = 0; c < KT; ++c)
+        {
+            unit_operand y;
+            MATRIX_LOAD_V(&y, my_v, c, x);
+            UNROLL for (int r = 0; r < RT; ++r) unit_multiply_part(lane, &part[r], &weights[r][c], &y);
+        }
+        UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) out[r][x].x[e] +=
+            unit_part_sum(&part[r], e);
+    }
+#else
     UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
     {
         unit_operand y;
         MATRIX_LOAD_V(&y, my_v, c, x);
         UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &weights[r][c], &y);
     }
+#endif
 }
 
+#if !UNIT_SUMS_IN_PARTS
 /* P, rounded, times V is added to O, 16 keys at a time. */
 CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], const matrix_form *form, const int scores,
                                  const float offset[RT][UNIT_SLOTS], matrix_softmax *rows, unit_address my_v,
@@ -155,6 +174,7 @@ CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], con
         }
     }
 }
+#endif
 
 /* What a sub-group attends with: where its tiles lie, and which rows are its own. */
 typedef struct {
@@ -233,7 +253,15 @@ CLATTN_INLINE void matrix_add_bounded(unit_accumulator s[RT][KT], const matrix_a
                                       const matrix_drawing *drawing, unit_address my_v, clattn_forward_params p,
                                       clattn_view *view, matrix_softmax *rows, unit_accumulator out[RT][VT])
 {
-    float offset[RT][UNIT_SLOTS], shrink[RT][UNIT_SLOTS];
+    float shrink[RT][UNIT_SLOTS];
+#if UNIT_SUMS_IN_PARTS
+    unit_operand weights[RT][KT];
+    const matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
+    if (matrix_weigh_bounded(by->lane, weights, s, &form, drawing, p, view, rows, shrink))
+        FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
+    matrix_add_values(by->lane, weights, my_v, out);
+#else
+    float offset[RT][UNIT_SLOTS];
     matrix_form form = matrix_modify(s, by->row, key, by->lane, p, kind, false, view);
     if (matrix_bound(by->lane, s, &form, offset, rows, shrink, view))
         FOR_OUTPUTS out[r][c].x[e] *= shrink[r][UNIT_SLOT(e)];
@@ -241,6 +269,7 @@ CLATTN_INLINE void matrix_add_bounded(unit_accumulator s[RT][KT], const matrix_a
         matrix_values(by->lane, s, &form, MATRIX_RAW, offset, rows, my_v, out, drawing, p, view);
     else
         matrix_values(by->lane, s, &form, MATRIX_AS_THEY_ARE, offset, rows, my_v, out, drawing, p, view);
+#endif
 }
 
 /* A tile that is there, CLATTN_KEYS keys at a time. */
@@ -461,7 +490,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     matrix_write_rows(to, &rows, row, lane, &view);
-#if MATRIX_OUTPUT_TYPE != CLATTN_DTYPE || CLATTN_STREAMS
+#if CLATTN_PARTIAL || MATRIX_OUTPUT_TYPE != CLATTN_DTYPE || CLATTN_STREAMS
     FOR_OUTPUTS if (matrix_is_wanted(&to, r, UNIT_SLOT(e), row, lane, &view) && MATRIX_X(c, e) < CLATTN_D_V)
         MATRIX_PUT(out[r][c].x[e], &to.o[MATRIX_AT(to, o, MATRIX_I(r, UNIT_SLOT(e))) + MATRIX_X(c, e) * to.o_column]);
 #else

@@ -176,7 +176,7 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * or l may take a little longer than one that is not: then lse is what to ask for, where scores are known to be small.
  *
  * 16-bit types take weights from m + ln l as one float, too, while that is exact enough for them: |m| up to 512 (fp16)
- * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones a second time, carefully.
+ * or 4096 (bf16). The skeletons on matrix units compute tiles with larger ones of these types a second time, carefully.
  *
  * With CLATTN_LSE_GRADIENT the loss depends on LSE, too: score.d_lse (clattn/score.h).
  *
@@ -184,19 +184,23 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * same, and what remains of them is no more exact than O. An O of 16 bits is rounded by up to 2^-11 (fp16) or 2^-8
  * (bf16) of each element, and so dS is off by about that share of |dO| |O|, however small it ought to be. With
  * problem.o_type CLATTN_AS_FP32, in the forward pass and in this one, that error is gone. The skeletons on matrix units
- * round weights to 16 bits before they multiply V, whatever O is stored as, so that part of it may stay; a weight of 1,
- * which the largest of a row mostly is there, is exact. They round dP and delta apart from each other, too: a dS below
- * some 2^-22 of |dO| |v| is lost on them.
+ * round weights of 16-bit types to 16 bits before they multiply V, whatever O is stored as, so that part of it may
+ * stay; a weight of 1, which the largest of a row mostly is there, is exact. They round dP and delta of 16-bit types
+ * apart from each other, too: a dS below some 2^-22 of |dO| |v| is lost on them.
  *
- * backward_simt and backward_cpu mend delta. Their arithmetic is fp32 for all types, except that backward_cpu rounds P
- * and dS to bf16 where it multiplies pairs (the knob dot). Their kernel of dQ adds up P (dP - delta) over each row.
- * The sum should be 0, and what it is instead goes to delta, for all gradients of the row. They are then as exact as
- * if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it computed twice. The kernel runs
- * for d_k, d_bias and d_sinks even where d_q is left out. Where one kernel of backward_cpu forms dQ, dK and dV (the
- * knob fused), a head of K and V where that matters has all three computed twice; elsewhere these take delta as it was,
- * which is off by at most 2^-20 of the block's largest sum of |P (dP - delta)| in fp32. Delta stays as it is in chunks
- * of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys than k has. A row counts as one of
- * these where the other keys have more than 2^-19 of its weight.
+ * Where Q, K, V or dO have a value that is not finite, what does not see it has the gradients that it would have, and
+ * of what sees it some are infinite or NaN: those that the value is a term of on backward_simt and backward_cpu, on
+ * matrix units all columns of a row or key.
+ *
+ * backward_simt, backward_cpu, and in fp32 backward_matrix mend delta. Arithmetic of the first two is fp32 for all
+ * types, except that backward_cpu rounds P and dS to bf16 where it multiplies pairs (the knob dot). Their kernel of dQ
+ * adds up P (dP - delta) over each row. The sum should be 0, and what it is instead goes to delta, for all gradients of
+ * the row. They are then as exact as if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it
+ * computed twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Where one kernel of
+ * backward_cpu forms dQ, dK and dV (the knob fused), a head of K and V where that matters has all three computed twice;
+ * elsewhere these take delta as it was, which is off by at most 2^-20 of the block's largest sum of |P (dP - delta)| in
+ * fp32. Delta stays as it is in chunks of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys
+ * than k has. A row counts as one of these where the other keys have more than 2^-19 of its weight.
  *
  * The workspace (clattn_plan_workspace_bytes) begins with four floats for each row: delta = rowsum(dO * O), and what
  * weights follow from. */

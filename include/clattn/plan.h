@@ -96,7 +96,8 @@ struct clattn_skeleton_info {
     bool chunks;    /* takes keys in chunks: CLATTN_ACCUMULATE, or CLATTN_BACKWARD_ACCUMULATE */
     int largest_d;  /* the largest head dimension, of Q and K or of V, that it serves on any device */
     int64_t packs;  /* 1: heads that share K and V can go together (problem.packing); else 0 */
-    uint64_t reserved[7]; /* 0: clattn/version.h */
+    int64_t only_16_bits; /* 1: it serves CLATTN_FP16 and CLATTN_BF16 alone; else CLATTN_FP32, too */
+    uint64_t reserved[6]; /* 0: clattn/version.h */
 };
 
 /* How many skeletons this library has, and what each one is: numbers from 0 on, in the order in which the planner asks

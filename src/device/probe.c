@@ -273,7 +273,7 @@ static clattn_status ask_matrix(const struct clattn_context *context, bool *righ
 {
     static const enum clattn_dtype types[] = {CLATTN_FP16, CLATTN_BF16};
     const struct clattn_capabilities *capabilities = &context->capabilities;
-    const struct cla_matrix_unit *matrix = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *matrix = cla_matrix_unit_of(capabilities, CLATTN_FP16);
     clattn_status status = CLATTN_SUCCESS;
     *right = matrix && matrix->trust == CLA_UNIT_PROBED;
     for (size_t i = 0; i < sizeof types / sizeof *types && !status && *right; i++) {
@@ -397,7 +397,7 @@ static bool takes(bool there, const char *name)
 /* The same of a matrix unit. One that needs no probe is right. */
 static bool takes_matrix(const struct clattn_capabilities *capabilities, bool right)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
     return unit && (unit->trust == CLA_UNIT_PROVEN || takes(right, unit->name));
 }
 

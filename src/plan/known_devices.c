@@ -35,7 +35,7 @@ void cla_apply_known(struct clattn_capabilities *capabilities)
     /* vload_half and vstore_half are core OpenCL C 1.0; the probe exists for drivers that get them wrong. */
     capabilities->half_loads = true;
     capabilities->nv_wgmma = capabilities->nv_compute_capability == 900;
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
     capabilities->matrix_unit_right = unit && unit->trust != CLA_UNIT_BY_REQUEST;
 }
 

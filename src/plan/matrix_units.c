@@ -2,6 +2,8 @@
 #include "plan/matrix_units.h"
 #include "plan/machine.h"
 #include "plan/planner.h"
+#include "plan/problem.h"
+#include "plan/sizes.h"
 #include "plan/types.h"
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 
 enum {
     TENSOR_CORES = 705, /* the first NVIDIA compute capability with ldmatrix, */
-    BF16_PRODUCTS = 800 /* and with bf16 products and asynchronous copies */
+    BF16_PRODUCTS = 800 /* and with products of bf16 and of tf32, and asynchronous copies */
 };
 
 int cla_pieces(int elements)
@@ -27,9 +29,9 @@ int cla_panels(int columns)
     return (columns + CLA_PANEL - 1) / CLA_PANEL;
 }
 
-int cla_matrix_pitch(int columns)
+int cla_matrix_pitch(const struct clattn_problem *problem, int columns)
 {
-    return (2 * cla_pieces(columns) | 1) * 16;
+    return ((int)clattn_dtype_size(problem->dtype) * cla_pieces(columns) | 1) * 16;
 }
 
 /* Beyond about 1e8 the kernels' bound of scores not seen, -1e30, times the scale is no longer a float. */
@@ -44,11 +46,6 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
     const clattn_status status = cla_types_check_plain(problem, name, error);
     if (status)
         return status;
-    if (clattn_dtype_size(problem->dtype) != 2)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "
-                        "another skeleton",
-                        clattn_dtype_name(problem->dtype), name);
     if (widest > CLA_MATRIX_LARGEST_D)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.%s is %d: %s takes head dimensions from 1 to %d: take another skeleton",
@@ -58,6 +55,16 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
                         "problem.scale is %g: %s takes scales between -6.9e7 and 6.9e7: take another skeleton",
                         (double)problem->scale, name);
     return CLATTN_SUCCESS;
+}
+
+clattn_status cla_matrix_check_16_bits(const struct clattn_problem *problem, const char *name, struct cla_error *error)
+{
+    if (clattn_dtype_size(problem->dtype) != 2)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.dtype is %s: %s multiplies 16-bit elements: take CLATTN_FP16 or CLATTN_BF16, or "
+                        "another skeleton",
+                        clattn_dtype_name(problem->dtype), name);
+    return cla_matrix_check_problem(problem, name, error);
 }
 
 /* A row of programs. */
@@ -70,6 +77,7 @@ clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, con
         }                                                                                                              \
     }
 const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_bytes.clh");
+static const char *const tf32_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_tf32.clh");
 const char *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated.clh");
 static const char *const amd_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/amd_matrix.clh");
 static const char *const column_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated_column.clh");
@@ -86,7 +94,18 @@ static bool has_tensor_cores(const struct clattn_capabilities *capabilities)
 
 static bool tensor_cores_take(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
-    return dtype != CLATTN_BF16 || (int)capabilities->nv_compute_capability >= BF16_PRODUCTS;
+    return dtype == CLATTN_FP16 || (dtype == CLATTN_BF16 && (int)capabilities->nv_compute_capability >= BF16_PRODUCTS);
+}
+
+static bool has_tf32(const struct clattn_capabilities *capabilities)
+{
+    return has_tensor_cores(capabilities) && (int)capabilities->nv_compute_capability >= BF16_PRODUCTS;
+}
+
+static bool takes_fp32(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+{
+    (void)capabilities;
+    return dtype == CLATTN_FP32;
 }
 
 /* AMD's chips whose instructions are those that cl/unit/amd_matrix.clh asks for. A compiler that is asked for
@@ -142,7 +161,13 @@ static bool has_dpas_16(const struct clattn_capabilities *capabilities)
     return intel_lanes(capabilities) == 16;
 }
 
-static bool takes_both(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+static bool takes_16_bits(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+{
+    (void)capabilities;
+    return clattn_dtype_size(dtype) == 2;
+}
+
+static bool takes_all(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
     (void)capabilities;
     (void)dtype;
@@ -171,7 +196,22 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                       .slots = 16,
                       .operand_words = 256,
                       .stores_philox = true,
-                      .streams = true},
+                      .streams = true,
+                      .takes = takes_all,
+                      .takes_text = "fp32, fp16 and bf16"},
+    {.name = "nvidia_tf32",
+     .files = tf32_files,
+     .lanes = CLA_NVIDIA_LANES,
+     .slots = 2,
+     .operand_words = 8,
+     .most_words = 255,
+     .stores_philox = true,
+     .level_name = "CLATTN_COMPUTE_CAPABILITY",
+     .level = cla_matrix_capability,
+     .devices = "of these, fp32 on those of compute capability 8.0 and above",
+     .is_there = has_tf32,
+     .takes = takes_fp32,
+     .takes_text = "fp32"},
     {.name = "amd_wmma",
      .trust = CLA_UNIT_PROBED,
      .files = amd_files,
@@ -185,7 +225,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx1100, gfx1101, gfx1102, gfx1200 and gfx1201, with sub-groups of 32",
      .is_there = has_wmma,
-     .takes = takes_both,
+     .takes = takes_16_bits,
      .takes_text = "fp16 and bf16"},
     {.name = "amd_mfma",
      .trust = CLA_UNIT_PROBED,
@@ -200,7 +240,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx90a and gfx942",
      .is_there = has_mfma,
-     .takes = takes_both,
+     .takes = takes_16_bits,
      .takes_text = "fp16 and bf16"},
     {.name = "intel_dpas",
      .trust = CLA_UNIT_BY_REQUEST,
@@ -216,7 +256,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .devices = "Intel's with cl_intel_subgroup_matrix_multiply_accumulate, cl_intel_required_subgroup_size and "
                 "cl_intel_subgroup_local_block_io, whose smallest sub-group is 8",
      .is_there = has_dpas_8,
-     .takes = takes_both,
+     .takes = takes_16_bits,
      .takes_text = "fp16 and bf16"},
     {.name = "intel_dpas",
      .trust = CLA_UNIT_PROBED,
@@ -230,7 +270,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = intel_lanes,
      .devices = "and those where it is 16",
      .is_there = has_dpas_16,
-     .takes = takes_both,
+     .takes = takes_16_bits,
      .takes_text = "fp16 and bf16"},
     {.name = "emulated_dpas",
      .files = emulated_dpas_files,
@@ -239,6 +279,8 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .operand_words = 16,
      .scratch_bytes = 1536,
      .one_sub_group = true,
+     .takes = takes_16_bits,
+     .takes_text = "fp16 and bf16",
      .level_name = "CLATTN_LANES"},
     {.name = "emulated_dpas",
      .files = emulated_dpas_files,
@@ -247,6 +289,8 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .operand_words = 8,
      .scratch_bytes = 1536,
      .one_sub_group = true,
+     .takes = takes_16_bits,
+     .takes_text = "fp16 and bf16",
      .level_name = "CLATTN_LANES"},
     {.name = "emulated_column",
      .files = column_files,
@@ -255,6 +299,8 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .operand_words = 4,
      .scratch_bytes = 2048,
      .one_sub_group = true,
+     .takes = takes_16_bits,
+     .takes_text = "fp16 and bf16",
      .level_name = "CLATTN_LANES"},
     {.name = "emulated_column",
      .files = column_files,
@@ -263,28 +309,35 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .operand_words = 2,
      .scratch_bytes = 2048,
      .one_sub_group = true,
+     .takes = takes_16_bits,
+     .takes_text = "fp16 and bf16",
      .level_name = "CLATTN_LANES"},
     {.name = NULL},
 };
 
-const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities)
+const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities,
+                                                 enum clattn_dtype dtype)
 {
+    const struct cla_matrix_unit *first = NULL;
     for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++)
-        if (unit->devices && unit->is_there(capabilities))
-            return unit;
-    return NULL;
+        if (unit->devices && unit->is_there(capabilities)) {
+            if (unit->takes(capabilities, dtype))
+                return unit;
+            first = first ? first : unit;
+        }
+    return first;
 }
 
-bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities)
+bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
     return unit &&
            (unit->trust == CLA_UNIT_PROVEN || (unit->trust == CLA_UNIT_PROBED && capabilities->matrix_unit_right));
 }
 
 const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
     if (!unit)
         return "there are no kernels for one of this device";
     if (unit->trust == CLA_UNIT_BY_REQUEST)
@@ -295,11 +348,18 @@ const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities
                                            : "no tile came out right, or CLATTN_DISABLE names it";
 }
 
-const struct cla_matrix_unit *cla_matrix_emulation(int lanes)
+bool cla_matrix_gains(const struct clattn_problem *problem)
+{
+    const bool few = problem->expected_n_q && problem->expected_n_q <= cla_fp32_sizes.few_rows;
+    const int most = cla_problem_is_backward(problem) ? cla_fp32_sizes.most_gradients_d : cla_fp32_sizes.most_d;
+    return problem->dtype != CLATTN_FP32 || (cla_widest(problem) <= most && !few);
+}
+
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype dtype)
 {
     for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++)
         if (!unit->devices && unit->lanes == lanes)
-            return unit;
+            return unit->takes(NULL, dtype) ? unit : NULL;
     return NULL;
 }
 
@@ -331,7 +391,7 @@ static clattn_status no_unit(const struct clattn_capabilities *capabilities, con
 clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                const char *name, struct cla_error *error)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, problem->dtype);
     const clattn_status status = cla_matrix_check_problem(problem, name, error);
     if (status)
         return status;
@@ -354,7 +414,7 @@ clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *cap
                                            const struct clattn_problem *problem, const char *name,
                                            struct cla_error *error)
 {
-    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    const clattn_status status = cla_matrix_check_16_bits(problem, name, error);
     if (status || capabilities->nv_wgmma)
         return status;
     return cla_fail(
@@ -442,9 +502,9 @@ int cla_matrix_capability(const struct clattn_capabilities *capabilities)
     return capability / 100 * 10 + capability % 100;
 }
 
-struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities)
+struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
     return (struct cla_config){.unit = unit, .lanes = unit->lanes, .level = cla_matrix_level(unit, capabilities)};
 }
 
@@ -462,7 +522,7 @@ clattn_status cla_matrix_choose(const struct clattn_capabilities *capabilities, 
     const clattn_status status = cla_matrix_check(capabilities, problem, name, error);
     if (status)
         return status;
-    *config = cla_matrix_config(capabilities);
+    *config = cla_matrix_config(capabilities, problem->dtype);
     return take(capabilities, problem, config, info, error);
 }
 
@@ -472,6 +532,7 @@ clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capab
                                          struct cla_error *error)
 {
     const clattn_status status = cla_matrix_check_problem(problem, name, error);
-    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .lanes = CLA_EMULATED_LANES};
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES, problem->dtype),
+                                  .lanes = CLA_EMULATED_LANES};
     return status ? status : take(capabilities, problem, config, info, error);
 }

@@ -55,12 +55,13 @@ struct cla_matrix_unit {
     enum cla_unit_trust trust;
     const char *why_not; /* of CLA_UNIT_BY_REQUEST */
     bool (*is_there)(const struct clattn_capabilities *capabilities);
-    bool (*takes)(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
-    const char *takes_text; /* what takes() says, for a message */
+    bool (*takes)(const struct clattn_capabilities *capabilities,
+                  enum clattn_dtype dtype); /* an emulation's: of NULL */
+    const char *takes_text;                 /* what takes() says, for a message */
 };
 
 /* All units, ended by one without a name; the first two are named by skeletons that are written for them. Of those that
- * a device has, plans take the first. */
+ * a device has, plans take the first that takes the problem's type. */
 enum { CLA_NVIDIA_MMA, CLA_EMULATED };
 extern const struct cla_matrix_unit cla_matrix_units[];
 
@@ -68,13 +69,18 @@ extern const struct cla_matrix_unit cla_matrix_units[];
 extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES],
     *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES];
 
-/* The device's unit, the emulation with so many lanes; NULL: there is none. */
-const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities);
-const struct cla_matrix_unit *cla_matrix_emulation(int lanes);
+/* The device's unit for elements of a type; where none takes it, the first that it has. The emulation with so many
+ * lanes, if it takes the type. NULL: there is none. */
+const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities,
+                                                 enum clattn_dtype dtype);
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype dtype);
 
 /* Whether plans take the device's unit by themselves; and why, or why not, in words. */
-bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities);
+bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
 const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities);
+
+/* Whether a problem gains by it where plans may take it. */
+bool cla_matrix_gains(const struct clattn_problem *problem);
 
 /* Its level on a device; 0 where it has none. And its constants. */
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);
@@ -85,7 +91,7 @@ clattn_status cla_matrix_check(const struct clattn_capabilities *capabilities, c
                                const char *name, struct cla_error *error);
 
 /* A configuration of the device's unit, which has to be there, without sizes; one that is to keep another's unit. */
-struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities);
+struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
 void cla_matrix_keep_unit(struct cla_config *config, const struct cla_config *from);
 
 /* For skeletons that run over any unit: a skeleton's choose() of the device's unit, and that of the emulation, where
@@ -105,12 +111,14 @@ clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capab
 int cla_pieces(int elements);
 
 /* Bytes of a tile's row: an odd number of 16-byte chunks. */
-int cla_matrix_pitch(int columns);
+int cla_matrix_pitch(const struct clattn_problem *problem, int columns);
 
-/* What no device can make up for: the type, the head dimensions, the scale. `name` is the skeleton's. */
+/* What no device can make up for: types, the head dimensions, the scale. `name` is the skeleton's. And whether elements
+ * have 16 bits, too. */
 clattn_status cla_matrix_check_problem(const struct clattn_problem *problem, const char *name, struct cla_error *error);
+clattn_status cla_matrix_check_16_bits(const struct clattn_problem *problem, const char *name, struct cla_error *error);
 
-/* cla_matrix_check_problem, and whether the device multiplies by warp groups (NVIDIA's Hopper, by retargeted PTX). */
+/* cla_matrix_check_16_bits, and whether the device multiplies by warp groups (NVIDIA's Hopper, by retargeted PTX). */
 clattn_status cla_matrix_check_warp_groups(const struct clattn_capabilities *capabilities,
                                            const struct clattn_problem *problem, const char *name,
                                            struct cla_error *error);

@@ -35,8 +35,9 @@ static void paper_bound(const struct clattn_capabilities *capabilities, const st
                         const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
 {
     const int d = problem->d > problem->d_v ? problem->d : problem->d_v;
+    const int element_bytes = cla_skeleton_element_bytes(skeleton, problem);
     info->local_bytes_limit = cla_usable_local_bytes(capabilities);
-    info->m_elements = info->local_bytes_limit / (uint64_t)skeleton->tile_element_bytes;
+    info->m_elements = info->local_bytes_limit / (uint64_t)element_bytes;
     const uint64_t bound = info->m_elements / (4 * (uint64_t)d);
     const int b_c = bound < 1 ? 1 : bound > INT32_MAX ? INT32_MAX : (int)bound;
     info->paper_b_c = b_c;
@@ -44,7 +45,7 @@ static void paper_bound(const struct clattn_capabilities *capabilities, const st
     cla_plan_step(
         info, "paper", info->paper_b_r, info->paper_b_c,
         "M = %llu bytes / %d = %llu elements; B_c = floor(M / 4d) = %d and B_r = min(B_c, d) = %d with d = %d",
-        (unsigned long long)info->local_bytes_limit, skeleton->tile_element_bytes, (unsigned long long)info->m_elements,
+        (unsigned long long)info->local_bytes_limit, element_bytes, (unsigned long long)info->m_elements,
         info->paper_b_c, info->paper_b_r, d);
 }
 

@@ -11,6 +11,7 @@
 #define MATRIX_NOTES    "H200; " NOTES "h200-forward-matrix-notes.md"
 #define HOPPER_NOTES    "H200; " NOTES "h200-forward-hopper-notes.md"
 #define GRADIENTS_NOTES "H200; " NOTES "h200-backward-matrix-notes.md"
+#define FP32_NOTES      "H200; " NOTES "h200-forward-matrix-notes.md"
 #define AMD_SIZES       "none: registers that do not spill (clang 19), and two sub-groups for each scheduler"
 #define INTEL_SIZES     "none: registers that spill least (ocloc 22.43), and two work-groups' local memory"
 #define SIMULATED       "none: published clocks, and instructions that simulated devices execute"
@@ -20,8 +21,12 @@
  * free; beyond d = 128 the outputs leave room for one. Turing's local memory holds 128 rows of d = 128 with 16 keys
  * only: half the rows leave room for twice the keys (not timed). */
 #define MATRIX(family_of, d, rows, keys_of, held, tiles, registers, from)                                              \
+    MATRIX_OF(false, family_of, d, rows, keys_of, held, tiles, registers, from)
+#define MATRIX_FP32(d, rows, keys_of, held, tiles, registers)                                                          \
+    MATRIX_OF(true, CLA_ANY_FAMILY, d, rows, keys_of, held, tiles, registers, FP32_NOTES)
+#define MATRIX_OF(is_fp32, family_of, d, rows, keys_of, held, tiles, registers, from)                                  \
     {                                                                                                                  \
-        .kernel = "forward_matrix", .family = family_of, .most_d = d,                                                  \
+        .kernel = "forward_matrix", .family = family_of, .most_d = d, .fp32 = is_fp32,                                 \
         .config = {.b_r = rows,                                                                                        \
                    .b_c = keys_of,                                                                                     \
                    .matrix = {.keys = held, .row_tiles = tiles, .q_registers = registers}},                            \
@@ -49,8 +54,12 @@
 
 /* backward_matrix, by the larger of d and d_v. The work-group is counted in NVIDIA's lanes. */
 #define GRADIENTS(family_of, d, items, rows, keys, from, ...)                                                          \
+    GRADIENTS_OF(false, family_of, d, items, rows, keys, from, __VA_ARGS__)
+#define GRADIENTS_FP32(d, items, rows, keys, ...)                                                                      \
+    GRADIENTS_OF(true, CLA_ANY_FAMILY, d, items, rows, keys, FP32_NOTES, __VA_ARGS__)
+#define GRADIENTS_OF(is_fp32, family_of, d, items, rows, keys, from, ...)                                              \
     {                                                                                                                  \
-        .kernel = "backward_matrix", .family = family_of, .most_d = d,                                                 \
+        .kernel = "backward_matrix", .family = family_of, .most_d = d, .fp32 = is_fp32,                                \
         .config = {.b_r = rows, .b_c = keys, .work_group_size = items, .backward_matrix = SIDES(__VA_ARGS__)},         \
         .source = from                                                                                                 \
     }
@@ -96,6 +105,10 @@ const struct cla_size cla_sizes[] = {
     MATRIX(CLA_ANY_FAMILY, 192, 64, 32, 32, 1, 0, MATRIX_NOTES),
     MATRIX(CLA_ANY_FAMILY, MOST, 128, 64, 64, 1, 0, MATRIX_NOTES),
 
+    MATRIX_FP32(64, 128, 32, 32, 2, 0),
+    MATRIX_FP32(128, 128, 16, 16, 2, 0),
+    MATRIX_FP32(MOST, 64, 16, 16, 1, 0),
+
     HOPPER(NARROW, CLA_HOPPER_FEW, 128, 128, 3, 2),
     HOPPER(NARROW, CLA_HOPPER_PLAIN | CLA_HOPPER_CAUSAL | CLA_HOPPER_CAUSAL_LONG | CLA_HOPPER_CHANGED, 256, 64, 4, 2),
     HOPPER(NARROW, CLA_HOPPER_ANY, 192, 128, 3, 2),
@@ -114,6 +127,10 @@ const struct cla_size cla_sizes[] = {
     GRADIENTS(CLA_ANY_FAMILY, 64, 128, 128, 128, GRADIENTS_NOTES, {64, 32, 0, 2, 1}, {64, 32, 0, 2, 1}),
     GRADIENTS(CLA_ANY_FAMILY, 128, 128, 64, 64, GRADIENTS_NOTES, {64, 32, 1, 2, 1}, {64, 16, 1, 2, 1}),
     GRADIENTS(CLA_ANY_FAMILY, MOST, 256, 128, 64, GRADIENTS_NOTES, {32, 32, 0, 2, 1}, {32, 32, 0, 2, 2}),
+
+    GRADIENTS_FP32(64, 128, 128, 64, {32, 16, 0, 2, 1}, {32, 16, 0, 2, 1}),
+    GRADIENTS_FP32(128, 128, 64, 64, {32, 32, 0, 1, 1}, {32, 16, 0, 1, 1}),
+    GRADIENTS_FP32(MOST, 128, 64, 32, {16, 16, 0, 1, 1}, {16, 16, 0, 1, 2}),
 
     FUSED(64, 128, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
     FUSED(64, 64, 1, 1, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
@@ -136,7 +153,7 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
 {
     for (const struct cla_size *size = cla_sizes; size->kernel; size++)
         if (strcmp(size->kernel, kernel) == 0 && (!size->family || size->family == family) && size->most_d >= d &&
-            (!size->situations || size->situations & wish->situations) &&
+            size->fp32 == wish->fp32 && (!size->situations || size->situations & wish->situations) &&
             (!wish->b_r || size->config.b_r == wish->b_r) && (!wish->b_c || size->config.b_c == wish->b_c))
             return size;
     return NULL;
@@ -149,6 +166,10 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
  * 387, 369; d = 64 full 355, 335, with dropout 301, 279. */
 const struct cla_stale_max_sizes cla_stale_max_sizes = {
     .most_d = 128, .narrow_d = 64, .few_keys = 1024, .formed_again_d = 64};
+
+/* H200, n 4096, TFLOP/s on tensor cores and by forward_simt: d 64 63, 37; d 128 57, 38; d 256 32, 36; of 64 rows and
+ * d 128 50, 35. Of gradients d 64 39, 25; d 128 37, 22; d 256 23, 15. */
+const struct cla_fp32_sizes cla_fp32_sizes = {.most_d = 128, .most_gradients_d = 256, .few_rows = 32};
 
 /* H200: the notes of HOPPER. Without TMA 2 tiles a work-group took 16.0 us for 17.5 (n 333), 8 tiles 20.5 for
  * 21.3 (d 80, n 1024), 4 tiles 15.8 for 17.8 (77 keys); 23 tiles 89 for 88 (n 128, 256 sequences). */

@@ -15,6 +15,7 @@ struct cla_size {
     enum cla_family family; /* devices that it is for; CLA_ANY_FAMILY: all */
     int most_d;             /* up to this d and d_v; of forward_hopper d_v alone */
     unsigned situations;    /* enum cla_hopper_situation, or CLA_BACKWARD_.., or-ed together; 0: any */
+    bool fp32;              /* of elements of 32 bits; else 16 */
     struct cla_config config;
     const char *source; /* device; file */
 };
@@ -24,6 +25,7 @@ extern const struct cla_size cla_sizes[]; /* ended by one without a kernel */
 struct cla_size_wish {
     unsigned situations; /* one of them is enough */
     int b_r, b_c;        /* 0: any */
+    bool fp32;
 };
 const struct cla_size *cla_size_find(const char *kernel, enum cla_family family, int d,
                                      const struct cla_size_wish *wish);
@@ -35,6 +37,14 @@ struct cla_stale_max_sizes {
     int most_d, narrow_d, few_keys, formed_again_d;
 };
 extern const struct cla_stale_max_sizes cla_stale_max_sizes;
+
+/* Where plans take fp32 to tensor cores: head dimensions up to most_d, of gradients up to most_gradients_d, unless no
+ * more rows than few_rows are expected. */
+struct cla_fp32_sizes {
+    int most_d, most_gradients_d;
+    int64_t few_rows;
+};
+extern const struct cla_fp32_sizes cla_fp32_sizes;
 
 /* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
  * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its

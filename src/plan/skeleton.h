@@ -123,7 +123,8 @@ struct cla_skeleton {
     const char *const *files; /* program text: files under cl/, in order, ended by NULL; a configuration with a unit
                                * has that unit's in their place */
     const struct cla_kernel_form *kernels; /* by their numbers */
-    int tile_element_bytes;                /* of what its tiles of Q, K and V hold: the paper's M counts these */
+    int tile_element_bytes;                /* of what its tiles of Q, K and V hold: the paper's M counts these; 0: they
+                                            * hold these as they are stored */
 
     bool declines;  /* problems and devices that its matrix units do not serve; others serve whatever fits */
     bool emulated;  /* it stands in, on CPUs, for one whose matrix units no CPU has */
@@ -210,6 +211,9 @@ extern const struct cla_kernel_form cla_forward_kernels[], cla_backward_kernels[
 /* One of its kernels, with the skeleton's files and the configuration's work-group size in place. */
 struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, const struct cla_config *config,
                                          int number);
+
+/* Of an element of its tiles. */
+int cla_skeleton_element_bytes(const struct cla_skeleton *skeleton, const struct clattn_problem *problem);
 
 /* Every skeleton, in that order, ended by NULL. */
 extern const struct cla_skeleton *const cla_skeletons[];

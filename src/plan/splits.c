@@ -63,7 +63,8 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
                                   .joins = sharers,
                                   .causal = problem->causal,
                                   .persistent = skeleton->persistent,
-                                  .key_bytes = (int64_t)skeleton->tile_element_bytes * (problem->d + problem->d_v),
+                                  .key_bytes = (int64_t)cla_skeleton_element_bytes(skeleton, problem) *
+                                               (problem->d + problem->d_v),
                                   .windowed = problem->features & CLATTN_WINDOW,
                                   .pack = config->packs ? cla_expected_pack(problem) : 1,
                                   .split_keys = cla_split_keys(problem, config),

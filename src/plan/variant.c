@@ -42,6 +42,11 @@ struct cla_kernel_form cla_skeleton_form(const struct cla_skeleton *skeleton, co
     return form;
 }
 
+int cla_skeleton_element_bytes(const struct cla_skeleton *skeleton, const struct clattn_problem *problem)
+{
+    return skeleton->tile_element_bytes ? skeleton->tile_element_bytes : (int)clattn_dtype_size(problem->dtype);
+}
+
 /* Whether a kernel of it serves only what lets dQ be added up in any order. */
 static bool adds_in_any_order(const struct cla_skeleton *skeleton)
 {
@@ -60,7 +65,8 @@ struct clattn_skeleton_info cla_skeleton_describe(const struct cla_skeleton *ske
                                         .any_order = adds_in_any_order(skeleton),
                                         .chunks = !skeleton->no_chunks,
                                         .largest_d = skeleton->largest_d ? skeleton->largest_d : CLATTN_MAX_D,
-                                        .packs = skeleton->packs};
+                                        .packs = skeleton->packs,
+                                        .only_16_bits = skeleton->tile_element_bytes == 2};
     snprintf(info.name, sizeof info.name, "%s", skeleton->name);
     return info;
 }

@@ -20,15 +20,15 @@ static struct test_device device;
 /* A gradients' skeleton, and the forward one whose scores it computes again. */
 static const struct family {
     const char *backward, *forward;
-    bool fp32;
+    bool fp32, floats; /* it takes fp32; and its arithmetic is float whatever the type */
 } families[] = {
-    {"backward_simt", "forward_simt", true},
-    {"backward_cpu", "forward_cpu", true},
-    {"backward_matrix", "forward_matrix", false},
-    {"backward_hopper", "forward_hopper", false},
-    {"backward_fused", "forward_matrix", false},
-    {"backward_matrix_emulated", "forward_matrix_emulated", false},
-    {"backward_fused_emulated", "forward_matrix_emulated", false},
+    {"backward_simt", "forward_simt", true, true},
+    {"backward_cpu", "forward_cpu", true, true},
+    {"backward_matrix", "forward_matrix", true, false},
+    {"backward_hopper", "forward_hopper", false, false},
+    {"backward_fused", "forward_matrix", false, false},
+    {"backward_matrix_emulated", "forward_matrix_emulated", true, false},
+    {"backward_fused_emulated", "forward_matrix_emulated", false, false},
 };
 
 static const char *forward_of(const char *backward)
@@ -237,16 +237,25 @@ static int failures_of_offsets(struct forward_case forward, bool alone)
 }
 
 /* The types in which a skeleton's kernels differ. Where one is not at home each costs seconds to compile: it takes one
- * of those of 16 bits, its neighbour the other. */
+ * of those of 16 bits, its neighbour the other, and fp32 if its arithmetic is float. */
 static bool takes_type(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].backward, skeleton->name) != 0)
             continue;
-        if (dtype == CLATTN_FP32 || test_takes(&device, skeleton, 1, 2))
+        if (test_takes(&device, skeleton, 1, 2))
             return families[i].fp32 || dtype != CLATTN_FP32;
-        return dtype == (i % 2 ? CLATTN_FP16 : CLATTN_BF16);
+        return dtype == CLATTN_FP32 ? families[i].floats : dtype == (i % 2 ? CLATTN_FP16 : CLATTN_BF16);
     }
+    return false;
+}
+
+/* Whether it mends delta (cl/common/delta.clh). */
+static bool mends(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (!strcmp(families[i].backward, skeleton->name))
+            return families[i].floats ? takes_type(skeleton, dtype) : families[i].fp32 && dtype == CLATTN_FP32;
     return false;
 }
 
@@ -308,9 +317,7 @@ static void roundings_of_delta_cancel(void **state)
             struct backward_arrays arrays;
             forward.problem.d_v = 256; /* long sums */
             forward.problem.scale = 0.01f;
-            if (!takes_type(*skeleton, CLATTN_FP32)) /* those whose arithmetic is float */
-                continue;
-            if (!takes_type(*skeleton, forward.problem.dtype) || !serves(&forward))
+            if (!mends(*skeleton, forward.problem.dtype) || !serves(&forward))
                 continue;
             assert_true(make(&forward, &arrays));
             for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
@@ -348,7 +355,7 @@ static void long_sums_cancel(void **state)
         struct backward_arrays arrays;
         forward.problem.d_v = 256;
         forward.problem.scale = 0.01f;
-        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+        if (!mends(*skeleton, CLATTN_FP32) || !serves(&forward))
             continue;
         assert_true(make(&forward, &arrays));
         make_long_sums(&forward, &arrays);

@@ -15,7 +15,7 @@ static struct test_device device;
 static int wrong_by_the_probe(int lanes, enum clattn_dtype dtype, const char *call, const char *other)
 {
     enum { WORDS = 72 + 64 };
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes);
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes, dtype);
     const cl_uint salt = 12345;
     struct cla_text defines = {0}, text = {0};
     struct cla_error error;

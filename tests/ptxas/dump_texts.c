@@ -60,7 +60,7 @@ static int write_device(const char *directory, const char *device, const struct 
                                                                                             "backward_matrix"};
     int failed = write_skeletons(directory, device, capabilities, simt, 128, CLATTN_FP16);
     const enum cla_family family = cla_machine_of(capabilities).family;
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
     if (unit && (family == CLA_INTEL || family == CLA_INTEL_NARROW))
         failed += write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_FP16) +
                   write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_BF16);

@@ -56,6 +56,8 @@ KNOWN = (
     ("sm_90-forward_matrix-clattn_forward-d128-128x64-f512", 380, "as below, and dropout's words"),
     ("sm_90-forward_matrix-clattn_forward-d128-128x64-f2", 400, "as below, and the curve's numbers"),
     ("sm_90-forward_matrix-clattn_forward-d128-128x64-f", 272, SCORES_STAY),
+    *((f"sm_{sm}-forward_matrix-clattn_forward-d{sizes}-causal-f0", 40, f"{ALL_IN_USE}: outputs, scores, and P in two parts")
+      for sm in (80, 90) for sizes in ("64-128x32", "128-128x16")),
     ("sm_90-backward_matrix-clattn_dk_dv-d64-128x128-f2", 96, "all 255 registers of an item are in use, and a careful run caps scores one by one"),
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f2", 96, "hidden pairs are told apart on each of the ways that scores are capped"),

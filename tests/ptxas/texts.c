@@ -29,13 +29,7 @@ static bool is_written(const struct clattn_problem *problem, int number)
     return problem->features || problem->mask_mod ? number == CLA_DK_DV : number != CLA_D_BIAS;
 }
 
-/* The kernels that matrix units have no part in are written for fp32. */
-static bool is_simt(const char *skeleton)
-{
-    return skeleton && strstr(skeleton, "_simt");
-}
-
-static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
+static int write_typed(const char *directory, size_t n, struct clattn_problem problem)
 {
     const struct clattn_capabilities capabilities =
         test_nvidia(devices[n].compute_capability, devices[n].compute_units);
@@ -43,7 +37,6 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
     struct clattn_plan_info info;
     struct cla_choice choice;
     struct cla_error error;
-    problem.dtype = problem.dtype || is_simt(problem.skeleton) ? problem.dtype : CLATTN_FP16;
     problem.dropout_p = problem.features & CLATTN_DROPOUT ? 0.1f : 0.0f;
     if (cla_problem_resolve(&problem, &resolved, &error) || cla_plan(&capabilities, &resolved, &choice, &info, &error))
         return texts_complain(devices[n].name, &error);
@@ -59,6 +52,13 @@ static int write_problem(const char *directory, size_t n, struct clattn_problem 
         if (kernels >> i & 1 && is_written(&resolved, i))
             failed += texts_write(directory, devices[n].name, "sm_", &resolved, &choice, i);
     return failed;
+}
+
+/* Where nothing else is said, of fp16. */
+static int write_problem(const char *directory, size_t n, struct clattn_problem problem)
+{
+    problem.dtype = problem.dtype ? problem.dtype : CLATTN_FP16;
+    return write_typed(directory, n, problem);
 }
 
 /* forward_hopper's ways that no plan takes by itself. */
@@ -192,15 +192,13 @@ static int write_fused(const char *directory, size_t n, struct clattn_problem pr
 }
 
 /* fp32, forward and backward. */
-static int write_simt(const char *directory, size_t n, int d)
+static int write_fp32(const char *directory, size_t n, int d, const char *forward, const char *backward)
 {
-    struct clattn_problem problem = {.d = d, .skeleton = "forward_simt"};
-    int failed = write_problem(directory, n, problem);
-    problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
-    failed += write_problem(directory, n, problem);
+    struct clattn_problem problem = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .skeleton = forward};
+    const int failed = write_typed(directory, n, problem);
     problem.pass = CLATTN_BACKWARD;
-    problem.skeleton = "backward_simt";
-    return failed + write_problem(directory, n, problem);
+    problem.skeleton = backward;
+    return failed + write_typed(directory, n, problem);
 }
 
 /* One row against many keys, by groups of heads and without. */
@@ -229,7 +227,13 @@ int main(int argc, char **argv)
     for (size_t n = 0; n < sizeof devices / sizeof *devices; n++)
         for (int d = 64; d <= 256; d *= 2) {
             const bool hopper = devices[n].compute_capability == 900;
-            failed += hopper && d < 256 ? write_simt(argv[1], n, d) : 0;
+            const struct clattn_problem full = {.d = d, .skeleton = "forward_simt"};
+            failed += hopper && d < 256
+                          ? write_typed(argv[1], n, full) + write_fp32(argv[1], n, d, full.skeleton, "backward_simt")
+                          : 0;
+            failed += (hopper || devices[n].compute_capability == 800) && d < 256
+                          ? write_fp32(argv[1], n, d, "forward_matrix", "backward_matrix")
+                          : 0;
             struct clattn_problem forward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT};
             struct clattn_problem backward = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .pass = CLATTN_BACKWARD};
             if (d == 256 && !hopper)

@@ -42,8 +42,10 @@ int texts_write(const char *directory, const char *device, const char *prefix, c
              form.entry, problem->d, choice->config.b_r, choice->config.b_c, problem->causal ? "-causal" : "",
              problem->features, blocks, problem->block_q && problem->unordered ? "-unordered" : "",
              problem->mask_mod ? "-user" : "", !backward && number == CLA_SPLIT ? "-split" : "",
-             problem->dtype == CLATTN_BF16 ? "-bf16" : "", problem->knobs ? "-" : "",
-             problem->knobs ? problem->knobs : "");
+             problem->dtype == CLATTN_BF16                          ? "-bf16"
+             : problem->dtype == CLATTN_FP32 && choice->config.unit ? "-fp32"
+                                                                    : "",
+             problem->knobs ? "-" : "", problem->knobs ? problem->knobs : "");
     for (char *space = strchr(name, ' '); space; space = strchr(space, ' '))
         *space = ','; /* names are words */
     cla_plan_defines(problem, &own, &defines);

@@ -126,7 +126,7 @@ static void no_size_is_out_of_reach(void **state)
 {
     (void)state;
     for (const struct cla_size *size = cla_sizes; size->kernel; size++) {
-        const struct cla_size_wish wish = {size->situations, size->config.b_r, size->config.b_c};
+        const struct cla_size_wish wish = {size->situations, size->config.b_r, size->config.b_c, size->fp32};
         const struct cla_size *found = cla_size_find(size->kernel, size->family, size->most_d, &wish), *next = size + 1;
         if (size->situations != CLA_HOPPER_ANY) /* which is what the rows before leave */
             assert_ptr_equal(found, size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What is planned for forward_matrix: the fastest of what was timed where there is room for it, and what it refuses. */
+#include "plan/matrix_units.h"
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
@@ -51,7 +52,14 @@ static const struct {
     {900, CLATTN_FP16, 256, 256, CLATTN_FULL, 0, "forward_matrix", 128, 64, 256,
      "KEYS=64 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
     {900, CLATTN_FP16, 257, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
-    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {900, CLATTN_FP32, 129, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 32, "forward_simt", 0, 0, 0, ""},
+    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 64, "forward_matrix", 64, 32, 128,
+     "KEYS=32 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=1"},
+    {900, CLATTN_FP32, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 32, 128,
+     "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
+    {900, CLATTN_FP32, 128, 128, CLATTN_FULL, 65, "forward_matrix", 128, 16, 128,
+     "KEYS=16 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=2"},
     {806, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_matrix", 128, 64, 128,
      "KEYS=64 CLATTN_Q_REGISTERS=1 CLATTN_ROW_TILES=2"},
     {806, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 128, 32, 128,
@@ -61,6 +69,7 @@ static const struct {
     {705, CLATTN_FP16, 128, 128, CLATTN_FULL, 0, "forward_matrix", 64, 32, 128,
      "KEYS=32 CLATTN_Q_REGISTERS=0 CLATTN_ROW_TILES=1"},
     {705, CLATTN_BF16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
+    {705, CLATTN_FP32, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
     {700, CLATTN_FP16, 64, 64, CLATTN_FULL, 0, "forward_simt", 0, 0, 0, ""},
 };
 
@@ -86,7 +95,7 @@ static void nvidia_devices_get_their_tensor_cores(void **state)
         assert_non_null(strstr(info.constants, expected[i].constants));
         assert_true(info.local_bytes + 128 <= info.local_bytes_limit); /* which the driver adds */
         assert_true(info.private_bytes < 255 * 4);
-        assert_int_equal(info.m_elements, info.local_bytes_limit / 2);
+        assert_int_equal(info.m_elements, info.local_bytes_limit / (expected[i].dtype == CLATTN_FP32 ? 4 : 2));
     }
 }
 
@@ -157,7 +166,7 @@ static void matrix_units_refuse_what_they_cannot(void **state)
         struct clattn_problem problem;
         const char *says[3];
     } rows[] = {
-        {{.d = 64}, {"problem.dtype", "fp32", "CLATTN_BF16"}},
+        {{.d = 257}, {"problem.d ", "257", "1 to 256"}},
         {{.d = 257, .dtype = CLATTN_FP16}, {"problem.d ", "257", "1 to 256"}},
         {{.d = 64, .d_v = 300, .dtype = CLATTN_FP16}, {"problem.d_v", "300", "1 to 256"}},
         {{.d = 64, .dtype = CLATTN_FP16, .scale = -1e9f}, {"problem.scale", "-1e+09", "6.9e7"}},
@@ -177,13 +186,55 @@ static void matrix_units_refuse_devices_without_them(void **state)
 {
     (void)state;
     static const char *const turing_says[3] = {"problem.dtype", "bf16", "8.0"};
+    static const char *const of_fp32_says[3] = {"problem.dtype", "fp32", "8.0"};
     static const char *const volta_says[3] = {"problem.skeleton", "7.0", "7.5"};
     static const char *const other_says[3] = {"problem.skeleton", "made up", "7.5"};
     const struct clattn_capabilities turing = nvidia(705), volta = nvidia(700);
     const struct clattn_capabilities other = without_vendor();
     refused(&turing, (struct clattn_problem){.d = 64, .dtype = CLATTN_BF16}, "forward_matrix", turing_says);
+    refused(&turing, (struct clattn_problem){.d = 64}, "forward_matrix", of_fp32_says);
     refused(&volta, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", volta_says);
     refused(&other, (struct clattn_problem){.d = 64, .dtype = CLATTN_FP16}, "forward_matrix", other_says);
+}
+
+/* Elements of 32 bits have a unit of their own, and tiles of twice the bytes; of the emulations one takes them. */
+static void fp32_has_a_unit(void **state)
+{
+    (void)state;
+    static const char *const says[3] = {"lanes=32", "lanes", "emulation"};
+    const struct clattn_capabilities ampere = nvidia(800);
+    struct clattn_plan_info info;
+    struct cla_choice choice;
+    for (int dtype = CLATTN_FP32; dtype <= CLATTN_FP16; dtype++) {
+        const struct clattn_problem problem = {
+            .d = 64, .dtype = (enum clattn_dtype)dtype, .b_r = 64, .b_c = 32, .skeleton = "forward_matrix"};
+        assert_int_equal(test_plan(&ampere, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(choice.config.unit->name, dtype == CLATTN_FP32 ? "nvidia_tf32" : "nvidia_mma");
+        assert_int_equal(info.local_bytes, (64 + 4 * 32) * (dtype == CLATTN_FP32 ? 17 : 9) * 16 + 16);
+    }
+    refused(&ampere, (struct clattn_problem){.d = 64, .knobs = "lanes=32 stale_max=0 keys=16", .b_r = 16, .b_c = 16},
+            "forward_matrix_emulated", says);
+}
+
+/* Gradients gain by it in fp32 where forward passes no longer do. */
+static void wide_gradients_of_fp32_take_it(void **state)
+{
+    (void)state;
+    static const struct {
+        enum clattn_pass pass;
+        int d;
+        const char *skeleton;
+    } rows[] = {{CLATTN_FORWARD, 128, "forward_matrix"},   {CLATTN_FORWARD, 192, "forward_simt"},
+                {CLATTN_BACKWARD, 128, "backward_matrix"}, {CLATTN_BACKWARD, 192, "backward_matrix"},
+                {CLATTN_BACKWARD, 256, "backward_matrix"}, {CLATTN_BACKWARD, 257, "backward_simt"}};
+    const struct clattn_capabilities hopper = nvidia(900);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.pass = rows[i].pass, .d = rows[i].d};
+        struct clattn_plan_info info;
+        struct cla_choice choice;
+        assert_int_equal(test_plan(&hopper, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].skeleton);
+    }
 }
 
 static void matrix_units_honour_forced_sizes(void **state)
@@ -394,6 +445,8 @@ int main(void)
         cmocka_unit_test(matrix_tiles_take_what_the_kernel_declares),
         cmocka_unit_test(matrix_units_refuse_what_they_cannot),
         cmocka_unit_test(matrix_units_refuse_devices_without_them),
+        cmocka_unit_test(fp32_has_a_unit),
+        cmocka_unit_test(wide_gradients_of_fp32_take_it),
         cmocka_unit_test(matrix_units_honour_forced_sizes),
         cmocka_unit_test(constants_are_what_the_kernel_takes),
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),

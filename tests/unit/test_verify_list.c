@@ -177,7 +177,7 @@ struct seen {
     int counts[32 + 1];
     int kinds[VERIFY_KINDS], dtypes[3], causal[3], layouts[VERIFY_LAYOUTS];
     int unequal, odd, wide, aligned, mixed, crowds, shared, grouped, short_rows, long_rows, no_limit, reach_0, merged,
-        splits;
+        splits, fp32_by_matrix_units;
 };
 
 static void look(const struct verify_case *item, struct seen *seen)
@@ -216,7 +216,7 @@ static void check_case(const struct verify_case *item, const struct verify_skele
     assert_true(p->d >= 1 && (p->d <= row->largest_d || latent) && p->d_v >= 1 && p->d_v <= row->largest_d);
     assert_true(s->batch >= 1 && s->kv_heads >= 1 && s->heads % s->kv_heads == 0 && s->n_q >= 1 && s->n_kv >= 1);
     assert_true(p->score.block_q % 16 == 0 && p->score.block_kv % 16 == 0 && p->score.block_q && p->score.block_kv);
-    assert_true(!row->declines || p->dtype != CLATTN_FP32);
+    assert_true(row->takes_fp32 || p->dtype != CLATTN_FP32);
     assert_int_equal(verify_is_backward(item), row->backward);
     assert_true(row->chunks || (item->kind != VERIFY_STATE && item->kind != VERIFY_BACKWARD_CHUNKS));
     assert_true(!row->any_order || item->unordered);
@@ -235,6 +235,7 @@ static void cases_have_everything(void **state)
             const struct verify_case item = draw(77 * DRAWN + i, row->name);
             check_case(&item, row);
             look(&item, &seen);
+            seen.fp32_by_matrix_units += row->declines && item.problem.dtype == CLATTN_FP32;
         }
     for (const struct option_word *word = verify_trait_words(); word->word; word++)
         assert_true(seen.traits & (unsigned)word->value);
@@ -246,7 +247,7 @@ static void cases_have_everything(void **state)
         assert_true(seen.dtypes[i] > DRAWN / 5 && seen.causal[i] > DRAWN / 5 && seen.layouts[i] > DRAWN / 5);
     const int others[] = {seen.unequal,  seen.odd,     seen.wide,    seen.aligned,    seen.crowds,
                           seen.mixed,    seen.shared,  seen.grouped, seen.short_rows, seen.long_rows,
-                          seen.no_limit, seen.reach_0, seen.merged,  seen.splits};
+                          seen.no_limit, seen.reach_0, seen.merged,  seen.splits,     seen.fp32_by_matrix_units};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_true(others[i] > DRAWN / 20);
 }

@@ -209,7 +209,9 @@ static clattn_status check_problem(const struct clattn_problem *problem, const c
 static clattn_status check_nvidia(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check(capabilities, problem, fused_name, error);
+    clattn_status status = cla_matrix_check_16_bits(problem, fused_name, error);
+    if (!status)
+        status = cla_matrix_check(capabilities, problem, fused_name, error);
     if (!status)
         status = check_problem(problem, fused_name, error);
     if (!status && cla_matrix_capability(capabilities) < CAPABILITY)
@@ -267,7 +269,7 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
                                      const struct clattn_problem *problem, struct cla_config *config,
                                      struct clattn_plan_info *info, struct cla_error *error)
 {
-    clattn_status status = cla_matrix_check_problem(problem, emulated_name, error);
+    clattn_status status = cla_matrix_check_16_bits(problem, emulated_name, error);
     if (!status)
         status = check_problem(problem, emulated_name, error);
     *config = config_of(capabilities, problem, 0);

@@ -47,7 +47,7 @@ static int sub_groups(const struct cla_config *config)
 /* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
 static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
 {
-    const int64_t row = cla_matrix_pitch(problem->d) + cla_matrix_pitch(problem->d_v);
+    const int64_t row = cla_matrix_pitch(problem, problem->d) + cla_matrix_pitch(problem, problem->d_v);
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
     return (uint64_t)(fixed_rows(config, side) * row +
@@ -86,8 +86,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
 /* The sizes that were the fastest (plan/sizes.h). */
 static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
 {
-    const struct cla_size_wish any = {0};
-    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &any)->config;
+    const struct cla_size_wish stored = {.fp32 = problem->dtype == CLATTN_FP32};
+    struct cla_config timed = cla_size_find(matrix_name, family, cla_widest(problem), &stored)->config;
     cla_matrix_keep_unit(&timed, config);
     timed.work_group_size = timed.work_group_size / CLA_NVIDIA_LANES * config->lanes;
     *config = timed;
@@ -334,7 +334,7 @@ static bool take_lanes(const struct clattn_problem *problem, struct cla_config *
     if (config->unit->lanes == lanes)
         return true;
     const int groups = config->work_group_size / config->unit->lanes;
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes);
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes, problem->dtype);
     if (!unit || problem->work_group_size)
         return false;
     config->unit = unit;
@@ -379,9 +379,10 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, problem, matrix_name, &unused))
+    if (!cla_matrix_is_trusted(capabilities, problem->dtype) || !cla_matrix_gains(problem) ||
+        cla_matrix_check(capabilities, problem, matrix_name, &unused))
         return false;
-    struct cla_config config = cla_matrix_config(capabilities);
+    struct cla_config config = cla_matrix_config(capabilities, problem->dtype);
     return find(capabilities, problem, &config) && hides_waits(capabilities, problem, &config, DQ) &&
            hides_waits(capabilities, problem, &config, DK_DV);
 }
@@ -433,6 +434,12 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_backward_matrix_define(config->unit, config->level, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
 }
 
+/* In fp32 the kernel of dQ mends deltas for the others. */
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    (run->problem->dtype == CLATTN_FP32 ? cla_recipe_mended_backward : cla_recipe_backward)(run, out);
+}
+
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
     .backward = true,
@@ -440,7 +447,6 @@ const struct cla_skeleton cla_backward_matrix = {
     .kernels = cla_backward_kernels,
     .declines = true,
     .largest_d = 256,
-    .tile_element_bytes = 2,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
@@ -450,7 +456,7 @@ const struct cla_skeleton cla_backward_matrix = {
     .private_bytes = private_bytes,
     .build_options = cla_matrix_build_options,
     .streams = streams,
-    .recipe = cla_recipe_backward,
+    .recipe = recipe,
     .define = define,
 };
 
@@ -462,7 +468,6 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .declines = true,
     .largest_d = 256,
     .emulated = true,
-    .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = emulated_knobs,
@@ -472,6 +477,6 @@ const struct cla_skeleton cla_backward_matrix_emulated = {
     .private_bytes = private_bytes,
     .build_options = cla_matrix_build_options,
     .streams = streams,
-    .recipe = cla_recipe_backward,
+    .recipe = recipe,
     .define = define,
 };

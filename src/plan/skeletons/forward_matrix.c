@@ -63,10 +63,11 @@ static int64_t larger(int64_t a, int64_t b)
 /* Tiles of Q, K and V (INPUT_TILES of cl/common/matrix_stages.clh). */
 static int64_t input_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    const int64_t d = cla_matrix_pitch(problem->d), q_tile = config->b_r * d, k_tile = config->b_c * d;
-    const int64_t v_rows = cla_pieces(problem->d_v) * CLA_PIECE, v_tile = v_rows * cla_matrix_pitch(config->b_c);
+    const int64_t d = cla_matrix_pitch(problem, problem->d), q_tile = config->b_r * d, k_tile = config->b_c * d;
+    const int64_t v_rows = cla_pieces(problem->d_v) * CLA_PIECE,
+                  v_tile = v_rows * cla_matrix_pitch(problem, config->b_c);
     if (!config->unit->fetches)
-        return q_tile + 2 * (k_tile + config->b_c * cla_matrix_pitch(problem->d_v));
+        return q_tile + 2 * (k_tile + config->b_c * cla_matrix_pitch(problem, problem->d_v));
     return config->matrix.q_registers ? larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
 }
 
@@ -83,7 +84,8 @@ uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, co
     if (config->matrix.streams)
         return (uint64_t)larger((int64_t)join_bytes(problem, config), (int64_t)query_bytes(problem, config)) +
                (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
-    const int64_t inputs = input_bytes(problem, config), outputs = config->b_r * cla_matrix_pitch(problem->d_v);
+    const int64_t inputs = input_bytes(problem, config),
+                  outputs = config->b_r * cla_matrix_pitch(problem, problem->d_v);
     const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
     const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
     return (uint64_t)(larger(inputs, outputs) + drawn + scratch) + 16;
@@ -314,7 +316,7 @@ static bool take_lanes(const struct clattn_problem *problem, struct cla_config *
 {
     if (config->unit->lanes == config->lanes)
         return true;
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes);
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes, problem->dtype);
     if (!unit || problem->work_group_size)
         return false;
     config->unit = unit;
@@ -375,21 +377,22 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     const clattn_status status = cla_matrix_check(capabilities, &plain, matrix_name, error);
     if (status)
         return status;
-    *config = cla_matrix_config(capabilities);
+    *config = cla_matrix_config(capabilities, problem->dtype);
     return take(capabilities, problem, config, info, error);
 }
 
-/* Wherever it runs it is the fastest: 7 times forward_simt at d = 256, more below. Sizes that a caller forces and it
- * cannot take leave the problem to the others. */
+/* Of 16 bits it is the fastest wherever it runs: 7 times forward_simt at d = 256, more below. Sizes that a caller
+ * forces and it cannot take leave the problem to the others. */
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
     const struct clattn_problem plain = plain_of(problem);
-    if (!cla_matrix_is_trusted(capabilities) || cla_matrix_check(capabilities, &plain, matrix_name, &unused))
+    if (!cla_matrix_is_trusted(capabilities, problem->dtype) || !cla_matrix_gains(problem) ||
+        cla_matrix_check(capabilities, &plain, matrix_name, &unused))
         return false;
     const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
     const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;
-    struct cla_config config = cla_matrix_config(capabilities);
+    struct cla_config config = cla_matrix_config(capabilities, problem->dtype);
     return find(capabilities, &planned, &config) && reads(&planned, &config, &unused) == CLATTN_SUCCESS &&
            cla_forward_matrix_hides_waits(capabilities, &planned, &config);
 }
@@ -401,7 +404,8 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
     const struct clattn_problem plain = plain_of(problem);
     const clattn_status status = cla_matrix_check_problem(&plain, emulated_name, error);
     (void)capabilities;
-    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES), .lanes = CLA_EMULATED_LANES};
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES, problem->dtype),
+                                  .lanes = CLA_EMULATED_LANES};
     return status ? status : take(capabilities, problem, config, info, error);
 }
 
@@ -446,7 +450,6 @@ const struct cla_skeleton cla_forward_matrix = {
     .kernels = cla_forward_kernels,
     .declines = true,
     .largest_d = 256,
-    .tile_element_bytes = 2,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
@@ -468,7 +471,6 @@ const struct cla_skeleton cla_forward_matrix_emulated = {
     .declines = true,
     .largest_d = 256,
     .emulated = true,
-    .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = emulated_knobs,

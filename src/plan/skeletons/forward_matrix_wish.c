@@ -57,8 +57,8 @@ static void take_cheapest(const struct clattn_capabilities *capabilities, const 
 /* The sizes that were the fastest (plan/sizes.h). */
 static void take_timed(enum cla_family family, const struct clattn_problem *problem, struct cla_config *config)
 {
-    const struct cla_size_wish any = {0};
-    struct cla_config timed = cla_size_find(CLA_FORWARD_MATRIX, family, cla_widest(problem), &any)->config;
+    const struct cla_size_wish stored = {.fp32 = problem->dtype == CLATTN_FP32};
+    struct cla_config timed = cla_size_find(CLA_FORWARD_MATRIX, family, cla_widest(problem), &stored)->config;
     cla_matrix_keep_unit(&timed, config);
     timed.matrix.stale_max = gains_by_stale_max(problem);
     timed.matrix.sharers = 1;
@@ -67,9 +67,9 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
 
 bool cla_forward_matrix_may_stream(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return config->unit->streams && problem->d % 32 == 0 && problem->d_v % 64 == 0 && cla_widest(problem) <= 128 &&
-           !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 && config->b_c <= 2 * CLA_PIECE &&
-           config->matrix.keys == config->b_c && config->b_r == CLA_PIECE &&
+    return config->unit->streams && problem->dtype != CLATTN_FP32 && problem->d % 32 == 0 && problem->d_v % 64 == 0 &&
+           cla_widest(problem) <= 128 && !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 &&
+           config->b_c <= 2 * CLA_PIECE && config->matrix.keys == config->b_c && config->b_r == CLA_PIECE &&
            (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
 }
 

@@ -134,7 +134,7 @@ static void take_timed(const struct clattn_problem *problem, enum cla_hopper_sit
                        struct cla_config *config)
 {
     const int rows = cla_hopper_forced_rows(problem);
-    const struct cla_size_wish wish = {rows ? CLA_HOPPER_ANY : (unsigned)situation, rows, 0},
+    const struct cla_size_wish wish = {rows ? CLA_HOPPER_ANY : (unsigned)situation, rows, 0, false},
                                few = {CLA_HOPPER_FEW, 0, 0};
     const struct cla_size *size = cla_size_find("forward_hopper", CLA_ANY_FAMILY, problem->d_v, &wish);
     if (!size)

@@ -62,8 +62,9 @@ static cl_int build_dot(struct bench_peak *peak)
 
 static cl_int build_matrix(struct bench_peak *peak)
 {
-    const struct cla_matrix_unit *const unit =
-        peak->unit == UNIT_MATRIX ? cla_matrix_unit_of(peak->session->capabilities) : &cla_matrix_units[CLA_EMULATED];
+    const struct cla_matrix_unit *const unit = peak->unit == UNIT_MATRIX
+                                                   ? cla_matrix_unit_of(peak->session->capabilities, peak->dtype)
+                                                   : &cla_matrix_units[CLA_EMULATED];
     char defines[256];
     snprintf(defines, sizeof defines,
              "#define CLATTN_DTYPE %d\n#define CLATTN_FEATURES 0\n#define %s %d\n"

@@ -296,7 +296,7 @@ static void draw_program(struct random *random, const char *name, struct verify_
     problem->score.features =
         cla_features_of_pass(verify_plain_features(chosen) | draw_later(random, chosen), verify_is_backward(item));
     const int64_t dtype = random_below(random, 6);
-    problem->dtype = (enum clattn_dtype)(skeleton && skeleton->declines ? 1 + dtype % 2 : dtype % 3);
+    problem->dtype = (enum clattn_dtype)(skeleton && !skeleton->takes_fp32 ? 1 + dtype % 2 : dtype % 3);
     draw_types(random, skeleton, problem);
     draw_pages(random, skeleton, item);
     draw_formats(random, skeleton, item);

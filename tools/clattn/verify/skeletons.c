@@ -21,6 +21,7 @@ static void add(int index)
                                                  .suits_others = !info->for_cpus,
                                                  .slow_to_compile_on_cpu = anywhere,
                                                  .declines = info->declines,
+                                                 .takes_fp32 = !info->only_16_bits,
                                                  .any_order = info->any_order,
                                                  .chunks = info->chunks,
                                                  .packs = info->packs,

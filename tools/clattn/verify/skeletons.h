@@ -12,7 +12,8 @@ struct verify_skeleton {
     bool backward;
     bool suits_cpu, suits_others;
     bool slow_to_compile_on_cpu;
-    bool declines;  /* what its matrix units do not serve */
+    bool declines; /* what its matrix units do not serve */
+    bool takes_fp32;
     bool any_order; /* it serves only problems that let dQ be added up in any order */
     bool chunks;    /* it takes keys in chunks */
     bool packs;     /* heads that share K and V can go together */
