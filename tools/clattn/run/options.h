@@ -47,7 +47,7 @@ enum score_file {
     SCORE_FILES = CLA_SCORE_TENSORS
 };
 enum score_number { SCORE_SOFTCAP = 2, SCORE_DROPOUT = 6, SCORE_TREE_KEYS = 11 };
-enum score_setting { SCORE_BLOCK_SIZE = 1 };
+enum score_setting { SCORE_BLOCK_SIZE = 2 };
 
 /* The modifications of scores: files of their values, or the values. NULL and 0 where one was not given. */
 struct score_options {
