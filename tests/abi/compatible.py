@@ -159,8 +159,8 @@ def copied(include, work, changes):
 # Changes and what is to be said of them; None: that they are fine.
 CHANGES = [
     ('nothing', [], None),
-    ('a member in reserved room', [('problem.h', r'int64_t rng_state;\s+uint64_t reserved\[(\d+)\]',
-                                    lambda found: f'int64_t rng_state; int64_t later, more; '
+    ('a member in reserved room', [('problem.h', r'int64_t sink_keys;\s+uint64_t reserved\[(\d+)\]',
+                                    lambda found: f'int64_t sink_keys; int64_t later, more; '
                                                   f'uint64_t reserved[{int(found[1]) - 2}]')], None),
     ('an enumerator at the end', [('problem.h', r'CLATTN_BF16 = 2', 'CLATTN_BF16 = 2, CLATTN_FP8 = 3')], None),
     ('a function', [('version.h', r'(CLATTN_API const char \*clattn_version)', r'CLATTN_API int clattn_later(void); \1')],
@@ -168,7 +168,7 @@ CHANGES = [
     ('a member that moves others', [('problem.h', r'int d_v;', 'int d_v; int64_t later;')], 'clattn_problem.causal was at'),
     ('a member in the padding', [('score.h', r'const float \*data;', 'int later; const float *data;')],
      'clattn_host_score_args.later is at byte'),
-    ('a member behind the room', [('problem.h', r'(int64_t rng_state;\s+uint64_t reserved\[\d+\];)', r'\1 int64_t later;')],
+    ('a member behind the room', [('problem.h', r'(int64_t sink_keys;\s+uint64_t reserved\[\d+\];)', r'\1 int64_t later;')],
      'clattn_problem had size'),
     ('a member of 4 bytes in the room', [('device.h', r'bool nv_wgmma;', 'bool nv_wgmma; int later;')],
      'clattn_capabilities'),

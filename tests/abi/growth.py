@@ -21,7 +21,7 @@ def later_headers(include, work):
     path = os.path.join(folder, 'clattn', 'problem.h')
     with open(path, encoding='utf-8') as file:
         text = file.read()
-    text, changes = re.subn(r'(int64_t rng_state;\s+)uint64_t reserved\[(\d+)\]',
+    text, changes = re.subn(r'(int64_t sink_keys;\s+)uint64_t reserved\[(\d+)\]',
                             lambda found: f'{found[1]}int64_t later; uint64_t reserved[{int(found[2]) - 1}]', text)
     if changes != 1:
         sys.exit(f'problem.h has {changes} places for a later member')
