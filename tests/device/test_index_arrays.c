@@ -267,6 +267,14 @@ static void calls_stay_inside(const struct clattn_problem *problem)
     clattn_plan_destroy(&plan);
 }
 
+/* An emulation, which takes seconds to compile, meets the pages going forward, and else one of the other sets in each
+ * pass. */
+static bool is_left_out(const struct cla_skeleton *skeleton, int pass, size_t set)
+{
+    const bool pages = set == 2;
+    return skeleton->emulated && !test_is_full() && (pages ? pass != CLATTN_FORWARD : (int)set != pass / 2 % 2);
+}
+
 /* With all that is looked up by a row and a key, and with bias alone, so that tiles without hidden pairs are met. */
 static void index_arrays_lead_nowhere(void **state)
 {
@@ -288,7 +296,7 @@ static void index_arrays_lead_nowhere(void **state)
                 problem.unordered = cla_skeleton_describe(*skeleton).any_order;
                 problem.block_q = problem.block_kv = sets[i] & CLATTN_BLOCK_MASK ? BLOCK : 0;
                 problem.page_keys = sets[i] & CLATTN_PAGES ? 6 : 0;
-                if (back && problem.page_keys)
+                if ((back && problem.page_keys) || is_left_out(*skeleton, pass, i))
                     continue;
                 if (!test_serves(&device, &problem))
                     problem.dtype = CLATTN_FP16;
