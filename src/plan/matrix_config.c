@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What planners make of a matrix unit: a configuration, what limits it, and what it costs. */
+#include "plan/machine.h"
+#include "plan/matrix_units.h"
+#include "plan/planner.h"
+#include "plan/sizes.h"
+
+struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities)
+{
+    const int64_t items = (int64_t)capabilities->max_work_group_size, first = (int64_t)capabilities->max_work_item_size;
+    const uint64_t local = cla_usable_local_bytes(capabilities);
+    return (struct cla_matrix_limits){.local_bytes = local > CLA_ADDED_BYTES ? local - CLA_ADDED_BYTES : 0,
+                                      .items = first && first < items ? first : items};
+}
+
+int cla_matrix_lanes(const struct cla_config *config)
+{
+    return config->unit->devices ? config->unit->lanes : CLA_NVIDIA_LANES;
+}
+
+int cla_matrix_operand_words(const struct cla_config *config)
+{
+    return (config->unit->devices ? config->unit : &cla_matrix_units[CLA_NVIDIA_MMA])->operand_words;
+}
+
+double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const struct cla_config *config, int words,
+                          int most_groups)
+{
+    enum { BUSY = 2 }; /* sub-groups of a scheduler, which hide what one waits for */
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    const int items = config->work_group_size, most_words = config->unit->most_words;
+    const int held = words > most_words ? most_words : words;
+    if (!config->unit->devices)
+        return 1;
+    int groups = machine.unit_registers / (held * items);
+    groups = machine.unit_items / items < groups ? machine.unit_items / items : groups;
+    groups = most_groups < groups ? most_groups : groups;
+    groups = groups < 1 ? 1 : groups;
+    const int sub_groups = groups * items / machine.lanes, busy = BUSY * machine.schedulers;
+    return (sub_groups < busy ? (double)busy / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
+           (words > most_words ? 1.2 + 0.02 * (words - most_words) : 1);
+}
+
+double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                       const struct cla_matrix_work *work)
+{
+    const struct cla_matrix_rates *rates = cla_matrix_rates_of(cla_matrix_family(capabilities, config), config->level);
+    return cla_matrix_clocks(rates, cla_matrix_lanes(config), work) / rates->product;
+}
+
+bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,
+                            uint64_t local_bytes, int sub_groups)
+{
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    const uint64_t groups = machine.local_bytes * (uint64_t)machine.local_parts / local_bytes;
+    const int wanted = machine.schedulers * machine.least_sub_groups;
+    return config->unit->trust == CLA_UNIT_PROVEN || groups * (uint64_t)sub_groups >= (uint64_t)wanted;
+}
+
+bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem)
+{
+    (void)capabilities;
+    (void)problem;
+    return false;
+}
+
+const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities)
+{
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    return machine.family == CLA_CPU ? CLA_UNOPTIMISED : cla_machine_build_options(&machine);
+}
+
+enum cla_family cla_matrix_family(const struct clattn_capabilities *capabilities, const struct cla_config *config)
+{
+    return config->unit->devices ? cla_machine_of(capabilities).family : CLA_ANY_FAMILY;
+}
+
+int cla_matrix_capability(const struct clattn_capabilities *capabilities)
+{
+    const int capability = (int)capabilities->nv_compute_capability;
+    return capability / 100 * 10 + capability % 100;
+}
+
+struct cla_config cla_matrix_config(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
+    return (struct cla_config){.unit = unit, .lanes = unit->lanes, .level = cla_matrix_level(unit, capabilities)};
+}
+
+void cla_matrix_keep_unit(struct cla_config *config, const struct cla_config *from)
+{
+    config->unit = from->unit;
+    config->lanes = from->lanes;
+    config->level = from->level;
+}
+
+clattn_status cla_matrix_choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const char *name, cla_matrix_take *take, struct cla_config *config,
+                                struct clattn_plan_info *info, struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check(capabilities, problem, name, error);
+    if (status)
+        return status;
+    *config = cla_matrix_config(capabilities, problem->dtype);
+    return take(capabilities, problem, config, info, error);
+}
+
+clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capabilities,
+                                         const struct clattn_problem *problem, const char *name, cla_matrix_take *take,
+                                         struct cla_config *config, struct clattn_plan_info *info,
+                                         struct cla_error *error)
+{
+    const clattn_status status = cla_matrix_check_problem(problem, name, error);
+    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES, problem->dtype),
+                                  .lanes = CLA_EMULATED_LANES};
+    return status ? status : take(capabilities, problem, config, info, error);
+}
