@@ -9,19 +9,18 @@
 
 /* What is wrong with it can be told without OpenCL; the command buffer itself is looked at when the arguments are found
  * right (cla_dispatch_checks). */
-static clattn_status check(const struct _cl_command_buffer_khr *command_buffer, const cl_event *first_event,
-                           cl_uint wait_count, const cl_uint *sync_points, struct cla_error *error)
+static clattn_status check(const struct cla_dispatch *to, const cl_event *first_event, struct cla_error *error)
 {
-    if (!command_buffer)
+    if (!to->recorder->buffer)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "command_buffer is NULL: it must be a cl_command_buffer_khr that is being recorded");
     if (first_event)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args->first_event is not NULL, as it must be: what is recorded has no events");
-    if (wait_count && !sync_points)
+    if (to->wait_count && !to->wait_points)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "sync_points is NULL with a wait_count of %u: it must hold that many, or wait_count be 0",
-                        (unsigned)wait_count);
+                        (unsigned)to->wait_count);
     return CLATTN_SUCCESS;
 }
 
@@ -37,6 +36,14 @@ static clattn_status report(const struct clattn_plan *plan, clattn_status status
     return status ? cla_report(plan ? &plan->context->log : NULL, error) : CLATTN_SUCCESS;
 }
 
+/* What all that record a pass of a plan begin with. */
+static clattn_status check_pass(const struct clattn_plan *plan, enum clattn_pass pass, const char *function,
+                                const cl_event *first_event, const struct cla_dispatch *to, struct cla_error *error)
+{
+    const clattn_status status = cla_plan_check_pass(plan, pass, function, error);
+    return status ? status : check(to, first_event, error);
+}
+
 clattn_status clattn_forward_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
                                     const struct clattn_forward_args *args, cl_uint wait_count,
                                     const cl_uint *sync_points, cl_uint *sync_point)
@@ -44,9 +51,7 @@ clattn_status clattn_forward_record(const clattn_plan *plan, struct _cl_command_
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = cla_plan_check_pass(plan, CLATTN_FORWARD, __func__, &error);
-    if (!status)
-        status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    clattn_status status = check_pass(plan, CLATTN_FORWARD, __func__, args ? args->first_event : NULL, &to, &error);
     if (!status)
         status = cla_forward_dispatch(plan, args, &to, &error);
     return report(plan, status, &error);
@@ -60,10 +65,8 @@ clattn_status clattn_backward_record(const clattn_plan *plan, struct _cl_command
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
     const bool chunks = plan && plan->problem.pass == CLATTN_BACKWARD_ACCUMULATE;
-    clattn_status status =
-        cla_plan_check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD, __func__, &error);
-    if (!status)
-        status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    clattn_status status = check_pass(plan, chunks ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD, __func__,
+                                      args ? args->first_event : NULL, &to, &error);
     if (!status)
         status = cla_backward_dispatch(plan, args, &to, &error);
     return report(plan, status, &error);
@@ -76,19 +79,10 @@ clattn_status clattn_append_record(const clattn_appender *appender, struct _cl_c
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = check(command_buffer, args ? args->first_event : NULL, wait_count, sync_points, &error);
+    clattn_status status = check(&to, args ? args->first_event : NULL, &error);
     if (!status)
         status = cla_append_dispatch(appender, args, &to, &error);
     return status ? cla_report(appender ? &appender->context->log : NULL, &error) : CLATTN_SUCCESS;
-}
-
-/* What the four on states begin with. */
-static clattn_status check_state(const struct clattn_plan *plan, const char *function,
-                                 const struct _cl_command_buffer_khr *command_buffer, const cl_event *first_event,
-                                 const struct cla_dispatch *to, struct cla_error *error)
-{
-    const clattn_status status = cla_plan_check_pass(plan, CLATTN_ACCUMULATE, function, error);
-    return status ? status : check(command_buffer, first_event, to->wait_count, to->wait_points, error);
 }
 
 clattn_status clattn_state_begin_record(const clattn_plan *plan, struct _cl_command_buffer_khr *command_buffer,
@@ -98,7 +92,7 @@ clattn_status clattn_state_begin_record(const clattn_plan *plan, struct _cl_comm
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    clattn_status status = check_pass(plan, CLATTN_ACCUMULATE, __func__, NULL, &to, &error);
     if (!status)
         status = cla_state_begin(plan, shape, (struct cla_bytes){state, state_memory, 0}, &to, &error);
     return report(plan, status, &error);
@@ -111,7 +105,7 @@ clattn_status clattn_state_accumulate_record(const clattn_plan *plan, struct _cl
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = check_state(plan, __func__, command_buffer, args ? args->first_event : NULL, &to, &error);
+    clattn_status status = check_pass(plan, CLATTN_ACCUMULATE, __func__, args ? args->first_event : NULL, &to, &error);
     if (!status)
         status = cla_state_accumulate(plan, args, &to, &error);
     return report(plan, status, &error);
@@ -125,7 +119,7 @@ clattn_status clattn_state_merge_record(const clattn_plan *plan, struct _cl_comm
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    clattn_status status = check_pass(plan, CLATTN_ACCUMULATE, __func__, NULL, &to, &error);
     if (!status)
         status = cla_state_merge(plan, shape, (struct cla_bytes){into, into_memory, 0},
                                  (struct cla_bytes){from, from_memory, 0}, &to, &error);
@@ -139,7 +133,7 @@ clattn_status clattn_state_finish_record(const clattn_plan *plan, struct _cl_com
     struct cla_error error;
     struct cla_recorder recorder = {.buffer = command_buffer};
     const struct cla_dispatch to = to_recorder(&recorder, wait_count, sync_points, sync_point);
-    clattn_status status = check_state(plan, __func__, command_buffer, NULL, &to, &error);
+    clattn_status status = check_pass(plan, CLATTN_ACCUMULATE, __func__, NULL, &to, &error);
     if (!status)
         status = cla_state_finish(plan, args, &to, &error);
     return report(plan, status, &error);
