@@ -164,12 +164,13 @@ fi
 say 'all suites but those that sanitizers watch'
 configure $plain --buildtype=release
 # (what sanitizers watch is in their build; without them, in --full)
-run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite unit --no-suite assembler --no-suite packages
+run_tests $plain --no-suite fault --no-suite fuzz --no-suite watched --no-suite threads --no-suite unit --no-suite assembler --no-suite packages
 
 say 'address and undefined-behaviour sanitizers'
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
-configure $asan -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false
+# (lines of the source are all that their reports need)
+configure $asan -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
 share_kernels $asan
 run_tests $asan --suite unit --suite fault --suite fuzz --suite watched
 
@@ -178,7 +179,7 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
     aslr="setarch $(uname -m) -R"
 fi
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-configure $tsan -Doptimization=1 -Ddebug=true -Db_sanitize=thread -Db_lundef=false
+configure $tsan -Doptimization=1 -Ddebug=false -Dc_args=-g1 -Db_sanitize=thread -Db_lundef=false
 share_kernels $tsan
 run_tests $tsan threads host_passes
 
@@ -218,7 +219,7 @@ library_headers() {
 
 if [ $full = yes ]; then
     say "other vendors' compilers, simulated GPUs, and without sanitizers what they watch"
-    run_tests $plain --suite assembler --suite packages --suite unit --suite watched
+    run_tests $plain --suite assembler --suite packages --suite unit --suite watched --suite threads
     for system in aarch64 windows; do
         say "unit tests of the library on $system"
         if tools/cross/build.sh $system; then

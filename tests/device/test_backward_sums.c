@@ -128,13 +128,20 @@ static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
     return failures;
 }
 
+/* A CPU has two of three. */
+static bool is_sampled(size_t kernel)
+{
+    const bool all = test_is_full() || clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU;
+    return all || kernel % 3 != case_seed() % 3;
+}
+
 static void every_shape(void **state)
 {
     (void)state;
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-            if (cla_skeleton_describe(*skeleton).any_order)
+            if (cla_skeleton_describe(*skeleton).any_order && is_sampled(i))
                 failures += failures_of(i, *skeleton);
     assert_int_equal(failures, 0);
 }

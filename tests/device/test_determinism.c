@@ -84,7 +84,7 @@ static void odd_sizes(void **state)
 }
 
 /* What kernels on matrix units take: many work-groups that share keys and compute units, tiles that are cut and others.
- * A CPU, which compiles each for seconds, takes every other one. */
+ * A CPU, which compiles each for seconds, takes the second and the last. */
 static void many_heads_of_16_bits(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void many_heads_of_16_bits(void **state)
             .score = score_typical(),
             .seed = 10 + i};
         case_set_features(&forward, rows[i].features);
-        if (i % 2 || !is_cpu() || test_is_full())
+        if (i % 4 == 1 || !is_cpu() || test_is_full())
             failures += failures_of(forward);
     }
     assert_int_equal(failures, 0);

@@ -64,13 +64,13 @@ static int failures_of(int features, int count)
 static void pairs(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(2, at_home() ? 8 : 2), 0);
+    assert_int_equal(failures_of(2, at_home() ? 6 : 2), 0);
 }
 
 static void triples(void **state)
 {
     (void)state;
-    assert_int_equal(failures_of(3, at_home() ? 8 : 2), 0);
+    assert_int_equal(failures_of(3, at_home() ? 6 : 2), 0);
 }
 
 static void all_at_once(void **state)
