@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A cache of keys at host level beside plain arrays: random appends, forks and truncations, what attention then gives
- * (clattn_host_forward on the same keys), what is copied in a step, and what is refused. */
+ * (clattn_host_forward on the same keys), and what is copied in a step. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "plan/half.h"
 #include "random.h"
@@ -383,88 +383,6 @@ static void limits_hold(void **state)
     clattn_host_cache_destroy(&cache);
 }
 
-static void refuses(clattn_host_cache *cache, const struct clattn_host_cache_args *args, clattn_status status,
-                    const char *words)
-{
-    assert_int_equal(clattn_host_cache_forward(cache, args), status);
-    if (!strstr(clattn_error_message(), words))
-        fail_msg("\"%s\" is not in: %s", words, clattn_error_message());
-}
-
-static void wrong_calls_are_refused(void **state)
-{
-    (void)state;
-    static float array[2 * HEADS * D];
-    static const int64_t twice[] = {1, 1}, far[] = {0, SEQUENCES};
-    static const int32_t lengths[] = {1, 1};
-    clattn_host_cache *cache = make_cache(false, 0);
-    const struct clattn_host_cache_args good = {
-        .shape = {.batch = 2, .heads = HEADS, .n_q = 1}, .q = array, .k = array, .v = array, .o = array};
-    struct clattn_host_cache_args args = good;
-    args.sequences = twice;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "sequences[1] is 1: sequences are numbered from 0 to 2, and each");
-    args.sequences = far;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "sequences[1] is 3");
-    args = good;
-    args.shape.n_kv = 5;
-    refuses(cache, &args, CLATTN_INVALID_SHAPE, "shape.n_kv is 5");
-    args = good;
-    args.layer = LAYERS;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "layer is 2: layers are numbered from 0 to 1");
-    args = good;
-    args.v = NULL;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "new rows are of both");
-    args = good;
-    args.o = NULL;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "o is NULL: it must point to an array of");
-    args = good;
-    args.score.key_lengths = lengths;
-    refuses(cache, &args, CLATTN_INVALID_ARGUMENT, "score has key_lengths, pages");
-    args = good;
-    args.shape.batch = SEQUENCES + 1;
-    refuses(cache, &args, CLATTN_INVALID_SHAPE, "the cache has 3 sequences");
-    assert_int_equal(clattn_host_cache_append(cache, &good), CLATTN_INVALID_ARGUMENT);
-    assert_non_null(strstr(clattn_error_message(), "computes nothing"));
-    refuses(NULL, &good, CLATTN_INVALID_ARGUMENT, "cache is NULL");
-    refuses(cache, NULL, CLATTN_INVALID_ARGUMENT, "args is NULL");
-    assert_int_equal(clattn_host_cache_fork(cache, 1, 1, 0), CLATTN_INVALID_ARGUMENT);
-    assert_int_equal(clattn_host_cache_fork(cache, 0, 3, 0), CLATTN_INVALID_ARGUMENT);
-    assert_int_equal(clattn_host_cache_truncate(cache, 0, -1), CLATTN_INVALID_ARGUMENT);
-    assert_int_equal(length_of(cache, 0, 0), 0);
-    assert_true(test_succeeded(clattn_host_cache_forward(cache, &good), "clattn_host_cache_forward"));
-    clattn_host_cache_destroy(&cache);
-}
-
-static void wrong_caches_are_refused(void **state)
-{
-    (void)state;
-    const struct clattn_problem good = {.d = 8}, pages = {.d = 8, .features = CLATTN_PAGES, .page_keys = 4},
-                                drops = {.d = 8, .features = CLATTN_DROPOUT},
-                                first = {.d = 8, .causal = CLATTN_CAUSAL_TOP_LEFT},
-                                back = {.d = 8, .pass = CLATTN_BACKWARD}, other = {.d = 8, .q_type = CLATTN_AS_BF16};
-    const struct {
-        struct clattn_host_cache_params params;
-        const char *words;
-    } wrong[] = {{{.problem = &good}, "params->kv_heads is 0: it is from 1"},
-                 {{.problem = NULL, .kv_heads = 1}, "params->problem is NULL"},
-                 {{.problem = &pages, .kv_heads = 1}, "pages and key lengths of its own"},
-                 {{.problem = &drops, .kv_heads = 1}, "and no dropout"},
-                 {{.problem = &first, .kv_heads = 1}, "CLATTN_CAUSAL_TOP_LEFT (2): new rows follow"},
-                 {{.problem = &back, .kv_heads = 1}, "params->problem->pass is 1"},
-                 {{.problem = &other, .kv_heads = 1}, "params->problem->q_type is 3"},
-                 {{.problem = &good, .kv_heads = 1, .rotary_d = 8}, "params->rotary_d is 8 with rope_cos"},
-                 {{.problem = &good, .kv_heads = 1, .layers = -1}, "params->layers is -1"}};
-    clattn_host_cache *cache = NULL;
-    EACH (i, wrong) {
-        struct clattn_host_cache_params params = wrong[i].params;
-        params.context = device.clattn;
-        assert_true(clattn_host_cache_create(&cache, &params) < 0);
-        assert_null(cache);
-        if (!strstr(clattn_error_message(), wrong[i].words))
-            fail_msg("\"%s\" is not in: %s", wrong[i].words, clattn_error_message());
-    }
-}
-
 int main(void)
 {
     chance.state = 5;
@@ -474,10 +392,9 @@ int main(void)
         sines[i] = (float)sin(angle);
     }
     test_device_open(&device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_plain_arrays),           cmocka_unit_test(as_plain_arrays_with_packed_rows_in_formats),
-        cmocka_unit_test(a_step_copies_what_is_new), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(wrong_calls_are_refused),   cmocka_unit_test(wrong_caches_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_plain_arrays),
+                                       cmocka_unit_test(as_plain_arrays_with_packed_rows_in_formats),
+                                       cmocka_unit_test(a_step_copies_what_is_new), cmocka_unit_test(limits_hold)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);
     return failed;
