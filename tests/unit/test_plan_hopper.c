@@ -95,6 +95,40 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
+/* What a call is said to be decides, too. Blocks of 256 rows for 132 compute units: 128 of them are one round, 144
+ * would be two, of which one is mostly idle; smaller ones share out better. Descriptors are for calls of several tiles
+ * a work-group, and a tile is not all keys of a narrow head. */
+static void sizes_suit_the_number_of_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t heads, n_q, n_kv;
+        enum clattn_causal causal;
+        int b_r, b_c, tma;
+    } rows[] = {
+        {8, 4096, 4096, CLATTN_FULL, 256, 64, 1},    {9, 4096, 4096, CLATTN_FULL, 128, 128, 1},
+        {24, 2048, 2048, CLATTN_FULL, 128, 128, 1},  {24, 2048, 2048, CLATTN_CAUSAL_TOP_LEFT, 256, 64, 1},
+        {1, 20000, 20000, CLATTN_FULL, 192, 128, 1}, {4, 100000, 100000, CLATTN_FULL, 256, 64, 1},
+        {44, 512, 128, CLATTN_FULL, 256, 64, 0},     {600, 512, 128, CLATTN_FULL, 256, 64, 1},
+        {1, 128, 100, CLATTN_FULL, 128, 128, 0},     {5000, 128, 128, CLATTN_FULL, 128, 64, 1},
+        {5000, 128, 129, CLATTN_FULL, 128, 128, 1},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 64,
+                                               .causal = rows[i].causal,
+                                               .expected_heads = rows[i].heads,
+                                               .expected_n_q = rows[i].n_q,
+                                               .expected_n_kv = rows[i].n_kv};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (info.b_r != rows[i].b_r || info.b_c != rows[i].b_c || choice.config.hopper.tma != rows[i].tma)
+            fail_msg("row %d: blocks of %d x %d, tma=%d", (int)i, info.b_r, info.b_c, choice.config.hopper.tma);
+    }
+}
+
 /* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes
  * beside each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
@@ -357,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_are_taken),
+        cmocka_unit_test(sizes_suit_the_number_of_blocks),
         cmocka_unit_test(tiles_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others),
         cmocka_unit_test(what_it_cannot_is_refused),
