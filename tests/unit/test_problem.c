@@ -62,6 +62,15 @@ static const struct {
      "CLATTN_BLOCK_MASK"},
     {{.d = 64, .features = CLATTN_BIAS_SLOPES}, CLATTN_INVALID_ARGUMENT, "CLATTN_BIAS_SLOPES", "without CLATTN_BIAS"},
     {{.d = 64, .b_r = -1}, CLATTN_INVALID_ARGUMENT, "b_r", "-1"},
+    {{.d = 64, .splits = -2}, CLATTN_INVALID_ARGUMENT, "problem.splits", "-2"},
+    {{.d = 64, .splits = CLATTN_MAX_SPLITS + 1}, CLATTN_INVALID_ARGUMENT, "problem.splits", "from 2 to"},
+    {{.d = 64, .packing = -1}, CLATTN_INVALID_ARGUMENT, "problem.packing", "-1"},
+    {{.d = 64, .packing = 3}, CLATTN_INVALID_ARGUMENT, "problem.packing", "3"},
+    {{.d = 64, .packing = CLATTN_PACKING_ALWAYS, .pass = CLATTN_BACKWARD}, CLATTN_INVALID_ARGUMENT, "packing", "alone"},
+    {{.d = 64, .knobs = "stages=2"}, CLATTN_INVALID_ARGUMENT, "problem.knobs", "stages=2"},
+    {{.d = 64, .pass = (enum clattn_pass)4}, CLATTN_INVALID_ARGUMENT, "problem.pass", "4"},
+    {{.d = 64, .pass = (enum clattn_pass) - 1}, CLATTN_INVALID_ARGUMENT, "problem.pass", "-1"},
+    {{.d = 64, .features = 1u << 31}, CLATTN_INVALID_ARGUMENT, "problem.features", "0x80000000"},
     {{.d = 64, .work_group_size = 1 << 20}, CLATTN_INVALID_ARGUMENT, "work_group_size", "1048576"},
 };
 

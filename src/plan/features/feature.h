@@ -159,9 +159,6 @@ unsigned cla_features_with(unsigned hooks);
 /* `features`, of a forward pass without those of gradients alone. */
 unsigned cla_features_of_pass(unsigned features, bool backward);
 
-/* Those that the kernels on matrix units have no form of their own for, the user's functions among them. */
-unsigned cla_features_plain(void);
-
 /* The tensors of all features, numbered in the table's order (attention/operands.h); NULL behind the last. Whoever
  * looks at all of them, as each call does, takes the one after the `last`, whose feature *of is; NULL: the first. */
 const struct cla_feature_tensor *cla_feature_tensor(int number, const struct cla_feature **of);

@@ -45,12 +45,6 @@ unsigned cla_features_of_pass(unsigned features, bool backward)
     return backward ? features : features & ~cla_features_with(CLA_OF_GRADIENTS);
 }
 
-unsigned cla_features_plain(void)
-{
-    const unsigned changes = cla_features_with(CLA_MODIFIES) & ~cla_features_with(CLA_FAST_MODIFY);
-    return changes | CLA_FEATURE_SCORE_MOD;
-}
-
 const struct cla_feature_tensor *cla_feature_tensor_after(const struct cla_feature_tensor *last,
                                                           const struct cla_feature **of)
 {
