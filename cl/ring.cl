@@ -16,19 +16,17 @@
 
 #define CLATTN_BLOCK 4096 /* elements of a work-group: BLOCK of src/ring/sums.c */
 
-/* Of several pieces of so many elements, some way apart. NDRange: `blocks` work-groups for each piece. */
+/* NDRange: a work-group for each block of `count` elements, which lie from sums_at and from from_at on. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_ring_add(__global float *sums, __global const void *from, const long sums_at, const long sums_apart,
-                const long from_at, const long from_apart, const long count, const int blocks, const int type)
+clattn_ring_add(__global float *sums, __global const void *from, const long sums_at, const long from_at,
+                const long count, const int type)
 {
-    const int piece = (int)get_group_id(0) / blocks, block = (int)get_group_id(0) % blocks;
-    const long first = (long)block * CLATTN_BLOCK, end = min(first + CLATTN_BLOCK, count);
-    __global float *const to = sums + sums_at + piece * sums_apart;
+    const long first = (long)get_group_id(0) * CLATTN_BLOCK, end = min(first + CLATTN_BLOCK, count);
     for (long i = first + (long)get_local_id(0); i < end; i += CLATTN_WORK_GROUP_SIZE)
-        to[i] += clattn_read(type, from, from_at + piece * from_apart + i);
+        sums[sums_at + i] += clattn_read(type, from, from_at + i);
 }
 
-/* NDRange: a work-group for each block of all elements. */
+/* NDRange: likewise, of all elements. */
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
 clattn_ring_round(__global void *to, __global const float *sums, const long count, const int type)
 {

@@ -223,16 +223,6 @@ clattn_status cla_cl_enqueue_read(cl_command_queue queue, cl_mem buffer, size_t 
                         "clEnqueueReadBuffer", error);
 }
 
-clattn_status cla_cl_enqueue_read_rows(cl_command_queue queue, cl_mem buffer, size_t offset, size_t row_bytes,
-                                       size_t rows, size_t pitch, void *data, cl_uint wait_count,
-                                       const cl_event *wait_list, cl_event *event, struct cla_error *error)
-{
-    const size_t from[] = {offset, 0, 0}, to[] = {0, 0, 0}, region[] = {row_bytes, rows, 1};
-    return cla_cl_check(clEnqueueReadBufferRect(queue, buffer, CL_FALSE, from, to, region, pitch, 0, row_bytes, 0, data,
-                                                wait_count, wait_count ? wait_list : NULL, event),
-                        "clEnqueueReadBufferRect", error);
-}
-
 clattn_status cla_cl_map(cl_command_queue queue, cl_mem buffer, size_t bytes, void **data, struct cla_error *error)
 {
     cl_int code = CL_SUCCESS;

@@ -86,11 +86,6 @@ clattn_status cla_cl_enqueue_write(cl_command_queue queue, cl_mem buffer, size_t
 clattn_status cla_cl_enqueue_read(cl_command_queue queue, cl_mem buffer, size_t offset, size_t bytes, void *data,
                                   cl_uint wait_count, const cl_event *wait_list, cl_event *event,
                                   struct cla_error *error);
-
-/* Rows of so many bytes, each `pitch` behind the one before in the buffer, to dense ones. */
-clattn_status cla_cl_enqueue_read_rows(cl_command_queue queue, cl_mem buffer, size_t offset, size_t row_bytes,
-                                       size_t rows, size_t pitch, void *data, cl_uint wait_count,
-                                       const cl_event *wait_list, cl_event *event, struct cla_error *error);
 clattn_status cla_cl_map(cl_command_queue queue, cl_mem buffer, size_t bytes, void **data,
                          struct cla_error *error); /* to be read and written; blocks */
 void cla_cl_unmap(cl_command_queue queue, cl_mem buffer, void *data);

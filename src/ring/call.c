@@ -30,11 +30,14 @@ static clattn_status compare(clattn_ring *ring, const struct cla_job *job, struc
 static void find_hops(clattn_ring *ring, const struct cla_job *job)
 {
     const int ranks = ring->wire.ranks;
-    for (int part = 0; part < ranks; part++) {
-        ring->hops[part] = 0;
+    for (int i = 0; i < ranks * CLA_RUNS; i++) {
+        const int part = i / CLA_RUNS, run = i % CLA_RUNS;
+        const struct clattn_ring_part *keys = &ring->keys[part];
+        int64_t *const hops = &ring->hops[part][run];
+        *hops = 0;
         for (int hop = 1; hop < ranks; hop++)
-            if (cla_parts_meet(&job->meeting, &ring->rows[(part + hop) % ranks], &ring->keys[part]))
-                ring->hops[part] = hop;
+            if (cla_part_meets(&job->meeting, &ring->rows[(part + hop) % ranks], keys->first[run], keys->count[run]))
+                *hops = hop;
     }
 }
 

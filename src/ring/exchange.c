@@ -5,8 +5,8 @@
 /* How the keys go round. In each step rank r has the keys of rank r - distance, if they go so far. Its two turns hold
  * those of this step and of the last one. A rank that has failed in its own work takes every step and computes nothing.
  *
- * Where keys are lent, there is one step more: the own keys' last pair of runs waits for the end, so that what other
- * ranks are given of gradients gets there meanwhile; the first ones come first, while other ranks' keys are copied. */
+ * A backward pass of several ranks has one step more: a pair of runs of the own keys waits for the end, so that what
+ * other ranks are given of gradients gets there meanwhile. */
 struct exchange {
     clattn_ring *ring;
     const struct cla_job *job;
@@ -28,7 +28,7 @@ static bool lends(const clattn_ring *ring)
 
 static int64_t steps_of(const clattn_ring *ring)
 {
-    return ring->wire.ranks + (lends(ring) && ring->wire.ranks > 1);
+    return ring->wire.ranks + (ring->problem.pass == CLATTN_BACKWARD && ring->wire.ranks > 1);
 }
 
 static int64_t distance_in(const clattn_ring *ring, int64_t step)
@@ -36,12 +36,21 @@ static int64_t distance_in(const clattn_ring *ring, int64_t step)
     return step % ring->wire.ranks;
 }
 
-/* Whose keys are here in that step; -1: nobody's. */
-static int64_t part_in(const clattn_ring *ring, int64_t step)
+/* Whether the run of another rank's keys, or of the own ones, is here in that step. */
+static bool is_here(const clattn_ring *ring, int64_t step, int run)
 {
     const int64_t distance = distance_in(ring, step);
     const int part = rank_at(ring, -distance);
-    return step < steps_of(ring) && distance <= ring->hops[part] && cla_part_count(&ring->keys[part]) ? part : -1;
+    return step < steps_of(ring) && distance <= ring->hops[part][run] && ring->keys[part].count[run];
+}
+
+/* Whose keys are here in that step; -1: nobody's. */
+static int64_t part_in(const clattn_ring *ring, int64_t step)
+{
+    for (int run = 0; run < CLA_RUNS; run++)
+        if (is_here(ring, step, run))
+            return rank_at(ring, -distance_in(ring, step));
+    return -1;
 }
 
 static enum cla_turn_pairs pairs_in(const clattn_ring *ring, int64_t step)
@@ -51,9 +60,15 @@ static enum cla_turn_pairs pairs_in(const clattn_ring *ring, int64_t step)
     return step ? CLA_LAST_PAIR : CLA_FIRST_PAIRS;
 }
 
-static uint64_t keys_bytes(const struct exchange *exchange, int64_t part)
+static uint64_t keys_bytes(const struct exchange *exchange, int64_t part, int run)
 {
-    return cla_keys_bytes(exchange->job, CLA_OF_KV, cla_part_count(&exchange->ring->keys[part]));
+    return cla_keys_bytes(exchange->job, CLA_OF_KV, exchange->ring->keys[part].count[run]);
+}
+
+/* A run's message among those of its part. */
+static char *message_at(const struct exchange *exchange, const struct cla_pinned_block *block, int64_t part, int run)
+{
+    return (char *)block->data + cla_keys_at(exchange->job, &exchange->ring->keys[part], run);
 }
 
 /* The first failure of this rank's own counts; messages go on behind it. */
@@ -75,30 +90,40 @@ static clattn_status receive_keys(struct exchange *exchange, int64_t step, struc
     clattn_ring *ring = exchange->ring;
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
     const int64_t part = part_in(ring, step);
-    if (part < 0 || part == ring->wire.rank)
-        return CLATTN_SUCCESS;
-    return cla_wire_receive(&ring->wire, lends(ring) ? NULL : turn->keys.data, keys_bytes(exchange, part),
-                            lends(ring) ? (int)part : rank_at(ring, -1), CLA_TAG_KEYS, &turn->keys_come, error);
+    clattn_status status = CLATTN_SUCCESS;
+    for (int run = 0; run < CLA_RUNS && part >= 0 && part != ring->wire.rank && !status; run++)
+        if (is_here(ring, step, run))
+            status = cla_wire_receive(&ring->wire, lends(ring) ? NULL : message_at(exchange, &turn->keys, part, run),
+                                      keys_bytes(exchange, part, run), lends(ring) ? (int)part : rank_at(ring, -1),
+                                      CLA_TAG_KEYS, &turn->keys_come[run], error);
+    return status;
 }
 
 /* On to the next rank, where it needs them. */
-static clattn_status pass_keys(struct exchange *exchange, struct cla_turn *turn, int64_t step, struct cla_error *error)
+static clattn_status pass_keys(struct exchange *exchange, struct cla_turn *turn, int64_t step, int run,
+                               struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
-    if (lends(ring) || step >= ring->hops[turn->part])
+    if (lends(ring) || step >= ring->hops[turn->part][run])
         return CLATTN_SUCCESS;
-    return send(exchange, turn->keys_at, keys_bytes(exchange, turn->part), rank_at(ring, 1), CLA_TAG_KEYS,
-                &turn->keys_sent, error);
+    return send(exchange, turn->keys_at[run], keys_bytes(exchange, turn->part, run), rank_at(ring, 1), CLA_TAG_KEYS,
+                &turn->keys_sent[run], error);
 }
 
 /* To all ranks that need them. */
 static clattn_status lend_keys(struct exchange *exchange, struct cla_error *error)
 {
     clattn_ring *ring = exchange->ring;
+    const int own = ring->wire.rank;
     clattn_status status = CLATTN_SUCCESS;
-    for (int64_t i = 1; lends(ring) && i <= ring->hops[ring->wire.rank] && !status; i++)
-        status = cla_wire_send(&ring->wire, ring->own.data, keys_bytes(exchange, ring->wire.rank), rank_at(ring, i),
-                               CLA_TAG_KEYS, &ring->keys_lent[i], error);
+    for (int64_t i = CLA_RUNS; lends(ring) && i < (int64_t)ring->wire.ranks * CLA_RUNS && !status; i++) {
+        const int64_t distance = i / CLA_RUNS;
+        const int run = (int)(i % CLA_RUNS);
+        if (distance <= ring->hops[own][run])
+            status =
+                cla_wire_send(&ring->wire, message_at(exchange, &ring->own, own, run), keys_bytes(exchange, own, run),
+                              rank_at(ring, distance), CLA_TAG_KEYS, &ring->keys_lent[i], error);
+    }
     return status;
 }
 
@@ -164,8 +189,11 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     keep(exchange, cla_events_wait(&turn->events, &ring->wire, &now), &now);
     keep(exchange, cla_lane_finish(&ring->lane, &now), &now);
     ring->idle_since = 0;
-    cla_wire_release(&ring->wire, &turn->keys_come);
-    clattn_status status = cla_wire_wait(&ring->wire, &turn->keys_sent, error);
+    clattn_status status = CLATTN_SUCCESS;
+    for (int run = 0; run < CLA_RUNS && !status; run++) {
+        cla_wire_release(&ring->wire, &turn->keys_come[run]);
+        status = cla_wire_wait(&ring->wire, &turn->keys_sent[run], error);
+    }
     if (!status && exchange->backward)
         status = exchange_gifts(exchange, turn, step, error);
     if (!status && turn->pairs != CLA_LAST_PAIR)
@@ -173,11 +201,29 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     return status;
 }
 
-static const void *keys_at(const clattn_ring *ring, const struct cla_turn *turn)
+static const void *keys_at(const struct exchange *exchange, const struct cla_turn *turn, int run)
 {
+    const clattn_ring *ring = exchange->ring;
     if (turn->part == ring->wire.rank)
-        return ring->own.data;
-    return lends(ring) ? turn->keys_come.lent : turn->keys.data;
+        return message_at(exchange, &ring->own, turn->part, run);
+    return lends(ring) ? turn->keys_come[run].lent : message_at(exchange, &turn->keys, turn->part, run);
+}
+
+/* What of a run's keys is to be computed, once they have come; and they go on. */
+static clattn_status meet_keys(struct exchange *exchange, struct cla_turn *turn, int64_t step, int run,
+                               struct cla_error *error)
+{
+    clattn_ring *ring = exchange->ring;
+    struct cla_error now;
+    if (!is_here(ring, step, run))
+        return CLATTN_SUCCESS;
+    const clattn_status status = cla_wire_wait(&ring->wire, &turn->keys_come[run], error);
+    if (status)
+        return status;
+    turn->keys_at[run] = keys_at(exchange, turn, run);
+    if (!exchange->failure.status)
+        keep(exchange, cla_turn_compute(ring, exchange->job, turn, run, &now), &now);
+    return pass_keys(exchange, turn, step, run, error);
 }
 
 static clattn_status begin_step(struct exchange *exchange, int64_t step, struct cla_error *error)
@@ -187,6 +233,7 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
     struct cla_error now;
     turn->part = part_in(ring, step);
     turn->pairs = pairs_in(ring, step);
+    turn->computed_count = 0;
     ring->idle_since = 0;
     clattn_status status = cla_wire_wait(&ring->wire, &turn->given_sent, error);
     if (!status)
@@ -194,13 +241,11 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
     if (status || turn->part < 0)
         return status;
     ring->info.steps += turn->pairs != CLA_LAST_PAIR;
-    status = cla_wire_wait(&ring->wire, &turn->keys_come, error);
-    if (status)
-        return status;
-    turn->keys_at = keys_at(ring, turn);
-    if (!exchange->failure.status)
-        keep(exchange, cla_turn_compute(ring, exchange->job, turn, &now), &now);
-    return pass_keys(exchange, turn, step, error);
+    for (int run = 0; run < CLA_RUNS && !status; run++)
+        status = meet_keys(exchange, turn, step, run, error);
+    if (!status && exchange->backward && !exchange->failure.status)
+        keep(exchange, cla_gradients_take(ring, exchange->job, turn, &now), &now);
+    return status;
 }
 
 /* In step s the next keys are asked for as soon as the turn of step s - 1, which takes them, is over. */
@@ -226,7 +271,7 @@ static clattn_status await_takers(clattn_ring *ring, struct cla_error *error)
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_TURNS && !status; i++)
         status = cla_wire_wait(&ring->wire, &ring->turns[i].given_sent, error);
-    for (int i = 1; i < ring->wire.ranks && !status; i++)
+    for (int i = CLA_RUNS; i < ring->wire.ranks * CLA_RUNS && !status; i++)
         status = cla_wire_wait(&ring->wire, &ring->keys_lent[i], error);
     return status;
 }

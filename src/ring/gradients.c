@@ -12,8 +12,7 @@ enum { ALIGNMENT = 64 };
 /* A run of rows meets a run of keys of a part: one of them (dK, or dV) there. */
 struct block {
     int run, keys, which;
-    int64_t heads, count;   /* of the batch; elements of a head */
-    int64_t at, apart;      /* within those of all of the part: where it begins, from head to head */
+    int64_t count, at;      /* elements; where they begin within those of all of the part */
     uint64_t offset, bytes; /* within the message */
     enum clattn_dtype type;
 };
@@ -28,12 +27,10 @@ static struct block block_of(const clattn_ring *ring, const struct cla_job *job,
     const struct clattn_ring_part *of = &ring->keys[part];
     struct block block = {
         .run = number / (CLA_RUNS * CLA_OF_KV), .keys = number / CLA_OF_KV % CLA_RUNS, .which = number % CLA_OF_KV};
-    const struct cla_sizes sizes = cla_keys_sizes(job, block.which, cla_part_count(of));
-    block.heads = sizes.batch * sizes.heads;
-    block.count = of->count[block.keys] * sizes.columns;
-    block.at = cla_part_at(of, block.keys) * sizes.columns;
-    block.apart = sizes.rows * sizes.columns;
-    block.bytes = (uint64_t)(block.heads * block.count) * element_bytes(job, block.which);
+    const struct cla_sizes sizes = cla_keys_sizes(job, block.which, of->count[block.keys]);
+    block.count = sizes.batch * sizes.heads * sizes.rows * sizes.columns;
+    block.at = (int64_t)cla_keys_elements_at(job, of, block.which, block.keys);
+    block.bytes = (uint64_t)block.count * element_bytes(job, block.which);
     block.type = cla_type_of(job->problem, gradients[block.which]);
     return block;
 }
@@ -128,20 +125,20 @@ clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, i
 static clattn_status add_own(clattn_ring *ring, const struct block *block, struct cla_turn *turn,
                              struct cla_error *error)
 {
-    const struct cla_pieces into = {ring->d_kv[block->which].buffer, block->at, block->apart};
-    const struct cla_pieces from = {turn->d_kv[block->run][block->which].buffer, block->at, block->apart};
+    const struct cla_piece into = {ring->d_kv[block->which].buffer, block->at};
+    const struct cla_piece from = {turn->d_kv[block->run][block->which].buffer, block->at};
     const struct cla_dispatch to =
         cla_to_queue(ring->back_queue, turn->computed_count, turn->computed, cla_events_next(&turn->events));
-    return cla_sums_add(&ring->sums, &to, &into, &from, block->heads, block->count, block->type, error);
+    return cla_sums_add(&ring->sums, &to, &into, &from, block->count, block->type, error);
 }
 
 static clattn_status fetch(clattn_ring *ring, const struct block *block, struct cla_turn *turn, struct cla_error *error)
 {
-    const size_t element = (size_t)block->bytes / (size_t)(block->heads * block->count);
-    return cla_cl_enqueue_read_rows(ring->back_queue, turn->d_kv[block->run][block->which].buffer,
-                                    (size_t)block->at * element, (size_t)block->count * element, (size_t)block->heads,
-                                    (size_t)block->apart * element, (char *)turn->given.data + block->offset,
-                                    turn->computed_count, turn->computed, cla_events_next(&turn->events), error);
+    const size_t element = (size_t)block->bytes / (size_t)block->count;
+    return cla_cl_enqueue_read(ring->back_queue, turn->d_kv[block->run][block->which].buffer,
+                               (size_t)block->at * element, (size_t)block->bytes,
+                               (char *)turn->given.data + block->offset, turn->computed_count, turn->computed,
+                               cla_events_next(&turn->events), error);
 }
 
 clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
@@ -162,7 +159,7 @@ static clattn_status upload_gift(clattn_ring *ring, const void *gift, size_t byt
                                  struct cla_error *error)
 {
     if (ring->wire.transport->lends)
-        return cla_lane_copy(&ring->lane, ring->cl, ring->back_queue, ring->gift.buffer, gift, bytes, error);
+        return cla_lane_copy(&ring->lane, ring->cl, ring->back_queue, ring->gift.buffer, 0, gift, bytes, error);
     return cla_cl_enqueue_write(ring->back_queue, ring->gift.buffer, 0, bytes, gift, 0, NULL, cla_events_next(events),
                                 error);
 }
@@ -176,10 +173,10 @@ clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, in
     clattn_status status = upload_gift(ring, gift, (size_t)cla_gift_bytes(ring, job, rank, own), &events, error);
     for (int number = -1; !status && next_block(ring, job, rank, own, &number, &block);) {
         const int64_t at = (int64_t)(block.offset / element_bytes(job, block.which));
-        const struct cla_pieces into = {ring->d_kv[block.which].buffer, block.at, block.apart};
-        const struct cla_pieces from = {ring->gift.buffer, at, block.count};
+        const struct cla_piece into = {ring->d_kv[block.which].buffer, block.at};
+        const struct cla_piece from = {ring->gift.buffer, at};
         const struct cla_dispatch to = cla_to_queue(ring->back_queue, 0, NULL, cla_events_next(&events));
-        status = cla_sums_add(&ring->sums, &to, &into, &from, block.heads, block.count, block.type, error);
+        status = cla_sums_add(&ring->sums, &to, &into, &from, block.count, block.type, error);
     }
     struct cla_error of_events;
     cla_cl_flush(ring->back_queue, &of_events);
@@ -214,8 +211,11 @@ clattn_status cla_gradients_collect(clattn_ring *ring, const struct cla_job *job
 void cla_gradients_deliver(clattn_ring *ring, const struct cla_job *job)
 {
     struct cla_error ignored; /* layouts have been resolved before */
-    for (int which = 0; which < CLA_OF_KV; which++)
-        if (own_elements(job, which))
-            cla_keys_copy(job, gradients[which], which, (char *)ring->results.data + results_bytes(job, which),
-                          &ignored);
+    for (int i = 0; i < CLA_RUNS * CLA_OF_KV; i++) {
+        const int run = i / CLA_OF_KV, which = i % CLA_OF_KV;
+        const uint64_t at = cla_keys_elements_at(job, &job->keys, which, run) * element_bytes(job, which);
+        if (own_elements(job, which) && job->keys.count[run])
+            cla_keys_copy(job, gradients[which], which, run,
+                          (char *)ring->results.data + results_bytes(job, which) + at, &ignored);
+    }
 }

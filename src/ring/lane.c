@@ -89,11 +89,12 @@ clattn_status cla_lane_write(struct cla_lane *lane, cl_context context, cl_comma
 }
 
 clattn_status cla_lane_copy(struct cla_lane *lane, cl_context context, cl_command_queue queue, cl_mem buffer,
-                            const void *data, size_t bytes, struct cla_error *error)
+                            size_t offset, const void *data, size_t bytes, struct cla_error *error)
 {
     const struct target target = {context, queue, buffer, bytes < SLOT_BYTES ? bytes : SLOT_BYTES};
     clattn_status status = CLATTN_SUCCESS;
-    lane->filled = lane->sent = 0;
+    lane->filled = 0;
+    lane->sent = offset;
     for (size_t at = 0; at < bytes && !status; at += target.slot_bytes) {
         const size_t piece = bytes - at < target.slot_bytes ? bytes - at : target.slot_bytes;
         status = make_room(lane, &target, piece, error);

@@ -165,8 +165,8 @@ clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, 
                                       error);
     if (status || !sum)
         return status;
-    const struct cla_pieces into = {.buffer = sum}, from = {.buffer = ring->pair_d_q.buffer};
+    const struct cla_piece into = {.buffer = sum}, from = {.buffer = ring->pair_d_q.buffer};
     const struct cla_dispatch to = cla_to_queue(ring->queue, 0, NULL, cla_events_next(&pair->turn->events));
-    return cla_sums_add(&ring->sums, &to, &into, &from, 1, rows_of(pair->job, pair->run) * pair->job->problem->d,
+    return cla_sums_add(&ring->sums, &to, &into, &from, rows_of(pair->job, pair->run) * pair->job->problem->d,
                         cla_type_of(pair->job->problem, CLA_D_Q), error);
 }

@@ -89,12 +89,10 @@ bool cla_runs_meet(const struct cla_meeting *meeting, int64_t row, int64_t rows,
     return false;
 }
 
-bool cla_parts_meet(const struct cla_meeting *meeting, const struct clattn_ring_part *rows,
-                    const struct clattn_ring_part *keys)
+bool cla_part_meets(const struct cla_meeting *meeting, const struct clattn_ring_part *rows, int64_t key, int64_t keys)
 {
-    for (int i = 0; i < CLA_RUNS * CLA_RUNS; i++)
-        if (cla_runs_meet(meeting, rows->first[i / CLA_RUNS], rows->count[i / CLA_RUNS], keys->first[i % CLA_RUNS],
-                          keys->count[i % CLA_RUNS]))
+    for (int i = 0; i < CLA_RUNS; i++)
+        if (cla_runs_meet(meeting, rows->first[i], rows->count[i], key, keys))
             return true;
     return false;
 }

@@ -29,10 +29,9 @@ struct cla_rows_met cla_rows_met(const struct cla_meeting *meeting, int64_t b, i
 /* Where the b-th packed sequence's rows begin in all; of others, 0. */
 int64_t cla_rows_begin_of(const struct cla_meeting *meeting, int64_t b);
 
-/* Whether a row of the run sees a key of the other run. */
+/* Whether a row of the run, or of the part, sees a key of the other run. */
 bool cla_runs_meet(const struct cla_meeting *meeting, int64_t row, int64_t rows, int64_t key, int64_t keys);
-bool cla_parts_meet(const struct cla_meeting *meeting, const struct clattn_ring_part *rows,
-                    const struct clattn_ring_part *keys);
+bool cla_part_meets(const struct cla_meeting *meeting, const struct clattn_ring_part *rows, int64_t key, int64_t keys);
 
 int64_t cla_part_count(const struct clattn_ring_part *part);
 

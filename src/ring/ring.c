@@ -121,7 +121,7 @@ static bool make_lists(clattn_ring *ring)
     ring->hops = calloc(ranks, sizeof *ring->hops);
     ring->sinks_sent = calloc(ranks, sizeof *ring->sinks_sent);
     ring->sinks_come = calloc(ranks, sizeof *ring->sinks_come);
-    ring->keys_lent = calloc(ranks, sizeof *ring->keys_lent);
+    ring->keys_lent = calloc(ranks * CLA_RUNS, sizeof *ring->keys_lent);
     return ring->rows && ring->keys && ring->hops && ring->sinks_sent && ring->sinks_come && ring->keys_lent;
 }
 

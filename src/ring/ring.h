@@ -32,18 +32,18 @@ struct cla_run {
     bool has_sinks; /* d_sinks have been computed */
 };
 
-/* Which pairs of runs a turn is for: own keys may have two turns. */
+/* Which pairs of runs a turn is for: own keys have two turns in a backward pass. */
 enum cla_turn_pairs { CLA_ALL_PAIRS, CLA_FIRST_PAIRS, CLA_LAST_PAIR };
 
 /* What is here of one part of the keys while its turn lasts. */
 struct cla_turn {
-    struct cla_pinned_block keys;          /* K, then V: the message */
-    const void *keys_at;                   /* where that lies: there, or where another rank, or the caller, has it */
-    struct cla_device_block kv[CLA_OF_KV]; /* the same on the device */
+    struct cla_pinned_block keys;          /* the messages of its runs, one behind the other */
+    const void *keys_at[CLA_RUNS];         /* where these lie: there, or where another rank, or this one, has them */
+    struct cla_device_block kv[CLA_OF_KV]; /* K and V on the device (keys.c) */
     struct cla_device_block d_kv[CLA_RUNS][CLA_OF_KV]; /* dK and dV of each run's rows */
     struct cla_pinned_block given;                     /* the same for the rank whose keys they are: the message */
     struct cla_pinned_block gift;                      /* what another rank gives for the own keys */
-    struct cla_message keys_sent, keys_come, given_sent, gift_come;
+    struct cla_message keys_sent[CLA_RUNS], keys_come[CLA_RUNS], given_sent, gift_come;
     cl_event computed[CLA_RUNS * CLA_RUNS]; /* of `events`, those of kernels */
     cl_uint computed_count;
     struct cla_events events;
@@ -66,14 +66,14 @@ struct clattn_ring {
     clattn_plan *plain[CLA_PAIR_KINDS];                       /* NULL where features forbid */
     struct cla_device_block pair_o, pair_m, pair_l, pair_d_q; /* what these give */
     struct clattn_ring_part *rows, *keys;                     /* of all ranks */
-    int64_t *hops;                                            /* how far each part of the keys goes */
+    int64_t (*hops)[CLA_RUNS];                                /* how far each run of the keys goes */
     struct cla_run runs[CLA_RUNS];
     struct cla_turn turns[CLA_TURNS];
     struct cla_events events; /* of what precedes and follows the turns */
     struct cla_lane lane;
     struct cla_device_block workspace;
-    struct cla_pinned_block own;   /* K, then V of the own keys */
-    struct cla_message *keys_lent; /* to each rank further on */
+    struct cla_pinned_block own;   /* the messages of the own keys */
+    struct cla_message *keys_lent; /* of each run, to each rank further on */
     struct cla_sums sums;
     struct cla_device_block d_kv[CLA_OF_KV]; /* dK and dV of the own keys, in fp32 */
     struct cla_device_block gift;            /* a turn's, on the device */
@@ -100,13 +100,18 @@ clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int 
 void cla_run_deliver(clattn_ring *ring, const struct cla_job *job, int run);
 void cla_run_free(struct cla_run *run);
 
-/* The keys: a part's message, the sizes of K (0) and V (1) in it, and where V begins. */
+/* The keys. Of a part, K, V, dK and dV lie on the device as its first run, then its second one, each dense
+ * [batch, kv_heads, keys of the run, columns]. A run of keys is one message: the sizes of K (0) and V (1) in it, and
+ * where V begins; where a run's message begins within those of its part, and its elements on the device. */
 struct cla_sizes cla_keys_sizes(const struct cla_job *job, int which, int64_t count);
 uint64_t cla_keys_bytes(const struct cla_job *job, int which, int64_t count);
+uint64_t cla_keys_at(const struct cla_job *job, const struct clattn_ring_part *part, int run);
+uint64_t cla_keys_elements_at(const struct cla_job *job, const struct clattn_ring_part *part, int which, int run);
 clattn_status cla_keys_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
-clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, cl_event copied[2],
-                              struct cla_error *error);
-struct clattn_tensor cla_keys_tensor(const struct cla_job *job, cl_mem buffer, int which, int64_t count, int64_t at);
+clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int run,
+                              cl_event copied[2], struct cla_error *error);
+struct clattn_tensor cla_keys_tensor(const struct cla_job *job, cl_mem buffer, const struct clattn_ring_part *part,
+                                     int which, int run);
 
 /* Gradients of keys (gradients.c). What a rank's rows give for a part of them is one message: for each run of rows and
  * run of keys that meet dK, then dV, dense [batch, kv_heads, keys of the run, columns]. */
@@ -124,8 +129,9 @@ clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, in
 clattn_status cla_gradients_collect(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
 void cla_gradients_deliver(clattn_ring *ring, const struct cla_job *job);
 
-/* The own keys' K, V, dK or dV, runs of them, between the caller's array and [batch, kv_heads, keys, columns]. */
-clattn_status cla_keys_copy(const struct cla_job *job, int operand, int which, void *dense, struct cla_error *error);
+/* A run of the own keys' K, V, dK or dV between the caller's array and a dense one. */
+clattn_status cla_keys_copy(const struct cla_job *job, int operand, int which, int run, void *dense,
+                            struct cla_error *error);
 
 /* One run of rows and one of keys. */
 struct cla_pair {
@@ -152,8 +158,8 @@ clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, 
 /* Whether a run of rows and one of keys, by their numbers, meet in that turn. */
 bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn, int rows, int keys);
 
-/* Runs of rows meet a turn's keys: enqueues what is to be computed. */
-clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+/* Runs of rows meet a run of a turn's keys: enqueues what is to be computed. */
+clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int keys,
                                struct cla_error *error);
 
 /* All turns: keys go round, and sums come home. A failure of this rank's own work is answered at the end. */

@@ -39,26 +39,19 @@ static clattn_status check_groups(int64_t groups, struct cla_error *error)
                     (long long)groups, BLOCK);
 }
 
-clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_pieces *into,
-                           const struct cla_pieces *from, int64_t pieces, int64_t count, enum clattn_dtype type,
-                           struct cla_error *error)
+clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_piece *into,
+                           const struct cla_piece *from, int64_t count, enum clattn_dtype type, struct cla_error *error)
 {
-    const cl_long sums_at = into->at, sums_apart = into->apart, from_at = from->at, from_apart = from->apart;
-    const cl_long elements = count;
-    const cl_int blocks = (cl_int)cla_ceil_div(count, BLOCK), kind = (cl_int)type;
-    const struct cla_argument arguments[] = {{sizeof(cl_mem), &into->buffer, NULL},
-                                             {sizeof(cl_mem), &from->buffer, NULL},
-                                             {sizeof sums_at, &sums_at, NULL},
-                                             {sizeof sums_apart, &sums_apart, NULL},
-                                             {sizeof from_at, &from_at, NULL},
-                                             {sizeof from_apart, &from_apart, NULL},
-                                             {sizeof elements, &elements, NULL},
-                                             {sizeof blocks, &blocks, NULL},
-                                             {sizeof kind, &kind, NULL}};
-    const clattn_status status = check_groups(pieces * blocks, error);
+    const cl_long sums_at = into->at, from_at = from->at, elements = count;
+    const cl_int kind = (cl_int)type;
+    const int64_t blocks = cla_ceil_div(count, BLOCK);
+    const struct cla_argument arguments[] = {
+        {sizeof(cl_mem), &into->buffer, NULL}, {sizeof(cl_mem), &from->buffer, NULL}, {sizeof sums_at, &sums_at, NULL},
+        {sizeof from_at, &from_at, NULL},      {sizeof elements, &elements, NULL},    {sizeof kind, &kind, NULL}};
+    const clattn_status status = check_groups(blocks, error);
     return status ? status
-                  : cla_kernel_launch(&sums->add, to, arguments, sizeof arguments / sizeof *arguments,
-                                      (size_t)(pieces * blocks), (size_t)sums->work_group_size, error);
+                  : cla_kernel_launch(&sums->add, to, arguments, sizeof arguments / sizeof *arguments, (size_t)blocks,
+                                      (size_t)sums->work_group_size, error);
 }
 
 clattn_status cla_sums_round(struct cla_sums *sums, const struct cla_dispatch *to, cl_mem rounded, cl_mem from,

@@ -15,14 +15,14 @@ struct cla_sums {
 clattn_status cla_sums_make(struct cla_sums *sums, clattn_context *context, struct cla_error *error);
 void cla_sums_free(struct cla_sums *sums);
 
-/* Pieces of so many elements each, `apart` from one to the next, counted in elements of the buffer. */
-struct cla_pieces {
+/* Some elements of a buffer, from one on. */
+struct cla_piece {
     cl_mem buffer;
-    int64_t at, apart;
+    int64_t at;
 };
 
-clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_pieces *into,
-                           const struct cla_pieces *from, int64_t pieces, int64_t count, enum clattn_dtype type,
+clattn_status cla_sums_add(struct cla_sums *sums, const struct cla_dispatch *to, const struct cla_piece *into,
+                           const struct cla_piece *from, int64_t count, enum clattn_dtype type,
                            struct cla_error *error);
 
 /* All elements, in their type. */

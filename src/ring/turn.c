@@ -67,27 +67,26 @@ static clattn_status compute(clattn_ring *ring, const struct cla_pair *pair, con
     return functions[backward][plain](ring, pair, CLA_OF_KV, copied, error);
 }
 
-static struct clattn_tensor gradient(const struct cla_pair *pair, int operand, int rows, int which, int64_t count,
-                                     int64_t at)
+static struct clattn_tensor gradient(const struct cla_job *job, const struct cla_turn *turn,
+                                     const struct clattn_ring_part *part, int operand, int rows, int which, int keys)
 {
-    if (!pair->job->arrays[operand].data)
+    if (!job->arrays[operand].data)
         return (struct clattn_tensor){0};
-    return cla_keys_tensor(pair->job, pair->turn->d_kv[rows][which].buffer, which, count, at);
+    return cla_keys_tensor(job, turn->d_kv[rows][which].buffer, part, which, keys);
 }
 
 static struct cla_pair pair_of(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int rows, int keys)
 {
     const struct clattn_ring_part *part = &ring->keys[turn->part];
-    const int64_t count = cla_part_count(part), at = cla_part_at(part, keys);
     struct cla_pair pair = {.job = job,
                             .turn = turn,
                             .run = &ring->runs[rows],
                             .first_key = part->first[keys],
                             .key_count = part->count[keys],
-                            .k = cla_keys_tensor(job, turn->kv[0].buffer, 0, count, at),
-                            .v = cla_keys_tensor(job, turn->kv[1].buffer, 1, count, at)};
-    pair.d_k = gradient(&pair, CLA_D_K, rows, 0, count, at);
-    pair.d_v = gradient(&pair, CLA_D_V, rows, 1, count, at);
+                            .k = cla_keys_tensor(job, turn->kv[0].buffer, part, 0, keys),
+                            .v = cla_keys_tensor(job, turn->kv[1].buffer, part, 1, keys),
+                            .d_k = gradient(job, turn, part, CLA_D_K, rows, 0, keys),
+                            .d_v = gradient(job, turn, part, CLA_D_V, rows, 1, keys)};
     pair.kind = cla_pair_kind(ring, job, pair.run, pair.first_key, pair.key_count);
     return pair;
 }
@@ -95,37 +94,27 @@ static struct cla_pair pair_of(clattn_ring *ring, const struct cla_job *job, str
 bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn, int rows, int keys)
 {
     const struct clattn_ring_part *part = &ring->keys[turn->part];
-    const bool last = rows == CLA_RUNS - 1 && keys == CLA_RUNS - 1;
+    const bool last = rows == CLA_RUNS - 1 && !keys;
     return (turn->pairs == CLA_ALL_PAIRS || last == (turn->pairs == CLA_LAST_PAIR)) &&
            cla_runs_meet(&job->meeting, job->rows.first[rows], job->rows.count[rows], part->first[keys],
                          part->count[keys]);
 }
 
-static bool has_any(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn)
-{
-    for (int i = 0; i < CLA_RUNS * CLA_RUNS; i++)
-        if (cla_turn_has(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS))
-            return true;
-    return false;
-}
-
-clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int keys,
                                struct cla_error *error)
 {
     cl_event copied[CLA_OF_KV] = {0};
-    turn->computed_count = 0;
-    if (!has_any(ring, job, turn))
-        return CLATTN_SUCCESS;
-    clattn_status status = cla_keys_upload(ring, job, turn, copied, error);
-    for (int i = 0; i < CLA_RUNS * CLA_RUNS && !status; i++) {
-        const struct cla_pair pair = pair_of(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS);
-        if (!cla_turn_has(ring, job, turn, i / CLA_RUNS, i % CLA_RUNS))
+    clattn_status status = CLATTN_SUCCESS;
+    for (int rows = 0; rows < CLA_RUNS && !status; rows++) {
+        if (!cla_turn_has(ring, job, turn, rows, keys))
             continue;
-        status = compute(ring, &pair, copied, error);
+        if (!copied[0])
+            status = cla_keys_upload(ring, job, turn, keys, copied, error);
+        const struct cla_pair pair = pair_of(ring, job, turn, rows, keys);
+        if (!status)
+            status = compute(ring, &pair, copied, error);
         if (!status)
             turn->computed[turn->computed_count++] = turn->events.items[turn->events.count - 1];
     }
-    if (!status)
-        status = cla_cl_flush(ring->queue, error);
-    return status || job->problem->pass != CLATTN_BACKWARD ? status : cla_gradients_take(ring, job, turn, error);
+    return status ? status : cla_cl_flush(ring->queue, error);
 }
