@@ -98,7 +98,8 @@ enum clattn_ring_sharing {
 };
 
 /* A usual part: pieces are of equal lengths, all multiples of `grain` (1 or more) but the last one that is not empty,
- * so that later ones may be empty. With CLATTN_BLOCK_MASK the grain of rows is a multiple of block_q.
+ * so that later ones may be empty. With CLATTN_BLOCK_MASK the grain of rows is a multiple of block_q, with
+ * CLATTN_DROPOUT of 16.
  *
  * `weights` is NULL, or one for each rank: lengths are as these (work, too, without a causal mask or by zigzag, where
  * each rank's second piece is as far from the end as its first one is from the beginning). They are how fast ranks are,
@@ -112,10 +113,10 @@ CLATTN_API clattn_status clattn_ring_share(enum clattn_ring_sharing sharing, int
  * problem.splits and split_keys are 0. All ranks give the same problem, but for the choices taken out of the planner's
  * hands and what is expected. *ring is set on success alone, which is all ranks' or none's. Collective.
  *
- * Not with CLATTN_PAGES, quantised K and V, CLATTN_DROPOUT, score_mod or mask_mod: CLATTN_INVALID_ARGUMENT. A
- * window_corner other than the causal mask's is allowed where there is neither a causal mask nor ALiBi. With
- * CLATTN_VARLEN not CLATTN_BIAS, CLATTN_MASK, CLATTN_BLOCK_MASK and CLATTN_TREE_MASK, whose rows are counted in each
- * sequence.
+ * Not with CLATTN_PAGES, quantised K and V, score_mod, mask_mod or rng_state: CLATTN_INVALID_ARGUMENT. A window_corner
+ * other than the causal mask's is allowed where there is neither a causal mask nor ALiBi. With CLATTN_VARLEN not
+ * CLATTN_BIAS, CLATTN_MASK, CLATTN_BLOCK_MASK and CLATTN_TREE_MASK, whose rows are counted in each sequence. With
+ * CLATTN_DROPOUT what is dropped is what one device drops: its numbers are of the rows and keys of the whole.
  *
  * Errors: CLATTN_INVALID_ARGUMENT; CLATTN_COMMUNICATION_FAILED; those of clattn_plan_create. Where params or
  * params->transport is NULL the call is not collective. */
@@ -140,8 +141,8 @@ CLATTN_API void clattn_ring_destroy(clattn_ring **ring);
  *     progress         called as keys are done that this rank's rows have met or passed over
  *
  * With `whole` 1, arrays that have rows or keys are of all of them, and the rank reads and writes its own alone: such
- * as files that are mapped. With CLATTN_BLOCK_MASK runs of rows begin at multiples of block_q. Rows beyond
- * query_lengths become 0. */
+ * as files that are mapped. With CLATTN_BLOCK_MASK runs of rows begin at multiples of block_q, with CLATTN_DROPOUT at
+ * multiples of 16 rows (with CLATTN_VARLEN of their sequence's). Rows beyond query_lengths become 0. */
 struct clattn_ring_forward_args {
     struct clattn_host_forward_args arrays;
     struct clattn_ring_part rows, keys;

@@ -167,7 +167,12 @@ struct clattn_score_args {
 
     enum clattn_memory data_memory, row_shifts_memory, query_lengths_memory, rng_state_memory; /* what they are */
 
-    uint64_t reserved[2]; /* 0: clattn/version.h */
+    /* CLATTN_DROPOUT, with CLATTN_ACCUMULATE and CLATTN_BACKWARD_ACCUMULATE alone: row i drops what row
+     * dropout_row + i would, so that calls of some rows each drop what one of all rows does. A multiple of 16. With
+     * CLATTN_VARLEN it is of the sequence that the first packed row belongs to; others begin with their row 0. */
+    int64_t dropout_row;
+
+    uint64_t reserved[1]; /* 0: clattn/version.h */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.

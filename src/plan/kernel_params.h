@@ -62,6 +62,7 @@ struct cla_score_params {
     struct cla_softcap_curve curve;
     struct cla_softcap_polynomial polynomial;
     struct cla_softcap_low low;
+    uint32_t dropout_line; /* of the first row */
     int64_t more[CLA_SCORE_MORE];
 };
 

@@ -209,6 +209,24 @@ static clattn_status check_score(const struct cla_job *job, struct cla_error *er
     return status;
 }
 
+/* Dropout draws for rows by sixteens of a sequence's. */
+static clattn_status check_dropout(const struct cla_job *job, struct cla_error *error)
+{
+    enum { ROWS = 16 };
+    for (int64_t i = 0; i < CLA_RUNS * job->shape.batch && (job->problem->features & CLATTN_DROPOUT); i++) {
+        const int run = (int)(i % CLA_RUNS);
+        const struct cla_rows_met met =
+            cla_rows_met(&job->meeting, i / CLA_RUNS, job->rows.first[run], job->rows.count[run]);
+        if (met.count && met.first % ROWS)
+            return cla_fail(error, CLATTN_INVALID_SHAPE,
+                            "rows.first[%d] is %lld, row %lld of batch element %lld: with CLATTN_DROPOUT runs begin at "
+                            "multiples of %d of its rows",
+                            run, (long long)job->rows.first[run], (long long)met.first, (long long)(i / CLA_RUNS),
+                            ROWS);
+    }
+    return CLATTN_SUCCESS;
+}
+
 /* Blocks of rows do not cross the ends of runs. */
 static clattn_status check_grain(const struct cla_job *job, struct cla_error *error)
 {
@@ -289,7 +307,9 @@ clattn_status cla_job_of_forward(struct cla_job *job, const struct clattn_proble
                       args->arrays.kv_chunk, error);
     if (!status)
         status = check_arrays(job, error);
-    return status ? status : check_score(job, error);
+    if (!status)
+        status = check_score(job, error);
+    return status ? status : check_dropout(job, error);
 }
 
 static clattn_status take_sums(struct cla_job *job, const struct clattn_host_backward_args *args,
@@ -355,5 +375,7 @@ clattn_status cla_job_of_backward(struct cla_job *job, const struct clattn_probl
         status = take_sums(job, &args->arrays, error);
     if (!status)
         status = check_arrays(job, error);
-    return status ? status : check_score(job, error);
+    if (!status)
+        status = check_score(job, error);
+    return status ? status : check_dropout(job, error);
 }

@@ -14,7 +14,6 @@ static clattn_status report(clattn_status status, const struct cla_error *error)
 
 clattn_status cla_ring_check_problem(const struct clattn_problem *problem, struct cla_error *error)
 {
-    const unsigned never = CLATTN_PAGES | CLATTN_DROPOUT;
     const unsigned pairs = CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_TREE_MASK;
     const int64_t corner = problem->window_corner;
     const enum clattn_causal usual = problem->causal ? problem->causal : CLATTN_CAUSAL_BOTTOM_RIGHT;
@@ -22,10 +21,10 @@ clattn_status cla_ring_check_problem(const struct clattn_problem *problem, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "problem.pass is %d: a ring computes CLATTN_FORWARD (0) or CLATTN_BACKWARD (1)",
                         (int)problem->pass);
-    if ((problem->features & never) || problem->score_mod || problem->mask_mod)
+    if ((problem->features & CLATTN_PAGES) || problem->score_mod || problem->mask_mod || problem->rng_state)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "problem.features is 0x%x, or has functions: a ring takes no CLATTN_PAGES, CLATTN_DROPOUT, "
-                        "score_mod and mask_mod",
+                        "problem.features is 0x%x, or has functions, or rng_state is not 0: a ring takes no "
+                        "CLATTN_PAGES, score_mod, mask_mod and rng_state",
                         problem->features);
     if (problem->k_type > CLATTN_AS_BF16 || problem->v_type > CLATTN_AS_BF16)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,

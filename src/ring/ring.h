@@ -29,7 +29,8 @@ struct cla_run {
     struct clattn_tensor tensors[CLA_OPERANDS];
     struct cla_device_block state;
     struct clattn_score_args score;
-    bool has_sinks; /* d_sinks have been computed */
+    int64_t dropout_row; /* which row of the sequence the first one is */
+    bool has_sinks;      /* d_sinks have been computed */
 };
 
 /* Which pairs of runs a turn is for: own keys have two turns in a backward pass. */

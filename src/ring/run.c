@@ -96,12 +96,15 @@ static clattn_status number_run(struct cla_run *run, const struct cla_job *job, 
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for the numbers of %lld sequences",
                         (long long)batch);
     run->numbers = numbers;
+    run->dropout_row = 0;
     numbers[2 * batch] = 0;
     for (int64_t b = 0; b < batch; b++) {
         const struct cla_rows_met met = cla_rows_met(&job->meeting, b, run->first, run->count);
         const int64_t shift = met.shift + met.first;
         numbers[b] = (int32_t)(shift < INT32_MIN / 2 ? INT32_MIN / 2 : shift > INT32_MAX / 2 ? INT32_MAX / 2 : shift);
         numbers[batch + b] = (int32_t)met.count;
+        if (met.count && met.first)
+            run->dropout_row = met.first;
         if (job->problem->features & CLATTN_VARLEN) {
             const int64_t end = job->score->cu_seqlens_q[b + 1] - run->first;
             numbers[2 * batch + b + 1] = (int32_t)(end < 0 ? 0 : end > run->count ? run->count : end);
@@ -151,6 +154,8 @@ static void give_score(struct cla_run *run, const struct cla_job *job)
             cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score, NULL);
     if (job->problem->features & CLATTN_VARLEN)
         run->score.total_q = run->count;
+    if (job->problem->features & CLATTN_DROPOUT)
+        run->score.dropout_row = run->dropout_row;
 }
 
 clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)

@@ -27,7 +27,7 @@ OF_SCORE = {
     'window_left': 'window', 'window_right': 'window', 'block_offsets': 'block_mask', 'block_columns': 'block_mask',
     'block_count': '', 'total_q': '', 'total_kv': '', 'pool_pages': '', 'page_count': '', 'kv_scales': 'k_scales',
     'row_shifts_offset': '', 'query_lengths_offset': '', 'tree_keys': '', 'bias_slopes_offset': '', 'rng_state_offset':
-    ''
+    '', 'dropout_row': ''
 }
 
 

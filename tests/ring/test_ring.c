@@ -21,7 +21,7 @@ static unsigned features_of(struct random *random, int n)
 {
     static const unsigned alone[] = {0,
                                      CLATTN_WINDOW,
-                                     CLATTN_ALIBI,
+                                     CLATTN_ALIBI | CLATTN_DROPOUT,
                                      CLATTN_BIAS | CLATTN_SINKS,
                                      CLATTN_VARLEN,
                                      CLATTN_KEY_LENGTHS,
@@ -31,7 +31,7 @@ static unsigned features_of(struct random *random, int n)
                                      CLATTN_VARLEN | CLATTN_WINDOW | CLATTN_ALIBI | CLATTN_SINKS};
     enum { ALONE = sizeof alone / sizeof *alone };
     const unsigned packed = CLATTN_WINDOW | CLATTN_ALIBI | CLATTN_SOFTCAP | CLATTN_SINKS | CLATTN_KEY_LENGTHS;
-    const unsigned pairs = CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK;
+    const unsigned pairs = CLATTN_BIAS | CLATTN_MASK | CLATTN_BLOCK_MASK | CLATTN_DROPOUT;
     if (n < ALONE)
         return alone[n];
     return random_below(random, 3) ? case_random_features(random, 4, packed | pairs)
@@ -279,11 +279,21 @@ static bool try_forward(const struct forward_case *forward, const struct clattn_
     return right;
 }
 
+/* Of a multiple of block_q, and of 16 with dropout. */
+static int64_t grain_of(const struct clattn_problem *problem)
+{
+    const int64_t block = problem->features & CLATTN_BLOCK_MASK ? problem->block_q : 1;
+    int64_t grain = block;
+    while ((problem->features & CLATTN_DROPOUT) && grain % 16)
+        grain += block;
+    return grain;
+}
+
 static bool try_case(struct random *random, int n)
 {
     struct forward_case forward = case_random(random, features_of(random, n), MOST_WORK);
     const bool packed = forward.problem.features & CLATTN_VARLEN;
-    const int64_t grain = forward.problem.features & CLATTN_BLOCK_MASK ? forward.problem.block_q : 1;
+    const int64_t grain = grain_of(&forward.problem);
     struct clattn_ring_part rows = {0}, keys = {0};
     struct random cuts = {.state = random_next(random)};
     struct forward_arrays sizes;

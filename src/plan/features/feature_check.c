@@ -244,9 +244,26 @@ clattn_status cla_check_pages(const struct cla_feature_call *call, struct cla_er
     return CLATTN_SUCCESS;
 }
 
+/* Rows of which a call has some are counted by Philox's lines (cl/common/philox.clh). */
+static clattn_status check_dropout_row(const struct cla_feature_call *call, struct cla_error *error)
+{
+    enum { ROWS = 16, LINES = 8 };
+    const int64_t row = call->args->dropout_row;
+    const bool there = (call->features & CLATTN_DROPOUT) && cla_problem_accumulates(call->problem);
+    if (row < 0 || row > CLA_MAX_LENGTH || row % ROWS || (row && !there))
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "score.dropout_row is %lld: it is a multiple of %d, and 0 in all passes but CLATTN_ACCUMULATE "
+                        "and CLATTN_BACKWARD_ACCUMULATE with CLATTN_DROPOUT",
+                        (long long)row, ROWS);
+    call->params->dropout_line = (uint32_t)(row / ROWS * LINES);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status cla_features_check(const struct cla_feature_call *call, struct cla_error *error)
 {
     clattn_status status = check_absent_numbers(call, error);
+    if (!status)
+        status = check_dropout_row(call, error);
     if (!status)
         status = check_absent_tensors(call, error);
     for (const struct cla_feature *row = cla_features; row < cla_features + cla_feature_count && !status; row++)

@@ -32,7 +32,6 @@ struct cla_softcap_polynomial cla_softcap_polynomial(float scale, float softcap)
 struct cla_softcap_low {
     float over, bow, slope, slope_bow;
     float reach; /* 0: there are none, see above */
-    float spare;
 };
 
 struct cla_softcap_low cla_softcap_low(float scale, float softcap);

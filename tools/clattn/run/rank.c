@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "run/rank.h"
 
+/* Multiples at which parts of the rows may begin. */
+static int64_t grain_of(const struct clattn_problem *problem)
+{
+    enum { DROPOUT = 16 };
+    int64_t grain = problem->features & CLATTN_BLOCK_MASK ? problem->block_q : 1;
+    const int64_t block = grain;
+    while ((problem->features & CLATTN_DROPOUT) && grain % DROPOUT)
+        grain += block;
+    return grain;
+}
+
 clattn_status run_share_out(const struct run *run, enum clattn_ring_sharing sharing, int ranks, const double *weights,
                             struct clattn_ring_part *rows, struct clattn_ring_part *keys)
 {
@@ -8,7 +19,7 @@ clattn_status run_share_out(const struct run *run, enum clattn_ring_sharing shar
     const int64_t n_q = packed ? run->score.total_q : run->arrays.shape.n_q;
     const int64_t n_kv = packed ? run->score.total_kv : run->arrays.shape.n_kv;
     const struct clattn_problem problem = run_problem(run, CLATTN_FORWARD);
-    const int64_t grain = problem.features & CLATTN_BLOCK_MASK ? problem.block_q : 1;
+    const int64_t grain = grain_of(&problem);
     clattn_status code = CLATTN_SUCCESS;
     for (int i = 0; i < ranks && !code; i++) {
         code = clattn_ring_share(sharing, n_q, grain, ranks, i, weights, &rows[i]);
