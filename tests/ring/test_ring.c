@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORK = 1 << 17 };
+enum { MOST_WORK = 1 << 17, DROPOUT_ROWS = 16 };
 
 static _Thread_local struct ranks ranks;
 
@@ -279,12 +279,12 @@ static bool try_forward(const struct forward_case *forward, const struct clattn_
     return right;
 }
 
-/* Of a multiple of block_q, and of 16 with dropout. */
+/* Of a multiple of block_q, and of DROPOUT_ROWS with dropout. */
 static int64_t grain_of(const struct clattn_problem *problem)
 {
     const int64_t block = problem->features & CLATTN_BLOCK_MASK ? problem->block_q : 1;
     int64_t grain = block;
-    while ((problem->features & CLATTN_DROPOUT) && grain % 16)
+    while ((problem->features & CLATTN_DROPOUT) && grain % DROPOUT_ROWS)
         grain += block;
     return grain;
 }
@@ -292,6 +292,8 @@ static int64_t grain_of(const struct clattn_problem *problem)
 static bool try_case(struct random *random, int n)
 {
     struct forward_case forward = case_random(random, features_of(random, n), MOST_WORK);
+    while ((forward.problem.features & CLATTN_DROPOUT) && forward.shape.n_q < 3 * DROPOUT_ROWS)
+        case_vary(random, MOST_WORK, &forward); /* until several ranks have rows */
     const bool packed = forward.problem.features & CLATTN_VARLEN;
     const int64_t grain = grain_of(&forward.problem);
     struct clattn_ring_part rows = {0}, keys = {0};
