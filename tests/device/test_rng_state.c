@@ -139,6 +139,9 @@ static void wrong_states_are_refused(void **state)
     open_calls(&calls, 0);
     calls.args.score.rng_state = calls.state;
     assert_refused(&calls, CLATTN_INVALID_ARGUMENT, "score.rng_state is given, and the problem has no rng_state");
+    calls.args.score.rng_state = NULL;
+    calls.args.score.dropout_row = 16; /* in passes that take keys in pieces */
+    assert_refused(&calls, CLATTN_INVALID_ARGUMENT, "score.dropout_row is 16: it is a multiple of 16, and 0 in all");
     close_calls(&calls);
 }
 
