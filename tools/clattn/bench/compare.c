@@ -110,6 +110,16 @@ static void print_head(const char *old_path, FILE *stream)
     putc('\n', stream);
 }
 
+static int none_shared(const json_t *rows, const json_t *old, const char *old_path, struct failure *failure)
+{
+    const char *before = bench_row_text(json_array_get(old, 0), "device"),
+               *now = bench_row_text(json_array_get(rows, 0), "device");
+    if (!strcmp(before, now))
+        return fail(failure, STATUS_NOTHING_SHARED, "%s: has none of these rows: its shapes are others", old_path);
+    return fail(failure, STATUS_NOTHING_SHARED, "%s: has none of these rows: it is of '%s', not '%s'", old_path, before,
+                now);
+}
+
 int bench_compare(const json_t *rows, const json_t *old, const char *old_path, FILE *stream,
                   struct bench_comparison *comparison, struct failure *failure)
 {
@@ -130,10 +140,7 @@ int bench_compare(const json_t *rows, const json_t *old, const char *old_path, F
     fprintf(stream, "%d slower, %d faster, %d the same within noise; %d rows only here, %d only there\n",
             comparison->slower, comparison->faster, comparison->same, comparison->only_new, comparison->only_old);
     if (comparison->only_new == (int)json_array_size(rows))
-        return fail(failure, STATUS_NOTHING_SHARED,
-                    "%s: has none of these rows: other shapes, or another device ('%s', not '%s')", old_path,
-                    bench_row_text(json_array_get(old, 0), "device"),
-                    bench_row_text(json_array_get(rows, 0), "device"));
+        return none_shared(rows, old, old_path, failure);
     if (comparison->slower)
         return fail(failure, STATUS_REGRESSION, "%d of %zu rows are slower than in %s, beyond noise",
                     comparison->slower, json_array_size(rows), old_path);

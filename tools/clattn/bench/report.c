@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/bench.h"
+#include "flow.h"
 #include "options/names.h"
 #include "table.h"
 #include <inttypes.h>
@@ -17,14 +18,15 @@ static void print_modifications(const struct bench_shape *shape)
     features_text(shape->features, text, sizeof text);
     if (!shape->features && !modified)
         return;
-    printf("with %s%s%s%s%s", shape->features ? text : "", shape->features && modified ? ", " : "",
-           shape->texts->score_mod ? "score_mod" : "", shape->texts->score_mod && shape->texts->mask_mod ? ", " : "",
-           shape->texts->mask_mod ? "mask_mod" : "");
+    flow(stdout, "with %s%s%s%s%s", shape->features ? text : "", shape->features && modified ? ", " : "",
+         shape->texts->score_mod ? "score_mod" : "", shape->texts->score_mod && shape->texts->mask_mod ? ", " : "",
+         shape->texts->mask_mod ? "mask_mod" : "");
     if (shape->features & CLATTN_WINDOW)
-        printf("; window %" PRId64 ",%" PRId64, shape->window_left, shape->window_right);
+        flow(stdout, "; window %" PRId64 ",%" PRId64, shape->window_left, shape->window_right);
     if (shape->features & CLATTN_BLOCK_MASK)
-        printf("; %.3g %% of the blocks of %d x %d", 100.0 * shape->block_density, shape->block_q, shape->block_kv);
-    printf("\n");
+        flow(stdout, "; %.3g %% of the blocks of %d x %d", 100.0 * shape->block_density, shape->block_q,
+             shape->block_kv);
+    flow(stdout, "\n");
 }
 
 enum {
@@ -82,12 +84,13 @@ void bench_print_head(const struct session *session, double peak, double copy, c
 {
     char device[256];
     session_title(session, device, sizeof device);
-    printf("device %s, driver %s\nat the start: peak %.1f GFLOP/s of fp32 multiply-adds, copy %.1f GB/s; each row has "
-           "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
-           "speed of a copy; m: the latter;\nread: the time to read the inputs once, of the row's;\nhost: how long the "
-           "call takes that enqueues it; a share with a ! is above "
-           "its peak: the clock changed)\n",
-           device, session->capabilities->driver_version, peak * 1e3, copy);
+    flow(stdout,
+         "device %s, driver %s\nat the start: peak %.1f GFLOP/s of fp32 multiply-adds, copy %.1f GB/s; each row has "
+         "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
+         "speed of a copy; m: the latter;\nread: the time to read the inputs once, of the row's;\nhost: how long the "
+         "call takes that enqueues it; a share with a ! is above "
+         "its peak: the clock changed)\n",
+         device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
     bool shown[COLUMNS];
     table_fit(columns, COLUMNS, 0, stdout, shown);
