@@ -6,18 +6,33 @@ and the time.
     training.py [--steps 200] [--n 1024] [--threads 2]
 
 The text is what this interpreter's library says of itself, by bytes. All runs begin with the same weights and meet the
-same pieces. PyTorch's threads wait for work in a loop for some time, or sleep at once (OMP_WAIT_POLICY): each attention
-has a process of either kind, and its better one counts. The four take turns of 5 steps, so that load on the machine
-meets all. Times are on the clock; of one thread CPU time is shown, too, which other load moves least.
+same pieces. Several threads of PyTorch wait for work in a loop for ever, for some microseconds, or not at all (WAITS): each
+attention has a process of each kind, and its best one counts. They take turns of 5 steps, so that load on the machine
+meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which other
+load moves least: of those that wait passively, since a loop takes CPU time for nothing.
 """
 import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
 import time
+
+WAITS = {
+    'active': {
+        'OMP_WAIT_POLICY': 'active'
+    }, 'short': {
+        'GOMP_SPINCOUNT': '1000'
+    }, 'passive': {
+        'OMP_WAIT_POLICY': 'passive'
+    }
+}
+
+
+ATTENTIONS = ('torch', 'clattn')
 
 
 def arguments():
@@ -25,7 +40,7 @@ def arguments():
     for name, default in (('--steps', 200), ('--n', 1024), ('--threads', 2), ('--layers', 4), ('--width', 256),
                           ('--heads', 4)):
         parser.add_argument(name, type=int, default=default)
-    parser.add_argument('--child', choices=('torch', 'clattn'), help=argparse.SUPPRESS)
+    parser.add_argument('--child', choices=ATTENTIONS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -100,24 +115,37 @@ def train(given):
         print(json.dumps([run.step(piece) for piece in pieces]), flush=True)
 
 
+def waits_of(given):
+    """One thread waits for no other."""
+    return WAITS if given.threads > 1 else ('passive', )
+
+
 class Child:
     """Such a process, at the other end of two pipes."""
-    def __init__(self, attention, policy, threads):
-        environment = {**os.environ, 'OMP_WAIT_POLICY': policy, 'POCL_MAX_PTHREAD_COUNT': str(threads)}
+    def __init__(self, attention, waits, threads):
+        environment = {**os.environ, **WAITS[waits], 'POCL_MAX_PTHREAD_COUNT': str(threads)}
         self.process = subprocess.Popen([sys.executable, *sys.argv, '--child', attention],
                                         stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE,
                                         text=True,
                                         env=environment)
         self.about, self.losses, self.cpu, self.clock = json.loads(self.process.stdout.readline()), [], [], []
+        self.process.send_signal(signal.SIGSTOP)
 
     def train(self, steps):
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(f'{steps}\n')
         self.process.stdin.flush()
         for loss, cpu, clock in json.loads(self.process.stdout.readline()):
             self.losses.append(loss)
             self.cpu.append(cpu)
             self.clock.append(clock)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        self.process.wait()
 
     def total(self, seconds):
         """The first steps compile, or find what is compiled."""
@@ -129,9 +157,9 @@ def main():
     if given.child:
         train(given)
         return
-    runs = {(attention, policy): Child(attention, policy, given.threads)
-            for attention in ('torch', 'clattn')
-            for policy in (('active', 'passive') if given.threads > 1 else ('active', ))}
+    runs = {(attention, waits): Child(attention, waits, given.threads)
+            for attention in ATTENTIONS
+            for waits in waits_of(given)}
     for first in range(0, given.steps, 5):
         for run in runs.values():
             run.train(min(5, given.steps - first))
@@ -139,13 +167,14 @@ def main():
                       for key, run in runs.items()},
               file=sys.stderr,
               flush=True)
-    kinds = ('clock', ) if given.threads > 1 else ('clock', 'cpu')
-    totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()} for kind in kinds}
+    totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()}
+              for kind in ('clock', 'cpu')}
+    compared = {'clock': tuple(waits_of(given)), 'cpu': ('passive', )}
     best = {
-        kind: [min(s for key, s in named.items() if key.startswith(attention)) for attention in ('torch', 'clattn')]
-        for kind, named in totals.items()
+        kind: [min(totals[kind][f'{attention}-{waits}'] for waits in compared[kind]) for attention in ATTENTIONS]
+        for kind in totals
     }
-    torch_run, clattn_run = runs['torch', 'active'], runs['clattn', 'active']
+    torch_run, clattn_run = (runs[attention, 'passive'] for attention in ATTENTIONS)
     named = {key: value for key, value in vars(given).items() if key != 'child'}
     print(
         json.dumps({
@@ -158,8 +187,7 @@ def main():
                for kind, (a, b) in best.items()}, 'torch': torch_run.about[0], 'device': torch_run.about[1]
         }))
     for run in runs.values():
-        run.process.stdin.close()
-        run.process.wait()
+        run.end()
 
 
 if __name__ == '__main__':
