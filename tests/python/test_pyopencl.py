@@ -50,6 +50,23 @@ class Arrays(unittest.TestCase):
         for x, y in zip(made[:3], host[:3]):
             self.near(x, y)
 
+    def test_shared_virtual_memory(self):
+        if not getattr(CONTEXT.devices[0], 'svm_capabilities', 0):
+            self.skipTest('the device has no shared virtual memory')
+        from pyopencl.tools import SVMAllocator
+        allocator = SVMAllocator(CONTEXT, alignment=0, queue=self.queue)
+        q, k, v = (numbers(1, 2, 20, 16) for _ in range(3))
+        lengths = numpy.array([13], dtype=numpy.int32)
+        want = clattn.attention(*self.there(q, k, v), key_lengths=lengths).get()
+        there = [pyopencl.array.to_device(self.queue, x, allocator=allocator) for x in (q, k, v, lengths)]
+        o = clattn.attention(*there[:3], key_lengths=there[3])
+        self.assertTrue(hasattr(o.base_data, 'svm_ptr'))
+        self.assertTrue(numpy.array_equal(o.get(), want))
+        part = clattn.attention(there[0][:, 1:], *(x[:, 1:] for x in self.there(k, v)), key_lengths=lengths)
+        self.assertTrue(numpy.array_equal(part.get(), want[:, 1:]))
+        with self.assertRaisesRegex(clattn.ArgumentError, 'bias_slopes is in shared virtual memory'):
+            clattn.attention(*there[:3], bias=self.there(q @ k.swapaxes(2, 3))[0], bias_slopes=there[0][0, 0, 0, :2])
+
     def test_slices_of_one_buffer_and_out(self):
         both = numbers(3, 1, 20, 2, 16)
         whole, out = self.there(both, numbers(1, 20, 2, 16))

@@ -28,7 +28,7 @@ def new(like: Any, shape: Sequence[int], dtype: str, queue: Any = None, zero: bo
     if views.is_pyopencl(like):
         import pyopencl.array
         make = pyopencl.array.zeros if zero else pyopencl.array.empty
-        return make(queue, tuple(shape), _numpy_dtype(like, dtype))
+        return make(queue, tuple(shape), _numpy_dtype(like, dtype), allocator=like.allocator)
     import numpy
     base = like if isinstance(like, numpy.ndarray) else numpy.from_dlpack(like)
     return (numpy.zeros if zero else numpy.empty)(tuple(shape), _numpy_dtype(base, dtype))

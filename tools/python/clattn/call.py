@@ -101,13 +101,11 @@ class Call:
         for name, view in self.tensors.items():
             target = self._target(args, scales, name)
             buffer, offset = places[name]
-            if name in _BARE:
-                setattr(target, name, buffer)
-            elif name in _OFFSET:
-                setattr(target, name, buffer)
-                setattr(target, name + '_offset', offset)
+            if name in _BARE or name in _OFFSET:
+                self._set_bare(target, view, name, places[name])
             else:
-                setattr(target, name, _abi.clattn_tensor(buffer=buffer, layout=_layout(name, view, offset)))
+                setattr(target, name,
+                        _abi.clattn_tensor(buffer=buffer, layout=_layout(name, view, offset), memory=view.memory))
         size = made.workspace_bytes(self.shape)
         workspace = device.buffer(size) if size else None
         if workspace:
@@ -118,6 +116,18 @@ class Call:
         event = c.c_void_p()
         self.kind.enqueue(made.handle, queue, c.byref(args), len(waits), events, c.byref(event))
         return event.value or 0  # OpenCL keeps the workspace while commands use it
+
+    @staticmethod
+    def _set_bare(target: Any, view: View, name: str, place: Tuple[int, int]) -> None:
+        """A buffer that is no clattn_tensor."""
+        setattr(target, name, place[0])
+        if name in _OFFSET:
+            setattr(target, name + '_offset', place[1])
+        if hasattr(type(target), name + '_memory'):
+            setattr(target, name + '_memory', view.memory)
+        elif view.memory != _abi.CLATTN_BUFFER:
+            raise errors.ArgumentError(
+                f'{view.name} is in shared virtual memory: it must be in a cl_mem or on the host')
 
     @staticmethod
     def _target(args: Any, scales: Any, name: str) -> Any:
@@ -132,7 +142,7 @@ class Call:
             setattr(score, name, value)
 
     def _run_buffers(self, device: Device, queue: int, waits: Tuple[int, ...]) -> int:
-        """Arrays in cl_mem objects; small arrays of the host beside them are copied."""
+        """Arrays in cl_mem objects or shared virtual memory; small arrays of the host beside them are copied."""
         if self.pieces:
             raise errors.ArgumentError(f'{self.pieces.given()}: arrays on the device are there as a whole; '
                                        'leave it out')

@@ -40,7 +40,8 @@ SCALED = ('int8', 'int4', 'fp8_e4m3', 'fp8_e5m2')
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """Elements of an array: on the host at `address`, or in the cl_mem `buffer` from byte `address` on."""
+    """Elements of an array: on the host at `address`, or from byte `address` on in `buffer`, a cl_mem or, as `memory`
+    says, an address of shared virtual memory."""
     name: str
     dtype: str
     shape: Tuple[int, ...]
@@ -48,6 +49,7 @@ class View:
     address: int
     buffer: Optional[int]
     source: Any  # keeps the memory alive
+    memory: int = _abi.CLATTN_BUFFER
 
     @property
     def item(self) -> int:
@@ -169,7 +171,12 @@ def _of_pyopencl(x: Any, name: str) -> View:
         raise errors.ArgumentError(f'{name} has strides of {x.strides} bytes from byte {x.offset} on: they must be '
                                    'multiples of the element, and not negative')
     strides = normal(x.shape, [s // item for s in x.strides])
-    return View(name, dtype, tuple(x.shape), strides, x.offset, x.base_data.int_ptr if x.base_data else 0, x)
+    place: Tuple[int, int] = (0, _abi.CLATTN_BUFFER)
+    if hasattr(x.base_data, 'svm_ptr'):
+        place = x.base_data.svm_ptr, _abi.CLATTN_SVM
+    elif x.base_data:
+        place = x.base_data.int_ptr, _abi.CLATTN_BUFFER
+    return View(name, dtype, tuple(x.shape), strides, x.offset, place[0], x, place[1])
 
 
 def view(x: Any, name: str, output: bool = False) -> View:
