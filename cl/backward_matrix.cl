@@ -27,7 +27,8 @@
  * Baked constants (beside those of types.clh, view.clh, score.clh and the matrix header)
  *   CLATTN_KERNEL            0 clattn_dq, 1 clattn_dk_dv, 2 clattn_d_bias, 3 clattn_dk_dv_again
  *   CLATTN_DQ_SUMS            sums of each tile that backward_hopper.cl leaves; else 1
- *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 2: backward_fused.cl: dq takes sums from the
+ *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 3: the same, and its sums are turned round
+ *                            (CLATTN_TILE_ROWS is what it has), 2: backward_fused.cl: dq takes sums from the
  *                            workspace, dk_dv_again computes the blocks of keys that are flagged there; both run
  *                            carefully at once where something is NaN
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
@@ -79,7 +80,36 @@ typedef clattn_storage clattn_sum;
 #define MATRIX_ZERO(out, pieces) FOR_PIECES(pieces) out[r][c].x[e] = 0.0f
 
 #if CLATTN_KERNEL == 0
-#if CLATTN_SUMMED
+#if CLATTN_SUMMED == 3
+/* backward_hopper.cl's sums of tiles of CLATTN_TILE_ROWS rows, turned round: of each of two consumers, 8 rows by a
+ * panel's 64 columns after the other, as a warp group's 16 columns a warp hold them, 4 floats a lane; first every other
+ * panel, then of an odd number's last half of the rows. A counter of 0: nothing has been added. */
+CLATTN_INLINE void matrix_add_turned(__global const float *workspace, clattn_backward_params p, int bh, int row,
+                                     int rows, const int chain, unit_lane lane, unit_accumulator out[RT][O1])
+{
+    const int panels = (DT + 3) / 4, whole = panels / 2, part_floats = panels * 2 * UNIT_PIECE * CLATTN_TILE_ROWS;
+    const int tiles = (p.n_q + CLATTN_TILE_ROWS - 1) / CLATTN_TILE_ROWS;
+    UNROLL for (int r = 0; r < RT; ++r)
+    {
+        const int first = row + UNIT_PIECE * r, tile = first / CLATTN_TILE_ROWS;
+        const int at = (bh * tiles + tile) * CLATTN_DQ_SUMS + chain;
+        if (first >= rows || ((__global const uint *)workspace)[p.counters + at] == 0)
+            continue;
+        __global const float *const sums = workspace + p.sums + (long)at * (2 * part_floats);
+        UNROLL for (int c = 0; c < O1; ++c) UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e)
+        {
+            const int i = first - tile * CLATTN_TILE_ROWS + unit_row(lane, UNIT_SLOT(e)), x = unit_column(lane, e),
+                      second = i / (CLATTN_TILE_ROWS / 2);
+            const bool is_whole = c / 4 < 2 * whole;
+            const int consumer = is_whole ? c / 4 % 2 : second,
+                      eight = is_whole ? (c / 8 * CLATTN_TILE_ROWS + i) / 8
+                                       : (whole * CLATTN_TILE_ROWS + i - second * (CLATTN_TILE_ROWS / 2)) / 8;
+            const int item = c % 4 * UNIT_LANES + x % 8 * 4 + i % 8 / 2;
+            out[r][c].x[e] += sums[consumer * part_floats + (eight * 4 * UNIT_LANES + item) * 4 + x / 8 * 2 + i % 2];
+        }
+    }
+}
+#elif CLATTN_SUMMED
 /* A block of 64 rows lies in two parts of up to 64 columns each, or four, as the warps of a warp group hold them, 4
  * floats a lane at a time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute
  * capability 9.0 backward_fused.cl adds floats one by one: of such 4, all lanes' first come first. */
@@ -127,7 +157,11 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     unit_accumulator out1[RT][O1], out2[RT][O2];
     matrix_pair_sums sums;
     bool poisoned = false;
-#if CLATTN_SUMMED
+#if CLATTN_SUMMED == 3
+    MATRIX_ZERO(out1, O1);
+    UNROLL for (int chain = 0; chain < CLATTN_DQ_SUMS; ++chain)
+        matrix_add_turned(workspace, p, bh, mine, view.n_q, chain, lane, out1);
+#elif CLATTN_SUMMED
     MATRIX_ZERO(out1, O1);
     UNROLL for (int chain = 0; chain < CLATTN_DQ_SUMS; ++chain)
     {

@@ -76,13 +76,16 @@
     }
 
 /* backward_hopper, by the larger of d and d_v: stages of K and V, and the registers of a producer's item and a
- * consumer's. A second stage was 4 to 9 % faster at d 64, 72 registers for the producer 6 to 9 % up to there. */
-#define BACKWARD(d, keys, kv_stages_of, produces, consumes, ...)                                                       \
+ * consumer's. A second stage was 4 to 9 % faster at d 64, 72 registers for the producer 6 to 9 % up to there. A
+ * producer that leaves all to TMA has enough with 24; at d 128 240 for a consumer were 3 to 4 % faster than 224. */
+#define BACKWARD(d, when, rows, keys, late, kv_stages_of, produces, consumes, ...)                                     \
     {                                                                                                                  \
-        .kernel = "backward_hopper", .most_d = d,                                                                      \
+        .kernel = "backward_hopper", .most_d = d, .situations = when,                                                  \
         .config = {.b_r = 64,                                                                                          \
                    .b_c = keys,                                                                                        \
                    .backward_hopper = {.ending = SIDES(__VA_ARGS__),                                                   \
+                                       .tile_rows = rows,                                                              \
+                                       .late_d_v = late,                                                               \
                                        .kv_stages = kv_stages_of,                                                      \
                                        .producer_registers = produces,                                                 \
                                        .consumer_registers = consumes}},                                               \
@@ -134,10 +137,14 @@ const struct cla_size cla_sizes[] = {
     FUSED(128, 128, 0, 0, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
     FUSED(128, 64, 1, 0, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 2}),
 
-    BACKWARD(64, 128, 2, 72, 216, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
-    BACKWARD(128, 128, 1, 40, 232, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
-    BACKWARD(192, 64, 1, 72, 216, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
-    BACKWARD(MOST, 64, 1, 40, 232, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
+    BACKWARD(64, CLA_BACKWARD_LIGHT, 96, 128, 1, 2, 72, 216, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(64, 0, 64, 128, 0, 2, 72, 216, {64, 32, 0, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(96, CLA_BACKWARD_LIGHT, 64, 128, 0, 1, 56, 224, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(128, CLA_BACKWARD_LIGHT, 64, 128, 0, 1, 24, 240, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(128, 0, 64, 128, 0, 1, 40, 232, {64, 32, 1, 2, 1}, {32, 16, 0, 1, 1}),
+    BACKWARD(192, CLA_BACKWARD_LIGHT, 48, 128, 0, 1, 24, 240, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
+    BACKWARD(192, CLA_BACKWARD_OTHER, 64, 64, 0, 1, 72, 216, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
+    BACKWARD(MOST, 0, 64, 64, 0, 1, 40, 232, {32, 32, 0, 2, 1}, {32, 16, 0, 1, 2}),
     {.kernel = NULL},
 };
 

@@ -14,7 +14,7 @@ struct cla_size {
     const char *kernel;     /* the skeleton; an emulation takes those of what it stands for */
     enum cla_family family; /* devices that it is for; CLA_ANY_FAMILY: all */
     int most_d;             /* up to this d and d_v; of forward_hopper d_v alone */
-    unsigned situations;    /* enum cla_hopper_situation, or-ed together; 0: any */
+    unsigned situations;    /* enum cla_hopper_situation, or CLA_BACKWARD_.., or-ed together; 0: any */
     bool fp32;              /* of elements of 32 bits; else 16 */
     struct cla_config config;
     const char *source; /* device; file */
@@ -54,6 +54,9 @@ struct cla_hopper_lengths {
     int wide, narrow, causal, four_causal, longest, few_tiles;
 };
 extern const struct cla_hopper_lengths cla_hopper_lengths;
+
+/* What backward_hopper asks for: sizes that leave no registers for what modifies scores, or others. */
+enum { CLA_BACKWARD_LIGHT = 1, CLA_BACKWARD_OTHER = 2 };
 
 /* Values of b_c that the tuner tries for a kernel, ended by 0: its own, or those that serve most. */
 const int *cla_sizes_tried(const char *kernel);

@@ -58,7 +58,9 @@ struct cla_config {
         struct cla_backward_units backward_matrix;
         struct {
             struct cla_backward_units ending; /* the kernels that end its work */
-            int stages, kv_stages;
+            int tile_rows;                    /* that pass at a time: a multiple of 16 */
+            int late_d_v;                     /* dV begins behind dS, for want of registers */
+            int stages, kv_stages, d_o_stages;
             int sum_stages; /* of what is to be added to sums of dQ */
             int dq_sums;    /* sums of each tile that it adds to */
             int shares;     /* work-groups that a block of keys is shared out between; 0: as many as the shape wants */

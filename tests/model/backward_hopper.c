@@ -22,13 +22,18 @@
 #define CLATTN_STATE              0
 #define CLATTN_COMPUTE_CAPABILITY 90
 #define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
-#define CLATTN_B_R                64
 #define CLATTN_WORK_GROUP_SIZE    384
 #define CLATTN_TMA                1
-#define CLATTN_D_V                CLATTN_D
-#define CLATTN_V_PIECES           CLATTN_D_PIECES
-#define CLATTN_ROW_PIECES         4
-#define CLATTN_PART_PIECES        (CLATTN_D_PIECES > 4 ? 4 : (CLATTN_D_PIECES + 1) / 2)
+#define CLATTN_D_V                (16 * CLATTN_V_PIECES)
+#define CLATTN_V_PIECES           (CLATTN_B_C > 64 && CLATTN_D_PIECES > 8 ? 8 : CLATTN_D_PIECES)
+#define CLATTN_ROW_PIECES         (CLATTN_TILE_ROWS / 16)
+#define CLATTN_DO_STAGES          (CLATTN_B_C == 64 || CLATTN_D_PIECES == 11 ? 1 : CLATTN_STAGES)
+#define CLATTN_LATE_D_V           (CLATTN_TILE_ROWS != 64)
+#if CLATTN_TILE_ROWS != 64
+#define CLATTN_PART_PIECES ((CLATTN_ROW_PIECES * ((CLATTN_D_PIECES + 3) / 4) + 1) / 2)
+#else
+#define CLATTN_PART_PIECES (CLATTN_D_PIECES > 4 ? 4 : (CLATTN_D_PIECES + 1) / 2)
+#endif
 #define CLATTN_LOADERS            (CLATTN_UNORDERED ? 96 : 64)
 #define CLATTN_PRODUCER_REGISTERS 0
 #define CLATTN_CONSUMER_REGISTERS 0
@@ -166,10 +171,13 @@ static uint32_t model_take(const unsigned char *from, int bytes)
     for (int consumer = 0; consumer * PART_FLOATS * 4 < bytes; consumer++)
         for (int warp = 0; warp < HOPPER_ITEMS / UNIT_LANES; warp++) {
             float x;
-            memcpy(&x, from + consumer * PART_FLOATS * 4 + warp * UNIT_LANES * 16, sizeof x);
-            if (consumer + warp > 0 && (uint32_t)x != all)
-                return 0;
-            all = (uint32_t)x;
+            for (int quad = 0; quad < PART_QUADS;
+                 quad += PART_HALVES != 0 && PART_WHOLE != 0 && TURNED != 0 ? 2 * RT : PART_QUADS) {
+                memcpy(&x, from + consumer * PART_FLOATS * 4 + (quad * 4 + warp) * UNIT_LANES * 16, sizeof x);
+                if (consumer + warp + quad > 0 && (uint32_t)x != all)
+                    return 0;
+                all = (uint32_t)x;
+            }
         }
     return all;
 }

@@ -130,24 +130,28 @@ CLATTN_INLINE void unit_put(unit_address to, ushort x)
 #define HOPPER_PRODUCT_AS_IT_LIES(n, c, a, b)         HOPPER_USED(c, &(a), b)
 #define HOPPER_FIRST_PRODUCT_AS_THEY_LIE(n, c, a, b)  hopper_multiply(c, a, b, true)
 #define HOPPER_PRODUCT_AS_THEY_LIE(n, c, a, b)        hopper_multiply(c, a, b, false)
+#define HOPPER_FIRST_PRODUCT_TURNED(n, c, a, b)       hopper_multiply(c, b, a, true)
+#define HOPPER_PRODUCT_TURNED(n, c, a, b)             hopper_multiply(c, b, a, false)
 #define HOPPER_FENCE(n, c)                            (void)(c)
 #define HOPPER_FENCE_ALONE()                          (void)0
 #define HOPPER_WAIT(groups, n, c)                     (void)(c)
 #define HOPPER_WAIT_AFTER(groups, n, c, n_done, done) ((void)(c), (void)(done))
 #define hopper_commit()                               (void)0
+#define hopper_hold(a)                                (void)(a)
 #define hopper_rows(tile)                             ((ulong)(tile) >> 4)
 #define hopper_columns(tile, panel_bytes)             ((ulong)(tile) >> 4)
 #define hopper_publish()                              (void)0
 #define hopper_warp_sync()                            (void)0
 
-/* Of 16 rows of a left operand; all that are summed up have to be of one tile, or the result is of none. */
+/* Of 16 rows of dS, or 16 columns as it lies by rows; all that are summed up have to be of one tile, or the result is
+ * of none. */
 enum { HOPPER_OF_NONE = 0xffffff };
 CLATTN_INLINE void hopper_multiply(unit_accumulator *c, ulong a, ulong b, bool first)
 {
     const uint word = unit_get4((unit_address)(a << 4));
     (void)b;
     if (first)
-        c[0].x[0] = (float)word;
+        c[0] = (unit_accumulator){{(float)word}};
     else if (c[0].x[0] != (float)word)
         c[0].x[0] = (float)HOPPER_OF_NONE;
 }
@@ -179,6 +183,13 @@ CLATTN_INLINE void hopper_store(unit_address panel, int piece, int lane, const u
     if (piece == 0)
         unit_put4(panel, model_mark());
 }
+/* At each 8 rows, where a product may begin. */
+CLATTN_INLINE void hopper_store_turned(unit_address panel, int piece, int lane, const unit_operand *a)
+{
+    (void)lane, (void)a;
+    for (int row = 0; row < UNIT_PIECE; row += 8)
+        unit_put4(panel + (uint)(row * HOPPER_ROW_BYTES + piece * HOPPER_PIECE_BYTES), model_mark());
+}
 CLATTN_INLINE int4 hopper_get_int4(unit_address from)
 {
     int4 x;
@@ -205,6 +216,12 @@ CLATTN_INLINE float2 hopper_get2(unit_address from)
     memcpy(&x, machine_local(from), sizeof x);
     return x;
 }
+CLATTN_INLINE float2 hopper_get_two(unit_address one, unit_address other)
+{
+    return (float2){as_float(unit_get4(one)), as_float(unit_get4(other))};
+}
+#define hopper_bulk_load(to, from, bytes, at)                                                                          \
+    ((void)(from), (void)machine_local(to), machine_copy(at, bytes, NULL, 0, 0))
 CLATTN_INLINE void hopper_put_float4(unit_address to, float a, float b, float c, float d)
 {
     const float4 x = {a, b, c, d};

@@ -13,7 +13,7 @@
 #define CLATTN_DTYPE              0
 #define CLATTN_STATE              0
 #define CLATTN_COMPUTE_CAPABILITY 90
-#define CLATTN_B_R                64
+#define CLATTN_TILE_ROWS          64
 #define CLATTN_B_C                128
 #define CLATTN_CAUSAL             0
 #define CLATTN_D                  64

@@ -19,7 +19,7 @@ enum { LANES = 32, MOST_TILES = 40, MOST_COLUMNS = 20, MOST_HEADS = 8, MOST_STEP
 #define CLATTN_BLOCK_MASK 1
 #define CLATTN_BLOCK_Q    64
 #define CLATTN_BLOCK_KV   (CLATTN_ORDERS_BLOCKS && !CLATTN_UNORDERED ? 128 : 64)
-#define CLATTN_B_R        64
+#define CLATTN_TILE_ROWS  64
 #define CLATTN_B_C        128
 #define CLATTN_INLINE     static
 #define __global

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* K and V once, Q and dO twice, dS twice, summands; rows of d and d_v in panels of 128 bytes, 64 rows or 128 keys. */
+/* K and V once, Q and dO twice, dS twice, summands; rows of d and d_v in panels of 128 bytes, 64 rows or 128 keys.
+ * Up to 64 columns 96 rows; beyond 128 columns 48, if so dK and dV of 64 keys fit a consumer's registers. */
 static void it_has_one_tile(void **state)
 {
     (void)state;
@@ -17,16 +18,19 @@ static void it_has_one_tile(void **state)
         int panels, v_panels;
         int parts, part; /* of dQ's tile, and floats of one; */
         int sums;        /* places of them: two, where there are two passes and room */
-    } rows[] = {
-        {64, 64, 128, 1, 1, 2, 64 * 32, 1}, {128, 128, 128, 2, 2, 2, 64 * 64, 1}, {40, 128, 128, 1, 2, 2, 64 * 32, 1},
-        {96, 16, 128, 2, 1, 2, 64 * 64, 1}, {256, 256, 64, 4, 4, 4, 64 * 64, 1},  {136, 40, 64, 3, 1, 4, 64 * 64, 2},
-        {64, 160, 64, 1, 3, 2, 64 * 32, 1}, {192, 192, 64, 3, 3, 4, 64 * 64, 2},  {224, 64, 64, 4, 1, 4, 64 * 64, 2}};
+        int tile_rows, d_o_places;
+    } rows[] = {{64, 64, 128, 1, 1, 1, 64 * 96, 1, 96, 2},   {128, 128, 128, 2, 2, 2, 64 * 64, 1, 64, 2},
+                {40, 128, 128, 1, 2, 2, 64 * 32, 1, 64, 2},  {96, 16, 128, 2, 1, 2, 64 * 64, 1, 64, 2},
+                {256, 256, 64, 4, 4, 4, 64 * 64, 1, 64, 1},  {136, 40, 128, 3, 1, 3, 64 * 48, 1, 48, 2},
+                {64, 160, 128, 1, 3, 1, 64 * 48, 1, 48, 2},  {192, 192, 64, 3, 3, 4, 64 * 64, 2, 64, 1},
+                {192, 128, 128, 3, 2, 3, 64 * 48, 1, 48, 2}, {160, 160, 128, 3, 3, 3, 64 * 48, 1, 48, 1},
+                {224, 64, 64, 4, 1, 4, 64 * 64, 2, 64, 1}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows)
         for (int unordered = 0; unordered <= 1; unordered++) {
             struct cla_choice choice;
             struct clattn_plan_info info;
-            char define[64], knobs[96];
+            char define[64], knobs[128];
             const struct clattn_problem problem = {.pass = CLATTN_BACKWARD,
                                                    .dtype = CLATTN_BF16,
                                                    .d = rows[i].d,
@@ -37,15 +41,19 @@ static void it_has_one_tile(void **state)
             assert_int_equal(info.b_r, 64);
             assert_int_equal(info.b_c, rows[i].keys);
             const bool shared = rows[i].keys == 64;
-            const int across = rows[i].panels + rows[i].v_panels, places = across == 2 ? 2 : 1; /* of K and V */
-            snprintf(knobs, sizeof knobs, "dq_sums=1 kv_stages=%d shares=0 stages=2 sum_stages=%d", places,
-                     rows[i].sums);
+            const int across = rows[i].panels + rows[i].v_panels, tile_rows = rows[i].tile_rows,
+                      places = across == 2 ? 2 : 1; /* of K and V */
+            snprintf(knobs, sizeof knobs,
+                     "dq_sums=1 kv_stages=%d late_d_v=%d shares=0 stages=2 sum_stages=%d tile_rows=%d", places,
+                     tile_rows == 96, rows[i].sums, tile_rows);
             assert_string_equal(info.knobs, knobs);
-            const int passing = 2 * rows[i].panels * 64 + (shared ? 1 : 2) * rows[i].v_panels * 64;
-            const int tiles = (places * across * rows[i].keys + passing + 2 * rows[i].keys) * 128 +
-                              rows[i].sums * 2 * 4 * rows[i].part + (shared ? 4 * 64 * 64 : 0);
-            const int notes = (8 + 2) * 16, statistics = 2 * 64 * 8;
-            const int barriers = 2 * 16 + places * 3 * 8 + 2 * 16 + (shared ? 1 : 2) * 16 + 2 * 16 +
+            const int passing = (2 * rows[i].panels + rows[i].d_o_places * rows[i].v_panels) * tile_rows,
+                      ds = 2 * (tile_rows == 64 ? rows[i].keys : 2 * tile_rows);
+            const int all_sums = tile_rows == 64 ? rows[i].sums * 2 * rows[i].part : rows[i].parts * rows[i].part;
+            const int tiles =
+                (places * across * rows[i].keys + passing + ds) * 128 + 4 * all_sums + (shared ? 4 * 64 * 64 : 0);
+            const int notes = (8 + 2) * 16, statistics = 2 * tile_rows * (shared ? 8 : 16);
+            const int barriers = 2 * 16 + places * 3 * 8 + 2 * 16 + rows[i].d_o_places * 16 + 2 * 16 +
                                  rows[i].sums * 3 * 8 + (shared ? 16 : 0);
             const int block = unordered ? 0 : 8 * rows[i].sums; /* that summands are of */
             assert_int_equal(info.local_bytes, tiles + notes + block + barriers + statistics);
@@ -67,18 +75,20 @@ static void it_has_a_third_stage_where_tiles_are_skipped(void **state)
         unsigned features;
         const char *knobs;
         bool passes, orders;
-    } rows[] = {{64, 64, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=3 sum_stages=1", true, true},
-                {128, 64, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, true},
-                {128, 64, 1, CLATTN_DROPOUT, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", true, true},
-                {128, 96, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, true},
-                {64, 128, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
-                {64, 256, 1, 0, "dq_sums=1 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
-                {64, 128, 0, 0, "dq_sums=2 kv_stages=2 shares=0 stages=2 sum_stages=1", false, true},
-                {128, 128, 0, 0, "dq_sums=2 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true},
-                {128, 64, 0, 0, "dq_sums=1 kv_stages=1 shares=0 stages=3 sum_stages=1", true, false},
-                {64, 64, 0, 0, "dq_sums=2 kv_stages=2 shares=0 stages=3 sum_stages=1", true, false},
-                {256, 64, 0, 0, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true},
-                {256, 64, 1, 0, "dq_sums=1 kv_stages=1 shares=0 stages=2 sum_stages=1", false, true}};
+    } rows[] = {
+        {64, 64, 1, 0, "dq_sums=1 kv_stages=2 late_d_v=0 shares=0 stages=3 sum_stages=1 tile_rows=64", true, true},
+        {128, 64, 1, 0, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=3 sum_stages=1 tile_rows=64", true, true},
+        {128, 64, 1, CLATTN_DROPOUT, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64",
+         true, true},
+        {128, 96, 1, 0, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=3 sum_stages=1 tile_rows=64", true, true},
+        {64, 128, 1, 0, "dq_sums=1 kv_stages=2 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true},
+        {64, 256, 1, 0, "dq_sums=1 kv_stages=2 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true},
+        {64, 128, 0, 0, "dq_sums=2 kv_stages=2 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true},
+        {128, 128, 0, 0, "dq_sums=2 kv_stages=1 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true},
+        {128, 64, 0, 0, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=3 sum_stages=1 tile_rows=64", true, false},
+        {64, 64, 0, 0, "dq_sums=2 kv_stages=2 late_d_v=0 shares=0 stages=3 sum_stages=1 tile_rows=64", true, false},
+        {256, 64, 0, 0, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true},
+        {256, 64, 1, 0, "dq_sums=1 kv_stages=1 late_d_v=0 shares=0 stages=2 sum_stages=1 tile_rows=64", false, true}};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {
         struct cla_choice choice;
@@ -131,6 +141,8 @@ static void it_leaves_others_to_others(void **state)
         {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
         {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
         {{.dtype = CLATTN_FP16, .d = 64, .knobs = "dq_sums=2", .unordered = 1, .pass = CLATTN_BACKWARD}, "chains is 2"},
+        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "tile_rows=40", .pass = CLATTN_BACKWARD}, "tile_rows is 40"},
+        {{.dtype = CLATTN_FP16, .d = 256, .knobs = "tile_rows=48", .pass = CLATTN_BACKWARD}, "tile_rows is 48"},
     };
     without.nv_wgmma = false;
     EACH (i, rows) {

@@ -70,9 +70,10 @@ static wide expected_end(const struct cla_choice *choice, const struct clattn_sh
                kv_heads = (wide)shape->batch * (wide)shape->kv_heads;
     if (heads >= limit || kv_heads >= limit)
         return TOO_MANY;
-    const wide rows = heads * blocks(shape->n_q, choice->config.b_r),
-               keys = kv_heads * blocks(shape->n_kv, choice->config.b_c);
     const bool hopper = choice->skeleton == &cla_backward_hopper;
+    const wide rows =
+                   heads * blocks(shape->n_q, hopper ? choice->config.backward_hopper.tile_rows : choice->config.b_r),
+               keys = kv_heads * blocks(shape->n_kv, choice->config.b_c);
     const wide all = rows * (wide)(hopper ? choice->config.backward_hopper.dq_sums : 1);
     if (rows >= limit || keys > INT32_MAX - INT16_MAX || all > INT32_MAX)
         return TOO_MANY;
@@ -146,8 +147,11 @@ static void sums_are_counted_without_overflow(void **state)
         int orders;
         int floats;
     } rows[] = {
-        {{.d = 64, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=1"}, 0, 64 * 64},
+        {{.d = 64, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=1"}, 0, 96 * 64},
         {{.d = 256, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=3"}, 0, 64 * 256},
+        {{.d = 192, .d_v = 128, .pass = CLATTN_BACKWARD, .skeleton = "backward_hopper", .knobs = "shares=1"},
+         0,
+         48 * 192},
         {{.d = 64,
           .pass = CLATTN_BACKWARD,
           .features = CLATTN_BLOCK_MASK,

@@ -312,9 +312,9 @@ static const struct cla_kernel_form emulated_kernels[CLA_MOST_KERNELS + 1] =
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
 {
-    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
+    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, run->config->b_r, out);
     cla_sum_flags(&blocks, out);
-    cla_sum_sums(run, &blocks, 1, true, out);
+    cla_sum_sums(&blocks, cla_sum_floats(run->problem), 1, true, out);
     cla_sum_begin(run, 1, 0, out);
     cla_sum_end(run, out);
 }

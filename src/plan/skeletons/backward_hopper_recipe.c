@@ -51,7 +51,7 @@ static int32_t shares_of(const struct cla_run *run, int64_t units)
 {
     const struct clattn_shape *shape = &run->shape;
     const struct clattn_problem *problem = run->problem;
-    const int b_r = run->config->b_r, b_c = run->config->b_c;
+    const int b_r = run->config->backward_hopper.tile_rows, b_c = run->config->b_c;
     const double rows = (double)shape->n_q, keys = (double)shape->n_kv, group = (double)group_of(shape);
     const int64_t blocks = shape->batch * shape->kv_heads * cla_ceil_div(shape->n_kv, b_c);
     const struct cla_share_work work = {.blocks = blocks,
@@ -103,7 +103,7 @@ static void regions(const struct cla_run *run, const struct cla_sum_blocks *bloc
     if (shares > 1)
         cla_recipe_region(out, "shares of dK and dV", cla_recipe_times(out, blocks->keys, shares), share_bytes(run),
                           false, offsetof(struct cla_backward_params, share_sums));
-    cla_sum_sums(run, blocks, dq_sums, false, out);
+    cla_sum_sums(blocks, cla_backward_hopper_sum_floats(run->problem, run->config), dq_sums, false, out);
 }
 
 static void numbers(const struct cla_run *run, int64_t units, int32_t shares, struct cla_recipe *out)
@@ -140,7 +140,7 @@ static void shares_stage(const struct cla_run *run, int32_t shares, struct cla_r
 
 void cla_backward_hopper_recipe(const struct cla_run *run, struct cla_recipe *out)
 {
-    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, out);
+    const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, run->config->backward_hopper.tile_rows, out);
     const int64_t units = run->capabilities->compute_units;
     const int32_t shares = out->too_large ? 1 : shares_of(run, units);
     regions(run, &blocks, units, shares, out);

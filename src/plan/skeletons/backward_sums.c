@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/skeletons/backward_sums.h"
+#include "plan/checked.h"
 #include "plan/matrix_units.h"
 
 enum { AGAIN_GROUPS = 1 }; /* of clattn_dk_dv_again, on a compute unit */
@@ -11,18 +12,18 @@ int cla_sum_part_pieces(const struct clattn_problem *problem)
     return pieces > MOST ? MOST : (pieces + 1) / 2;
 }
 
-static int64_t floats_of_block(const struct clattn_problem *problem)
+int64_t cla_sum_floats(const struct clattn_problem *problem)
 {
     enum { ROWS = 64, TWO_PARTS_D = 128 };
     return (int64_t)(problem->d > TWO_PARTS_D ? 4 : 2) * cla_sum_part_pieces(problem) * CLA_PIECE * ROWS;
 }
 
-struct cla_sum_blocks cla_sum_blocks_of(const struct cla_run *run, struct cla_recipe *recipe)
+struct cla_sum_blocks cla_sum_blocks_of(const struct cla_run *run, int rows, struct cla_recipe *recipe)
 {
     const struct clattn_shape *shape = &run->shape;
     const int64_t heads = cla_recipe_times(recipe, shape->batch, shape->heads),
                   kv_heads = cla_recipe_times(recipe, shape->batch, shape->kv_heads);
-    const struct cla_sum_blocks blocks = {cla_recipe_times(recipe, heads, cla_run_row_blocks(run)),
+    const struct cla_sum_blocks blocks = {cla_recipe_times(recipe, heads, cla_ceil_div(shape->n_q, rows)),
                                           cla_recipe_times(recipe, kv_heads, cla_run_key_blocks(run))};
     /* Tickets go on behind the last block of keys, one for each work-group. */
     if (blocks.rows > INT32_MAX || blocks.keys > INT32_MAX - INT16_MAX)
@@ -36,13 +37,13 @@ void cla_sum_flags(const struct cla_sum_blocks *blocks, struct cla_recipe *recip
                       offsetof(struct cla_backward_params, flags));
 }
 
-void cla_sum_sums(const struct cla_run *run, const struct cla_sum_blocks *blocks, int dq_sums, bool zeroed,
+void cla_sum_sums(const struct cla_sum_blocks *blocks, int64_t floats, int dq_sums, bool zeroed,
                   struct cla_recipe *recipe)
 {
     const int64_t count = cla_recipe_times(recipe, blocks->rows, dq_sums);
     if (count > INT32_MAX)
         recipe->too_large = true;
-    cla_recipe_region(recipe, "sums of dQ", count, floats_of_block(run->problem) * (int64_t)sizeof(float), zeroed,
+    cla_recipe_region(recipe, "sums of dQ", count, floats * (int64_t)sizeof(float), zeroed,
                       offsetof(struct cla_backward_params, sums));
 }
 
