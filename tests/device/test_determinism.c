@@ -186,7 +186,7 @@ static void gradients_of_masks(void **state)
                                                          .features = CLATTN_BLOCK_MASK,
                                                          .block_q = rows[i].block,
                                                          .block_kv = rows[i].block},
-                                             .shape = {.batch = is_cpu() ? 1 : 60,
+                                             .shape = {.batch = is_cpu() ? 1 : 20,
                                                        .heads = 1,
                                                        .n_q = is_cpu() ? 130 : 450,
                                                        .n_kv = is_cpu() ? 300 : 900},
