@@ -55,7 +55,8 @@ install_available python3-numpy
 install_available python3-pycodestyle
 
 if [ $full = yes ]; then
-    install_missing gcc-multilib musl-tools python3-venv
+    # (Debian's gcc-multilib, which has a link to the kernel's headers beside this, gives way to compilers for other processors)
+    install_missing "gcc-$(gcc -dumpversion)-multilib" musl-tools python3-venv
     install_available clang-19 llvm-19 lld-19 libclc-19
 fi
 
@@ -217,6 +218,12 @@ library_headers() {
     done
 }
 
+# The kernel's headers, which the compiler for 32 bits looks for in another folder.
+kernel_headers() {
+    mkdir -p "$1"
+    ln -sfn "/usr/include/$(gcc -print-multiarch)/asm" "$1/"
+}
+
 if [ $full = yes ]; then
     say "other vendors' compilers, simulated GPUs, and without sanitizers what they watch"
     run_tests $plain --suite assembler --suite packages --suite unit --suite watched --suite threads
@@ -234,7 +241,8 @@ if [ $full = yes ]; then
     objects=yes
     PKG_CONFIG_LIBDIR=/usr/lib/$(gcc -print-multiarch)/pkgconfig:/usr/share/pkgconfig
     export PKG_CONFIG_LIBDIR
-    build m32 gcc -Dtests=false -Dc_args=-m32 -Dc_link_args=-m32
+    kernel_headers build-check-m32-include
+    build m32 gcc -Dtests=false "-Dc_args=-m32 -isystem$PWD/build-check-m32-include" -Dc_link_args=-m32
     library_headers build-check-musl-include
     build musl musl-gcc -Dtests=false "-Dc_args=-isystem$PWD/build-check-musl-include"
 fi

@@ -34,6 +34,14 @@ def library_headers(folder, compiler):
     return ['-isystem', str(folder)]
 
 
+def kernel_headers(folder, compiler):
+    """What a compiler for 32 bits looks for in another folder."""
+    where = subprocess.run([*compiler, '-print-multiarch'], capture_output=True, text=True, check=False).stdout.strip()
+    (folder / 'kernel').mkdir()
+    (folder / 'kernel/asm').symlink_to(f'/usr/include/{where}/asm')
+    return ['-isystem', str(folder / 'kernel')]
+
+
 def first_of(*names):
     return next((path for path in map(shutil.which, names) if path), names[0])
 
@@ -42,7 +50,7 @@ def compilers(folder, compiler):
     """Name, command, how the preprocessor knows that it is this one, and the folders that it reads."""
     clang = first_of('clang', *(f'clang-{version}' for version in range(25, 12, -1)))
     return [('clang', [clang], 'defined __clang__', ('src', 'tools')),
-            ('32 bits', ['gcc', '-m32'], 'SIZE_MAX == UINT32_MAX', ('src',)),
+            ('32 bits', ['gcc', '-m32', *kernel_headers(folder, compiler)], 'SIZE_MAX == UINT32_MAX', ('src',)),
             ('musl', ['musl-gcc', *library_headers(folder, compiler)], '!defined __GLIBC__', ('src',))]
 
 
