@@ -54,6 +54,7 @@
 #include "common/matrix_rows.clh"
 #include "common/matrix_repair.clh"
 #include "common/matrix_tile_weights.clh"
+#include "common/matrix_tile_products.clh"
 #include "common/matrix_stream.clh"
 #include "common/matrix_join.clh"
 
@@ -92,89 +93,6 @@ CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES
 #define MATRIX_LOCAL_BYTES (STORED + STORED_BYTES + WG / UNIT_LANES * UNIT_SCRATCH_BYTES + MATRIX_FLAG_BYTES)
 #endif
 CLATTN_ASSERT(MATRIX_LOCAL_BYTES == CLATTN_LOCAL_BYTES); /* what the planner counts with */
-
-/* S += Q K^T, from where this lane's parts of Q and of the tile of K begin. */
-CLATTN_INLINE void matrix_scores(unit_lane lane, unit_accumulator s[RT][KT], const unit_operand query[RT][DT],
-                                 unit_address my_q, unit_address my_k)
-{
-    MATRIX_BEGIN_PART(part, KT);
-    UNROLL for (int x = 0; x < DT; ++x)
-    {
-        unit_operand a[RT];
-        UNROLL for (int r = 0; r < RT; ++r)
-        {
-            if (CLATTN_Q_REGISTERS)
-                a[r] = query[r][x];
-            else
-                unit_load_a(&a[r], my_q + (UNIT_PIECE * r * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
-        }
-        UNROLL for (int c = 0; c < KT; ++c)
-        {
-            unit_operand y;
-            unit_load_bt(&y, my_k + (UNIT_PIECE * c * D_PITCH + MATRIX_PIECE_BYTES * x), D_PITCH);
-            UNROLL for (int r = 0; r < RT; ++r) MATRIX_MULTIPLY(&s[r][c], &part[r][c], &a[r], &y);
-        }
-        MATRIX_JOIN(s, part, KT, x, DT);
-    }
-}
-
-/* P V is added to O. */
-CLATTN_INLINE void matrix_add_values(unit_lane lane, const unit_operand weights[RT][KT], unit_address my_v,
-                                     unit_accumulator out[RT][VT])
-{
-#if UNIT_SUMS_IN_PARTS
-    UNROLL for (int x = 0; x < VT; ++x)
-    {
-        unit_part part[RT];
-        UNROLL for (int r = 0; r < RT; ++r) unit_begin_part(&part[r]);
-        UNROLL for (int c = 0; c < KT; ++c)
-        {
-            unit_operand y;
-            MATRIX_LOAD_V(&y, my_v, c, x);
-            UNROLL for (int r = 0; r < RT; ++r) unit_multiply_part(lane, &part[r], &weights[r][c], &y);
-        }
-        UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int e = 0; e < UNIT_ELEMENTS; ++e) out[r][x].x[e] +=
-            unit_part_sum(&part[r], e);
-    }
-#else
-    UNROLL for (int c = 0; c < KT; ++c) UNROLL for (int x = 0; x < VT; ++x)
-    {
-        unit_operand y;
-        MATRIX_LOAD_V(&y, my_v, c, x);
-        UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &weights[r][c], &y);
-    }
-#endif
-}
-
-#if !UNIT_SUMS_IN_PARTS
-/* P, rounded, times V is added to O, 16 keys at a time. */
-CLATTN_INLINE void matrix_values(unit_lane lane, unit_accumulator s[RT][KT], const matrix_form *form, const int scores,
-                                 const float offset[RT][UNIT_SLOTS], matrix_softmax *rows, unit_address my_v,
-                                 unit_accumulator out[RT][VT], const matrix_drawing *drawing, clattn_forward_params p,
-                                 const clattn_view *view)
-{
-#if CLATTN_DROPOUT
-    matrix_dropped dropped[RT];
-#endif
-    UNROLL for (int c = 0; c < KT; ++c)
-    {
-        unit_operand a[RT];
-        unit_accumulator weights[RT];
-        matrix_weigh(weights, s, c, form, scores, offset, rows->sum, view);
-#if CLATTN_DROPOUT
-        matrix_draw_piece(dropped, c, drawing, view);
-        matrix_drop_piece(weights, dropped, c, drawing);
-#endif
-        UNROLL for (int r = 0; r < RT; ++r) unit_to_left(lane, &a[r], &weights[r]);
-        UNROLL for (int x = 0; x < VT; ++x)
-        {
-            unit_operand y;
-            MATRIX_LOAD_V(&y, my_v, c, x);
-            UNROLL for (int r = 0; r < RT; ++r) unit_multiply(lane, &out[r][x], &a[r], &y);
-        }
-    }
-}
-#endif
 
 /* What a sub-group attends with: where its tiles lie, and which rows are its own. */
 typedef struct {
