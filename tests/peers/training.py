@@ -9,7 +9,9 @@ The text is what this interpreter's library says of itself, by bytes. All runs b
 same pieces. Several threads of PyTorch wait for work in a loop for ever, for some microseconds, or not at all (WAITS): each
 attention has a process of each kind, and its best one counts. They take turns of 5 steps, so that load on the machine
 meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which other
-load moves least: of those that wait passively, since a loop takes CPU time for nothing.
+load moves least: of those that wait passively, since a loop takes CPU time for nothing. Freed memory stays with all of
+them (KEEPS_MEMORY): by where some small block lies the C library gives it to the system or not, and it comes back by
+page faults, up to 28 ms of a step of either attention.
 """
 import argparse
 import json
@@ -32,6 +34,7 @@ WAITS = {
 }
 
 
+KEEPS_MEMORY = {'MALLOC_MMAP_THRESHOLD_': str(2**25), 'MALLOC_TRIM_THRESHOLD_': str(2**32)}
 ATTENTIONS = ('torch', 'clattn')
 
 
@@ -123,7 +126,7 @@ def waits_of(given):
 class Child:
     """Such a process, at the other end of two pipes."""
     def __init__(self, attention, waits, threads):
-        environment = {**os.environ, **WAITS[waits], 'POCL_MAX_PTHREAD_COUNT': str(threads)}
+        environment = {**os.environ, **KEEPS_MEMORY, **WAITS[waits], 'POCL_MAX_PTHREAD_COUNT': str(threads)}
         self.process = subprocess.Popen([sys.executable, *sys.argv, '--child', attention],
                                         stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE,
