@@ -70,7 +70,8 @@ const struct command_spec compile_command = {
         "clattn compile [OPTIONS] --problems FILE",
     .details = "Compiled programs go to the cache ($CLATTN_CACHE_DIR, or clattn where the system keeps caches), from\n"
                "which any program of this user that makes the same plan takes them. At the end each is taken from\n"
-               "there once more: exit status 3 where one had to be compiled again, as the cache does not keep it.",
+               "there once more: exit status 3 where one had to be compiled again, as the cache does not keep it.\n"
+               "PoCL compiles each kernel anew at its very first launch, a second or two, and keeps that itself.",
     .options = options,
 };
 
