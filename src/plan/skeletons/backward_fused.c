@@ -338,44 +338,30 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     return suits(capabilities, problem, config);
 }
 
+/* What it and its emulation have alike. */
+#define OF_BOTH                                                                                                        \
+    .backward = true, .declines = true, .no_chunks = true, .largest_d = 128, .tile_element_bytes = 2, .knobs = knobs,  \
+    .adopt = adopt, .step_down = step_down, .local_bytes = local_bytes, .private_bytes = private_bytes,                \
+    .define = define
+
 const struct cla_skeleton cla_backward_fused = {
     .name = fused_name,
-    .backward = true,
     .files = files,
     .kernels = kernels,
-    .declines = true,
-    .no_chunks = true,
-    .largest_d = 128,
-    .tile_element_bytes = 2,
     .prefers = prefers_nvidia,
     .choose = choose_nvidia,
-    .knobs = knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
     .recipe = recipe,
-    .define = define,
+    OF_BOTH,
 };
 
 const struct cla_skeleton cla_backward_fused_emulated = {
     .name = emulated_name,
-    .backward = true,
     .files = emulated_files,
     .kernels = emulated_kernels,
-    .declines = true,
-    .no_chunks = true,
-    .largest_d = 128,
     .emulated = true,
-    .tile_element_bytes = 2,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
-    .knobs = knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
     .build_options = cla_matrix_build_options,
     .recipe = emulated_recipe,
-    .define = define,
+    OF_BOTH,
 };

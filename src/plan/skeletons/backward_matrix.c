@@ -440,43 +440,27 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
     (run->problem->dtype == CLATTN_FP32 ? cla_recipe_mended_backward : cla_recipe_backward)(run, out);
 }
 
+/* What it and its emulation have alike. */
+#define OF_BOTH                                                                                                        \
+    .backward = true, .kernels = cla_backward_kernels, .declines = true, .largest_d = 256, .adopt = adopt,             \
+    .step_down = step_down, .local_bytes = local_bytes, .private_bytes = private_bytes,                                \
+    .build_options = cla_matrix_build_options, .streams = streams, .recipe = recipe, .define = define
+
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
-    .backward = true,
     .files = cla_nvidia_mma_files[CLA_UNIT_BACKWARD],
-    .kernels = cla_backward_kernels,
-    .declines = true,
-    .largest_d = 256,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
-    .build_options = cla_matrix_build_options,
-    .streams = streams,
-    .recipe = recipe,
-    .define = define,
+    OF_BOTH,
 };
 
 const struct cla_skeleton cla_backward_matrix_emulated = {
     .name = emulated_name,
-    .backward = true,
     .files = cla_emulated_files[CLA_UNIT_BACKWARD],
-    .kernels = cla_backward_kernels,
-    .declines = true,
-    .largest_d = 256,
     .emulated = true,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = emulated_knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = local_bytes,
-    .private_bytes = private_bytes,
-    .build_options = cla_matrix_build_options,
-    .streams = streams,
-    .recipe = recipe,
-    .define = define,
+    OF_BOTH,
 };

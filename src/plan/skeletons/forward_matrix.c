@@ -443,43 +443,27 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
     (joins(run->config) ? cla_recipe_joined_forward : cla_recipe_forward)(run, out);
 }
 
+/* What it and its emulation have alike. */
+#define OF_BOTH                                                                                                        \
+    .packs = true, .kernels = cla_forward_kernels, .declines = true, .largest_d = 256, .adopt = adopt,                 \
+    .step_down = step_down, .local_bytes = cla_forward_matrix_local_bytes, .private_bytes = private_bytes,             \
+    .joins = joins, .build_options = cla_matrix_build_options, .recipe = recipe, .define = define
+
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,
     .files = cla_nvidia_mma_files[CLA_UNIT_FORWARD],
-    .packs = true,
-    .kernels = cla_forward_kernels,
-    .declines = true,
-    .largest_d = 256,
     .prefers = prefers,
     .choose = choose,
     .knobs = knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = cla_forward_matrix_local_bytes,
-    .private_bytes = private_bytes,
-    .joins = joins,
-    .build_options = cla_matrix_build_options,
-    .recipe = recipe,
-    .define = define,
+    OF_BOTH,
 };
 
 const struct cla_skeleton cla_forward_matrix_emulated = {
     .name = emulated_name,
     .files = cla_emulated_files[CLA_UNIT_FORWARD],
-    .packs = true,
-    .kernels = cla_forward_kernels,
-    .declines = true,
-    .largest_d = 256,
     .emulated = true,
     .prefers = cla_matrix_emulation_preferred,
     .choose = choose_emulated,
     .knobs = emulated_knobs,
-    .adopt = adopt,
-    .step_down = step_down,
-    .local_bytes = cla_forward_matrix_local_bytes,
-    .private_bytes = private_bytes,
-    .joins = joins,
-    .build_options = cla_matrix_build_options,
-    .recipe = recipe,
-    .define = define,
+    OF_BOTH,
 };
