@@ -311,7 +311,7 @@ static long stride_of(const struct attempt *attempt, int mode)
         return attempt->source != FAULT_FILES ? CODES_STRIDE : attempt->scenario->sparse ? 3 : 2;
     const bool warm = attempt->cache == CACHE_WARM;
     if (attempt->source != FAULT_CALLS)
-        return (last && warm ? 1 : 2) << attempt->sticky;
+        return (last ? 1 : 2) << attempt->sticky;
     const bool few = attempt->scenario->clblast || (attempt->scenario->sparse && !last);
     return mode == 0 && !few ? (warm ? 1 : 2 * STRIDE) : (warm ? STRIDE : 6 * STRIDE);
 }
