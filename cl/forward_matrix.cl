@@ -36,6 +36,7 @@
  *                            looked for
  *   CLATTN_KEEPS_SCORES      1: scores are kept until it is known whether such bounds hold; 0: where these do not hold,
  *                            they are formed once more
+ *   CLATTN_REGISTERS         what an item has at most; left out: as compiled
  *   CLATTN_WORK_GROUP_SIZE   B_R / (16 * ROW_TILES) * SHARERS sub-groups of UNIT_LANES items
  *   CLATTN_LOCAL_BYTES       what the planner counts of local memory, which the kernel compares with its own
  *
@@ -68,12 +69,12 @@
 #error "CLATTN_KEEPS_SCORES must be 0 or 1"
 #endif
 #ifndef CLATTN_WORK_GROUP_SIZE
-#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (UNIT_PIECE * CLATTN_ROW_TILES) * UNIT_LANES"
+#error "CLATTN_WORK_GROUP_SIZE must be CLATTN_B_R / (UNIT_ROWS * CLATTN_ROW_TILES) * UNIT_LANES"
 #endif
 
 CLATTN_ASSERT(RT >= 1 && RT <= 4);
-CLATTN_ASSERT(CLATTN_B_R % (UNIT_PIECE * RT) == 0);
-CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_PIECE * RT) * CLATTN_SHARERS * UNIT_LANES);
+CLATTN_ASSERT(CLATTN_B_R % (UNIT_ROWS * RT) == 0);
+CLATTN_ASSERT(WG == CLATTN_B_R / (UNIT_ROWS * RT) * CLATTN_SHARERS * UNIT_LANES);
 
 /* where it lies what dropout takes, of each sub-group's rows */
 #define STORED (INPUT_TILES > O_TILE ? INPUT_TILES : O_TILE)
@@ -206,7 +207,7 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
     for (int n = 0; n < CLATTN_B_C && tile + n < end; n += CLATTN_KEYS) {
         const int key = tile + n;
         const int kind = sort == MATRIX_WHOLE_TILES ? CLATTN_TILE_ALL
-                                                    : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + UNIT_PIECE * RT - 1,
+                                                    : clattn_tile_met(MATRIX_IN_BLOCKS, row, row + UNIT_ROWS * RT - 1,
                                                                       key, key + CLATTN_KEYS - 1, view);
         if (MATRIX_MAY_SKIP && kind == CLATTN_TILE_SKIP)
             continue;
@@ -304,7 +305,13 @@ CLATTN_INLINE bool matrix_is_poisoned(const unit_accumulator out[RT][VT], volati
 }
 #endif
 
-__kernel UNIT_KERNEL __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+/* NVIDIA's compiler takes a limit of an item's registers from its options only where it is not told the size. */
+#ifdef CLATTN_REGISTERS
+#define MATRIX_SIZE
+#else
+#define MATRIX_SIZE __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1)))
+#endif
+__kernel UNIT_KERNEL MATRIX_SIZE void
 clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __global const clattn_v *v,
                __global MATRIX_RESULT *o, __global float *lse, __global float *m, __global float *l,
                MATRIX_WORKSPACE const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
@@ -317,7 +324,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, b = place.b, h = place.h;
-    const int row = group_row + lid / (UNIT_LANES * CLATTN_SHARERS) * UNIT_PIECE * RT;
+    const int row = group_row + lid / (UNIT_LANES * CLATTN_SHARERS) * UNIT_ROWS * RT;
     clattn_view view = clattn_open_forward(b, h, p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_FEWER_ROWS
     if (group_row >= view.n_q)
@@ -351,7 +358,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     by.lane = lane;
     by.group_row = group_row;
     by.row = row;
-    by.my_key_end = clattn_key_end(min(row + UNIT_PIECE * RT, view.n_q) - 1, &view);
+    by.my_key_end = clattn_key_end(min(row + UNIT_ROWS * RT, view.n_q) - 1, &view);
     unit_accumulator out[RT][VT];
     matrix_softmax rows;
 #if CLATTN_STATE
@@ -372,7 +379,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
 #if MATRIX_MAY_REPAIR
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
 #define MATRIX_REPAIR(r)                                                                                               \
-    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + UNIT_PIECE * (r),                            \
+    matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + UNIT_ROWS * (r),                            \
                   first_key, by.key_end, lane, p, &view)
 #if CLATTN_STATE
     if (poisoned)

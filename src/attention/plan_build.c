@@ -115,7 +115,7 @@ static clattn_status compile(struct clattn_plan *plan, const struct cla_choice *
     char key[CLA_HASH_HEX], name[96], options[128];
     const struct cla_kernel_form form = cla_skeleton_form(skeleton, &choice->config, number);
     snprintf(options, sizeof options, "%s%s", CLA_BUILD_OPTIONS,
-             skeleton->build_options ? skeleton->build_options(&plan->context->capabilities) : "");
+             skeleton->build_options ? skeleton->build_options(&plan->context->capabilities, &choice->config) : "");
     snprintf(name, sizeof name, "%s%s%s", skeleton->name, skeleton->backward ? ": " : "",
              skeleton->backward    ? form.entry
              : number == CLA_SPLIT ? ", keys split"

@@ -66,8 +66,9 @@ bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabiliti
     return false;
 }
 
-const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities)
+const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities, const struct cla_config *config)
 {
+    (void)config;
     const struct cla_machine machine = cla_machine_of(capabilities);
     return machine.family == CLA_CPU ? CLA_UNOPTIMISED : cla_machine_build_options(&machine);
 }

@@ -46,7 +46,7 @@ struct cla_matrix_unit {
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
     int most_words;                  /* of an item's registers, as planners count them, that compile without spilling */
     bool stores_philox;              /* UNIT_OWN_PHILOX, or unit_meet serves it */
-    bool streams;                    /* UNIT_STREAMS */
+    int stream_rows;                 /* with UNIT_STREAMS the least UNIT_ROWS; 0: without */
     bool fetches;                    /* UNIT_FETCHES */
     bool one_sub_group;              /* a work-group has one sub-group, no more */
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
@@ -170,6 +170,6 @@ bool cla_matrix_emulation_preferred(const struct clattn_capabilities *capabiliti
                                     const struct clattn_problem *problem);
 
 /* What all of these are built with: CPU drivers take long over them, or crash, and they run there to be checked. */
-const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities);
+const char *cla_matrix_build_options(const struct clattn_capabilities *capabilities, const struct cla_config *config);
 
 #endif

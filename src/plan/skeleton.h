@@ -47,7 +47,8 @@ struct cla_config {
             int row_tiles, keys, q_registers;
             int stale_max; /* tries bounds before it looks for them */
             int streams;   /* K and V do not pass through local memory */
-            int sharers;   /* then so many sub-groups share a row's keys (cl/common/matrix_join.clh) */
+            int sharers;   /* then so many sub-groups share a row's keys (cl/common/matrix_join.clh), */
+            int registers; /* and an item has no more than so many; 0: as compiled */
         } matrix;
         struct {
             int stages, q_stages, ping_pong, tma;
@@ -163,12 +164,13 @@ struct cla_skeleton {
     /* Sub-groups of a work-group that share a row's keys, and whose kernel makes results of the states of splits, too;
      * 0: none do, and another kernel follows that does. NULL: as 0. */
     int (*joins)(const struct cla_config *config);
+    int (*held)(const struct cla_config *config); /* of these sub-groups, how many a compute unit has registers for */
 
     /* How its kernels meet device memory (NULL: as cla_streams_plain() says). */
     void (*streams)(const struct cla_config *config, struct clattn_plan_stream streams[2]);
 
     /* What the device's compiler is to be told beside what all texts want: " -option"... or "" (NULL: nothing). */
-    const char *(*build_options)(const struct clattn_capabilities *capabilities);
+    const char *(*build_options)(const struct clattn_capabilities *capabilities, const struct cla_config *config);
 
     /* What a call runs (plan/recipe.h). */
     void (*recipe)(const struct cla_run *run, struct cla_recipe *recipe);

@@ -28,9 +28,9 @@ enum { GPU_GROUPS_A_UNIT = 2, MOST_GROUPS_A_UNIT = 8, SMALL_GROUP = 64 };
 static int64_t groups_a_unit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                              const struct cla_skeleton *skeleton, const struct cla_config *config)
 {
-    const int sharers = cla_joins(skeleton, config);
+    const int sharers = cla_joins(skeleton, config), held = skeleton->held ? skeleton->held(config) : 0;
     if (sharers)
-        return sharers < MOST_GROUPS_A_UNIT ? MOST_GROUPS_A_UNIT / sharers : 1;
+        return held >= sharers ? held / sharers : 1;
     if (!config->work_group_size || config->work_group_size > SMALL_GROUP)
         return GPU_GROUPS_A_UNIT;
     const uint64_t each = skeleton->local_bytes(problem, config), all = cla_usable_local_bytes(capabilities);

@@ -96,9 +96,9 @@ static clattn_plan *plan_of(const struct way *way)
                                            .expected_n_q = N_Q,
                                            .expected_n_kv = N_KV,
                                            .skeleton = skeleton,
-                                           .b_r = way->formats ? 16 : 0,
+                                           .b_r = way->formats ? 8 : 0,
                                            .b_c = way->formats ? 32 : 0,
-                                           .knobs = way->formats ? "streams=1 keys=32 q_registers=0 sharers=2" : NULL};
+                                           .knobs = way->formats ? "q_registers=0 sharers=2" : NULL};
     clattn_plan *plan = NULL;
     assert_true(test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create"));
     return plan;

@@ -14,8 +14,9 @@
 #include <stddef.h>
 
 enum {
-    MOST_ROW_TILES = 4, /* that the kernel takes; planned are 1 and 2 */
-    MOST_SHARERS = 16   /* likewise; planned are as plan/sizes.h says */
+    MOST_ROW_TILES = 4,  /* that the kernel takes; planned are 1 and 2 */
+    MOST_SHARERS = 16,   /* likewise; planned are as plan/sizes.h says */
+    MOST_REGISTERS = 256 /* of an item, as they are dealt out */
 };
 
 static const char matrix_name[] = CLA_FORWARD_MATRIX, emulated_name[] = "forward_matrix_emulated";
@@ -25,99 +26,30 @@ static const char *name_of(const struct cla_config *config)
     return config->unit->devices ? matrix_name : emulated_name;
 }
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Whether what dropout's calls take lies in local memory, a bit for each pair of 512 keys, as it may where tiles are
- * within a block of 128 keys. */
-static bool stores_words(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->stores_philox;
-}
-
 static int joins(const struct cla_config *config)
 {
     return config->matrix.streams ? config->matrix.sharers : 0;
 }
 
-static int group_size(const struct cla_config *config)
+static int held(const struct cla_config *config)
 {
-    const int sharers = config->matrix.streams ? config->matrix.sharers : 1;
-    return config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes * sharers;
+    return cla_stream_sizes.unit_registers / (config->matrix.registers ? config->matrix.registers : MOST_REGISTERS);
 }
 
-/* What sub-groups that share rows leave each other (MATRIX_JOIN_BYTES). */
-static uint64_t join_bytes(const struct clattn_problem *problem, const struct cla_config *config)
+static int smaller(int a, int b)
 {
-    return cla_problem_accumulates(problem) ? 0
-                                            : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Tiles of Q, K and V (INPUT_TILES of cl/common/matrix_stages.clh). */
-static int64_t input_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const int64_t d = cla_matrix_pitch(problem, problem->d), q_tile = config->b_r * d, k_tile = config->b_c * d;
-    const int64_t v_rows = cla_pieces(problem->d_v) * CLA_PIECE,
-                  v_tile = v_rows * cla_matrix_pitch(problem, config->b_c);
-    if (!config->unit->fetches)
-        return q_tile + 2 * (k_tile + config->b_c * cla_matrix_pitch(problem, problem->d_v));
-    return config->matrix.q_registers ? larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
-}
-
-/* Q as operands (STREAM_QUERY_BYTES). */
-static uint64_t query_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    return config->matrix.q_registers
-               ? 0
-               : (uint64_t)(cla_pieces(problem->d) * config->lanes * config->unit->operand_words) * 4;
-}
-
-uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    if (config->matrix.streams)
-        return (uint64_t)larger((int64_t)join_bytes(problem, config), (int64_t)query_bytes(problem, config)) +
-               (uint64_t)(group_size(config) / config->lanes * config->unit->scratch_bytes) + 16;
-    const int64_t inputs = input_bytes(problem, config),
-                  outputs = config->b_r * cla_matrix_pitch(problem, problem->d_v);
-    const int64_t drawn = stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
-    const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
-    return (uint64_t)(larger(inputs, outputs) + drawn + scratch) + 16;
-}
-
-/* What it has of the next tile meanwhile: two rows of V at a time (MATRIX_FETCHED). */
-static int fetched_words(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const int items = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes;
-    const int k_chunks = config->b_c * 2 * cla_pieces(problem->d), v_pairs = config->b_c * cla_pieces(problem->d_v);
-    const int64_t chunks = cla_ceil_div(k_chunks, items) + 2 * cla_ceil_div(v_pairs, items);
-    return config->unit->fetches && !config->matrix.streams ? 4 * (int)chunks : 0;
-}
-
-/* What an item holds of a sub-group's scores, outputs and operands, and of each of its rows four figures. */
-static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const int rows = config->matrix.row_tiles, elements = CLA_PIECE * CLA_PIECE / config->lanes;
-    const int operand = config->unit->operand_words;
-    const int kept = config->matrix.q_registers ? rows * cla_pieces(problem->d) : rows;
-    const int words = rows * (config->matrix.keys / CLA_PIECE + cla_pieces(problem->d_v)) * elements +
-                      (kept + 1) * operand + 4 * rows * config->unit->slots + 24;
-    return (uint64_t)(words + fetched_words(problem, config)) * 4;
+    return a < b ? a : b;
 }
 
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int sub_groups = problem->work_group_size / config->lanes;
-    if (problem->b_r % CLA_PIECE || problem->work_group_size % config->lanes)
+    if (problem->work_group_size % config->lanes)
         return false;
     if (config->matrix.streams)
         return true;
+    if (problem->b_r % CLA_PIECE)
+        return false;
     if (problem->b_r)
         config->b_r = problem->b_r;
     else if (sub_groups)
@@ -128,7 +60,7 @@ static bool take_forced_rows(const struct clattn_problem *problem, struct cla_co
         while (config->b_r / CLA_PIECE % config->matrix.row_tiles)
             config->matrix.row_tiles--;
     return config->matrix.row_tiles >= 1 && config->matrix.row_tiles <= MOST_ROW_TILES &&
-           (!sub_groups || group_size(config) == problem->work_group_size) &&
+           (!sub_groups || cla_forward_matrix_items(config) == problem->work_group_size) &&
            config->b_r % (CLA_PIECE * config->matrix.row_tiles) == 0;
 }
 
@@ -156,7 +88,7 @@ static bool halve_keys(const struct clattn_problem *problem, struct cla_config *
 static bool halve_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int row_tiles = config->matrix.row_tiles, pieces = config->b_r / CLA_PIECE;
-    if (problem->b_r || pieces == 1 || (problem->work_group_size && row_tiles == 1))
+    if (problem->b_r || pieces <= 1 || (problem->work_group_size && row_tiles == 1))
         return false;
     config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, pieces / 2);
     const int sub_groups = problem->work_group_size ? pieces / row_tiles : pieces / 2 / config->matrix.row_tiles;
@@ -168,7 +100,7 @@ bool cla_forward_matrix_hides_waits(const struct clattn_capabilities *capabiliti
                                     const struct clattn_problem *problem, const struct cla_config *config)
 {
     return cla_matrix_hides_waits(capabilities, config, cla_forward_matrix_local_bytes(problem, config),
-                                  group_size(config) / config->lanes);
+                                  cla_forward_matrix_items(config) / config->lanes);
 }
 
 /* Fewer keys, where a compute unit then holds work-groups enough. */
@@ -185,13 +117,13 @@ static void make_room(const struct clattn_capabilities *capabilities, const stru
 /* Keys before rows: each row that shares a tile saves reading it once more. */
 static bool fit(const struct cla_matrix_limits *limits, const struct clattn_problem *problem, struct cla_config *config)
 {
-    while (group_size(config) > limits->items)
+    while (cla_forward_matrix_items(config) > limits->items)
         if (!halve_rows(problem, config))
             return false;
     while (cla_forward_matrix_local_bytes(problem, config) > limits->local_bytes)
         if (!halve_keys(problem, config) && !halve_rows(problem, config))
             return false;
-    config->work_group_size = group_size(config);
+    config->work_group_size = cla_forward_matrix_items(config);
     return true;
 }
 
@@ -203,6 +135,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     if (!take_forced_rows(problem, config) || !take_forced_keys(problem, config))
         return false;
     config->matrix.streams = config->matrix.streams && cla_forward_matrix_may_stream(problem, config);
+    if (config->b_r % CLA_PIECE && !config->matrix.streams)
+        return false;
     if (!fit(&limits, problem, config))
         return false;
     make_room(capabilities, problem, config);
@@ -231,7 +165,8 @@ double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilitie
 {
     const struct cla_matrix_work work = work_of(problem, config);
     return cla_matrix_cost(capabilities, config, &work) * cla_matrix_excess(problem, config->b_r, config->b_c) *
-           cla_matrix_waiting(capabilities, config, (int)(private_bytes(problem, config) / 4), INT_MAX);
+           cla_matrix_waiting(capabilities, config, (int)(cla_forward_matrix_private_bytes(problem, config) / 4),
+                              INT_MAX);
 }
 
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -240,12 +175,14 @@ static clattn_status nothing_fits(const struct clattn_capabilities *capabilities
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     const int lanes = config->lanes;
     if (problem->b_r || problem->b_c || problem->work_group_size)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit %s "
-                        "with d = %d, d_v = %d, %llu bytes of local memory and %lld work-items: b_r and b_c are "
-                        "multiples of 16, and work_group_size is b_r / 16 * %d, or a half, third or quarter of it",
-                        problem->b_r, problem->b_c, problem->work_group_size, name_of(config), problem->d, problem->d_v,
-                        (unsigned long long)limits.local_bytes, (long long)limits.items, lanes);
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "the forced sizes (problem.b_r %d, b_c %d, work_group_size %d; 0 is planned) do not fit %s "
+            "with d = %d, d_v = %d, %llu bytes of local memory and %lld work-items: b_r and b_c are "
+            "multiples of 16 (b_r 8 for few rows), and work_group_size is b_r / 16 * %d, or a half, third or quarter "
+            "of it",
+            problem->b_r, problem->b_c, problem->work_group_size, name_of(config), problem->d, problem->d_v,
+            (unsigned long long)limits.local_bytes, (long long)limits.items, lanes);
     return cla_fail(error, CLATTN_NOTHING_FITS,
                     "%s with d = %d, d_v = %d: not even a 16 x 16 block with %d work-items fits %llu bytes of local "
                     "memory and %lld work-items",
@@ -261,7 +198,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "%d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, and "
                   "scores are held for %d keys at a time",
                   config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
-                  CLA_PIECE * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
+                  cla_forward_matrix_piece_rows(config) * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
     if (config->matrix.streams) {
         cla_plan_step(info, "streams", config->b_r, config->b_c,
                       "few rows: K and V come straight from device memory into operands, the next keys while these are "
@@ -302,6 +239,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
         {"q_registers", offsetof(struct cla_config, matrix.q_registers), 0, 1, {0, 1}, 2},                             \
         {"stale_max", offsetof(struct cla_config, matrix.stale_max), 0, 1, {0, 1}, 2},                                 \
         {"streams", offsetof(struct cla_config, matrix.streams), 0, 1, {0}, 0},                                        \
+        {"registers", offsetof(struct cla_config, matrix.registers), 0, 255, {0}, 0},                                  \
     {                                                                                                                  \
         "sharers", offsetof(struct cla_config, matrix.sharers), 1, MOST_SHARERS, {1, 2, 4, 8, 12, 16}, 6               \
     }
@@ -322,8 +260,52 @@ static bool take_lanes(const struct clattn_problem *problem, struct cla_config *
     config->unit = unit;
     if (config->unit->one_sub_group)
         config->matrix.row_tiles = config->b_r / CLA_PIECE;
-    config->work_group_size = group_size(config);
+    config->work_group_size = cla_forward_matrix_items(config);
     return config->matrix.row_tiles <= MOST_ROW_TILES;
+}
+
+/* Options that limit an item's registers, so that more sub-groups fit a compute unit of NVIDIA's. NULL: there is none
+ * for so many. */
+static const char *register_option(const struct cla_config *config)
+{
+    static const struct {
+        int registers;
+        const char *option;
+    } limits[] = {{0, ""}, {128, " -cl-nv-maxrregcount=128"}, {168, " -cl-nv-maxrregcount=168"}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (limits[i].registers == config->matrix.registers)
+            return limits[i].option;
+    return NULL;
+}
+
+static const char *build_options(const struct clattn_capabilities *capabilities, const struct cla_config *config)
+{
+    return config->matrix.registers ? register_option(config) : cla_matrix_build_options(capabilities, config);
+}
+
+static clattn_status check_streams(const struct clattn_problem *problem, const struct cla_config *config,
+                                   struct cla_error *error)
+{
+    if (config->matrix.streams && !cla_forward_matrix_may_stream(problem, config))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
+            "is a multiple of 32 and d_v of 64, both up to 128, b_r is 8 or 16, keys and b_c are both 16 or both 32, "
+            "there is no dropout, and sharers is 1 where a state is added to",
+            problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
+    if (!config->matrix.streams && (config->matrix.sharers != 1 || config->b_r % CLA_PIECE))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with b_r = %d: unless streams is 1, sharers is, and b_r a "
+                        "multiple of 16",
+                        problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
+    if (config->matrix.registers &&
+        (!config->matrix.streams || config->unit->lanes != CLA_NVIDIA_LANES || !register_option(config)))
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs \"%s\" do not fit %s: registers is 0, or, with streams=1 on NVIDIA's devices, 128 "
+            "or 168",
+            problem->knobs ? problem->knobs : "", name_of(config));
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -339,19 +321,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
                         problem->knobs ? problem->knobs : "", name_of(config), config->b_c);
-    if (config->matrix.streams && !cla_forward_matrix_may_stream(problem, config))
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
-            "is a multiple of 32 and d_v of 64, both up to 128, b_r is 16, keys and b_c are both 16 or both 32, there "
-            "is no "
-            "dropout, and sharers is 1 where a state is added to",
-            problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
-    if (!config->matrix.streams && config->matrix.sharers != 1)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.knobs \"%s\" do not fit %s: sharers is 1 unless streams is",
-                        problem->knobs ? problem->knobs : "", name_of(config));
-    config->work_group_size = group_size(config);
+    const clattn_status fits = check_streams(problem, config, error);
+    if (fits)
+        return fits;
+    config->work_group_size = cla_forward_matrix_items(config);
     info->estimate = cla_forward_matrix_estimate(capabilities, problem, config);
     explain(capabilities, problem, config, info);
     return reads(problem, config, error);
@@ -415,14 +388,14 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 {
     (void)capabilities;
     const bool fewer = halve_keys(problem, config) || halve_rows(problem, config);
-    config->work_group_size = group_size(config);
+    config->work_group_size = cla_forward_matrix_items(config);
     return fewer;
 }
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     cla_matrix_unit_define(config->unit, config->level, text);
-    if (stores_words(problem, config))
+    if (cla_forward_matrix_stores_words(problem, config))
         cla_text_printf(text, "#define CLATTN_KEEPS_PHILOX 2\n");
     const bool keeps_scores = cla_widest(problem) > cla_stale_max_sizes.formed_again_d && !problem->mask_mod;
     const struct cla_define defines[] = {{"KEEPS_SCORES", keeps_scores},
@@ -432,10 +405,13 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                                          {"SET_BYTES", (int)cla_together_sizes.forward_matrix_bytes},
                                          {"STALE_MAX", config->matrix.stale_max},
                                          {"STREAMS", config->matrix.streams}};
-    const struct cla_define sharers = {"SHARERS", config->matrix.sharers};
+    const struct cla_define sharers = {"SHARERS", config->matrix.sharers},
+                            registers = {"REGISTERS", config->matrix.registers};
     cla_text_define(text, defines, sizeof defines / sizeof *defines);
     if (config->matrix.streams)
         cla_text_define(text, &sharers, 1);
+    if (config->matrix.registers)
+        cla_text_define(text, &registers, 1);
 }
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
@@ -446,8 +422,9 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
 /* What it and its emulation have alike. */
 #define OF_BOTH                                                                                                        \
     .packs = true, .kernels = cla_forward_kernels, .declines = true, .largest_d = 256, .adopt = adopt,                 \
-    .step_down = step_down, .local_bytes = cla_forward_matrix_local_bytes, .private_bytes = private_bytes,             \
-    .joins = joins, .build_options = cla_matrix_build_options, .recipe = recipe, .define = define
+    .step_down = step_down, .local_bytes = cla_forward_matrix_local_bytes,                                             \
+    .private_bytes = cla_forward_matrix_private_bytes, .joins = joins, .held = held, .build_options = build_options,   \
+    .recipe = recipe, .define = define
 
 const struct cla_skeleton cla_forward_matrix = {
     .name = matrix_name,

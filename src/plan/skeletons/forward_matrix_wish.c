@@ -2,10 +2,12 @@
  *
  * Which sizes forward_matrix would have, by what was timed and what a problem is, before forced ones and the device's
  * limits come in. */
+#include "plan/operand.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/sizes.h"
 #include "plan/skeletons/forward_matrix.h"
+#include "plan/types.h"
 
 /* Where bounds of the tile before were faster (plan/sizes.h): not with a mask, whose every tile may hide pairs; nor
  * beyond narrow rows where a row's first tile, of which nothing is known, is one of few. */
@@ -67,9 +69,10 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
 
 bool cla_forward_matrix_may_stream(const struct clattn_problem *problem, const struct cla_config *config)
 {
-    return config->unit->streams && problem->dtype != CLATTN_FP32 && problem->d % 32 == 0 && problem->d_v % 64 == 0 &&
-           cla_widest(problem) <= 128 && !(problem->features & CLATTN_DROPOUT) && config->matrix.row_tiles == 1 &&
-           config->b_c <= 2 * CLA_PIECE && config->matrix.keys == config->b_c && config->b_r == CLA_PIECE &&
+    const bool rows = config->b_r == CLA_PIECE || config->b_r == config->unit->stream_rows;
+    return config->unit->stream_rows && rows && problem->dtype != CLATTN_FP32 && problem->d % 32 == 0 &&
+           problem->d_v % 64 == 0 && cla_widest(problem) <= 128 && !(problem->features & CLATTN_DROPOUT) &&
+           config->matrix.row_tiles == 1 && config->b_c <= 2 * CLA_PIECE && config->matrix.keys == config->b_c &&
            (config->matrix.sharers == 1 || !cla_problem_accumulates(problem));
 }
 
@@ -85,26 +88,51 @@ static int sharers_of(const struct clattn_capabilities *capabilities, const stru
     return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
 }
 
+static bool is_bytes(const struct clattn_problem *problem, int operand)
+{
+    const struct cla_type *type = cla_type((int)cla_type_of(problem, operand));
+    return type->block == 1 && type->bytes == 1;
+}
+
+/* Of formats whose elements are bytes half as much is on its way to a sub-group. So blocks have 8 rows, which take half
+ * the registers, and a compute unit holds more sub-groups. */
+static void suit_bytes(const struct clattn_problem *problem, struct cla_config *streamed)
+{
+    const bool bytes = is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V);
+    const bool forced = problem->b_r && problem->b_r == streamed->unit->stream_rows;
+    if (!forced && (!bytes || problem->expected_n_q > streamed->unit->stream_rows))
+        return;
+    streamed->b_r = streamed->unit->stream_rows;
+    if (!bytes || !streamed->unit->devices)
+        return;
+    streamed->matrix.q_registers = 0;
+    streamed->matrix.registers = cla_stream_sizes.registers;
+    if (streamed->matrix.sharers > cla_stream_sizes.sub_groups)
+        streamed->matrix.sharers = cla_stream_sizes.sub_groups;
+}
+
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
  * memory. */
 static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_config *config)
 {
-    if (!problem->expected_n_q || problem->expected_n_q > 64)
+    const bool eight = problem->b_r && problem->b_r == config->unit->stream_rows;
+    if (!eight && (!problem->expected_n_q || problem->expected_n_q > 64))
         return;
     config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
     struct cla_config streamed = *config;
-    streamed.b_c = streamed.matrix.keys = CLA_PIECE;
+    streamed.b_c = streamed.matrix.keys = eight && problem->b_c ? problem->b_c : CLA_PIECE;
     streamed.matrix.stale_max = 0;
     streamed.matrix.sharers = sharers_of(capabilities, problem, config);
+    suit_bytes(problem, &streamed);
     streamed.matrix.streams = 1; /* as local_bytes counts */
     while (streamed.matrix.sharers > 1 &&
            cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
         streamed.matrix.sharers /= 2;
-    streamed.matrix.streams = problem->expected_n_q <= cla_stream_sizes.most_rows &&
-                              cla_forward_matrix_may_stream(problem, &streamed) && !problem->b_r && !problem->b_c &&
+    streamed.matrix.streams = (eight || (!problem->b_r && problem->expected_n_q <= cla_stream_sizes.most_rows)) &&
+                              cla_forward_matrix_may_stream(problem, &streamed) && (eight || !problem->b_c) &&
                               !problem->work_group_size;
     if (streamed.matrix.streams)
         *config = streamed;

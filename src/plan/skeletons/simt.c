@@ -245,8 +245,9 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
     return true;
 }
 
-const char *cla_simt_build_options(const struct clattn_capabilities *capabilities)
+const char *cla_simt_build_options(const struct clattn_capabilities *capabilities, const struct cla_config *config)
 {
+    (void)config;
     if (capabilities->type == CLATTN_DEVICE_CPU && capabilities->local_memory_type == CLATTN_LOCAL_MEMORY_GLOBAL)
         return CLA_UNOPTIMISED;
     const struct cla_machine machine = cla_machine_of(capabilities);

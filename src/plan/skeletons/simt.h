@@ -125,7 +125,7 @@ bool cla_simt_prefers(const struct clattn_capabilities *capabilities, const stru
 /* CPU drivers turn a work-group into loops around each stretch between barriers, and their optimiser takes up to a
  * minute over these kernels, to run them no faster than a tenth of those for CPUs. There they are run to be checked, so
  * they are compiled quickly. For Intel's: the registers that the planner counts on. */
-const char *cla_simt_build_options(const struct clattn_capabilities *capabilities);
+const char *cla_simt_build_options(const struct clattn_capabilities *capabilities, const struct cla_config *config);
 
 /* The knobs that both have; none is tried, since choose() finds the best of them for given block sizes by itself. */
 extern const struct cla_knob cla_simt_knobs[];
