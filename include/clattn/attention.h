@@ -198,7 +198,7 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * the row. They are then as exact as if delta had been the sum of P dP. Blocks of rows where that matters to dQ have it
  * computed twice. The kernel runs for d_k, d_bias and d_sinks even where d_q is left out. Where one kernel of
  * backward_cpu forms dQ, dK and dV (the knob fused), a head of K and V where that matters has all three computed twice;
- * elsewhere these take delta as it was, which is off by at most 2^-20 of the block's largest sum of |P (dP - delta)| in
+ * elsewhere these take delta as it was, which is off by at most 2^-18 of the block's largest sum of |P (dP - delta)| in
  * fp32. Delta stays as it is in chunks of keys (CLATTN_BACKWARD_ACCUMULATE), and in rows whose m and l are of more keys
  * than k has. A row counts as one of these where the other keys have more than 2^-19 of its weight.
  *
