@@ -118,6 +118,10 @@ int main(void)
     if (!amx_processor_start())
         return SKIPPED;
     test_device_open(&device);
+    if (clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU) {
+        test_device_close(&device);
+        return SKIPPED;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_found),
         cmocka_unit_test(the_system_may_refuse),

@@ -18,7 +18,8 @@ static struct test_device device;
 static const char defines[] =
     "#define CLATTN_DTYPE 1\n#define CLATTN_D 64\n#define CLATTN_D_V 64\n#define CLATTN_CAUSAL %d\n"
     "#define CLATTN_FEATURES 32\n#define CLATTN_STATE 0\n#define CLATTN_BLOCK_Q 64\n#define CLATTN_BLOCK_KV 64\n"
-    "#define CLATTN_B_R 64\n#define CLATTN_B_C %d\n#define CLATTN_UNORDERED %d\n#define CLATTN_WORK_GROUP_SIZE 8\n";
+    "#define CLATTN_B_R 64\n#define CLATTN_TILE_ROWS 64\n#define CLATTN_B_C %d\n#define CLATTN_UNORDERED %d\n"
+    "#define CLATTN_WORK_GROUP_SIZE 8\n";
 static const char *const files[] = {"backward_order.cl", NULL};
 
 /* What is asked of one build. */
