@@ -128,54 +128,59 @@ static void say(const struct failure *failure)
         fprintf(stderr, "clattn ring: %s\n", failure->text);
 }
 
-/* Launchers end all ranks when one has ended with an error: what there is to say comes before. */
-static int run_as_rank(struct job *job, struct failure *failure)
+/* What a rank does, once MPI is there. Launchers end all ranks when one has ended with an error: what there is to say
+ * comes before. */
+static int as_rank(int (*work)(const struct ring_ranks *ranks, const void *values, struct failure *failure),
+                   const void *values, struct failure *failure)
 {
+    struct ring_ranks ranks;
     MPI_Init(NULL, NULL);
-    int status = ring_ranks_find(&job->ranks, failure);
+    int status = ring_ranks_find(&ranks, failure);
     if (!status)
-        status = run(job, failure);
+        status = work(&ranks, values, failure);
     say(failure);
-    ring_ranks_close(&job->ranks);
+    ring_ranks_close(&ranks);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return status;
 }
 
+static int compute_arrays(const struct ring_ranks *ranks, const void *values, struct failure *failure)
+{
+    struct job job = {.values = values, .ranks = *ranks};
+    return run(&job, failure);
+}
+
+static int measure(const struct ring_ranks *ranks, const void *values, struct failure *failure)
+{
+    return ring_bench(ranks, values, failure);
+}
+
+static int end_without_ranks(int status, const struct failure *failure)
+{
+    say(failure);
+    return status == STATUS_HELP ? STATUS_OK : status;
+}
+
 /* Speed, with arrays of this program's own. */
 static int bench(int argc, char **argv, struct failure *failure)
 {
-    struct ring_ranks ranks;
     struct ring_bench_values values;
     int status = ring_bench_parse(argc, argv, &values, failure);
-    if (!status && values.devices.count)
+    if (!status && !values.devices.count)
+        return as_rank(measure, &values, failure);
+    if (!status)
         status = ring_bench_devices(&values, failure);
-    else if (!status) {
-        MPI_Init(NULL, NULL);
-        status = ring_ranks_find(&ranks, failure);
-        if (!status)
-            status = ring_bench(&ranks, &values, failure);
-        say(failure);
-        ring_ranks_close(&ranks);
-        MPI_Barrier(MPI_COMM_WORLD);
-        MPI_Finalize();
-        return status;
-    }
-    say(failure);
-    return status == STATUS_HELP ? STATUS_OK : status;
+    return end_without_ranks(status, failure);
 }
 
 int main(int argc, char **argv)
 {
     struct failure failure = {.text = ""};
     struct ring_values values;
-    struct job job = {.values = &values};
     system_begin();
     if (argc > 1 && !strcmp(argv[1], "bench"))
         return bench(argc - 1, argv + 1, &failure);
     const int status = ring_options_parse(argc, argv, &values, &failure);
-    if (!status)
-        return run_as_rank(&job, &failure);
-    say(&failure);
-    return status == STATUS_HELP ? STATUS_OK : status;
+    return status ? end_without_ranks(status, &failure) : as_rank(compute_arrays, &values, &failure);
 }

@@ -29,56 +29,49 @@ clattn_status run_share_out(const struct run *run, enum clattn_ring_sharing shar
     return code;
 }
 
-static clattn_status make_ring(const struct run_rank *rank, const struct clattn_problem *problem, clattn_ring **ring)
+static clattn_status forward(const struct run_rank *rank, clattn_ring *ring)
 {
-    const struct clattn_ring_params params = {.transport = rank->transport,
-                                              .context = rank->session->clattn,
-                                              .queue = rank->session->queue,
-                                              .timeout_ms = rank->timeout_ms};
-    return clattn_ring_create(ring, &params, problem);
-}
-
-static clattn_status forward(struct run_rank *rank)
-{
-    const struct clattn_problem problem = run_problem(rank->run, CLATTN_FORWARD);
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
     struct clattn_ring_forward_args args = {
         .arrays = run_forward_args(rank->run, &scales), .rows = rank->rows, .keys = rank->keys, .whole = 1};
     args.arrays.progress = rank->progress;
     args.arrays.progress_user = rank->progress_user;
-    clattn_ring *ring = NULL;
-    clattn_status code = make_ring(rank, &problem, &ring);
-    if (!code)
-        code = clattn_ring_forward(ring, &args);
-    if (!code)
-        code = clattn_ring_last(ring, &rank->info);
-    clattn_ring_destroy(&ring);
-    return code;
+    return clattn_ring_forward(ring, &args);
 }
 
-static clattn_status backward(const struct run_rank *rank)
+static clattn_status backward(const struct run_rank *rank, clattn_ring *ring)
 {
-    const struct clattn_problem problem = run_problem(rank->run, CLATTN_BACKWARD);
     struct clattn_host_kv_scales scales = {.k_scales = NULL};
     struct clattn_ring_backward_args args = {
         .arrays = run_backward_args(rank->run, &scales), .rows = rank->rows, .keys = rank->keys, .whole = 1};
     args.arrays.progress = rank->progress;
     args.arrays.progress_user = rank->progress_user;
+    return clattn_ring_backward(ring, &args);
+}
+
+static clattn_status compute(struct run_rank *rank, enum clattn_pass pass)
+{
+    const struct clattn_problem problem = run_problem(rank->run, pass);
+    const struct clattn_ring_params params = {.transport = rank->transport,
+                                              .context = rank->session->clattn,
+                                              .queue = rank->session->queue,
+                                              .timeout_ms = rank->timeout_ms};
     clattn_ring *ring = NULL;
-    clattn_status code = make_ring(rank, &problem, &ring);
+    clattn_status code = clattn_ring_create(&ring, &params, &problem);
     if (!code)
-        code = clattn_ring_backward(ring, &args);
+        code = pass == CLATTN_FORWARD ? forward(rank, ring) : backward(rank, ring);
+    if (!code && pass == CLATTN_FORWARD)
+        code = clattn_ring_last(ring, &rank->info);
     clattn_ring_destroy(&ring);
     return code;
 }
 
 int run_rank_compute(struct run_rank *rank, struct failure *failure)
 {
-    const char *what = "attention";
-    clattn_status code = forward(rank);
-    if (!code && run_wants_gradients(rank->run->values)) {
-        what = "gradients";
-        code = backward(rank);
-    }
-    return code ? fail_library(failure, what, code) : STATUS_OK;
+    clattn_status code = compute(rank, CLATTN_FORWARD);
+    if (code)
+        return fail_library(failure, "attention", code);
+    if (run_wants_gradients(rank->run->values))
+        code = compute(rank, CLATTN_BACKWARD);
+    return code ? fail_library(failure, "gradients", code) : STATUS_OK;
 }
