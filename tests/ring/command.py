@@ -74,8 +74,8 @@ def check_layout(launcher, clattn, work, layout):
 
 def check_bench(launcher, clattn, ranks):
     """Each pass is measured, and what is sent is what the model says."""
-    command = [*launcher, clattn, 'bench', '--grid', 'ring', '--n', '60', '--d', '8', '--heads', '2', '--pass', 'both', '--repetitions', '2',
-               '--quiet', '--json']
+    command = [*launcher, clattn, 'bench', '--grid', 'ring', '--n', '60', '--d', '8', '--heads', '2', '--causal', '--pass', 'both',
+               '--repetitions', '2', '--quiet', '--json']
     done = subprocess.run(command, env=launch.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=False)
     rows = json.loads(done.stdout or '[]')
     right = [row['pass'] for row in rows] == ['forward', 'backward'] and \

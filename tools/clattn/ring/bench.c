@@ -112,17 +112,19 @@ static int repeat(struct ring_bench_row *row, clattn_ring *ring, bool backward, 
     return STATUS_OK;
 }
 
-/* Each part of the keys goes on once for each other rank, where memory is not shared; and for each other rank its
- * gradients come back. With a causal mask each of the others sees half of the keys, on average. */
+/* How often ranks send all keys, for each other rank: a run of keys goes on to the last rank that sees it; and where
+ * memory is not shared alone. Gradients come back of each run of rows that sees keys. Even parts of a causal mask are
+ * seen by later ranks; by zigzag of all runs the last one alone is seen by no other rank. */
 static double model_mb(const struct ring_bench_row *row, bool backward)
 {
-    const int others = row->ranks->count - 1;
+    const bool zigzag = row->values->sharing == CLATTN_RING_ZIGZAG;
+    const double others = row->ranks->count - 1, runs = 2.0 * row->ranks->count;
+    const double of_mask = !row->problem.causal ? 1.0 : zigzag ? 1.0 - 1.0 / runs : 0.5;
+    const double passed = row->ranks->transport->lends ? 0.0 : of_mask;
+    const double given = (zigzag ? 2.0 : 1.0) / (row->problem.causal ? 2.0 : 1.0);
     const double keys = (double)(row->shape.batch * row->shape.kv_heads * row->shape.n_kv);
     const double bytes = keys * (double)(row->problem.d + row->problem.d_v) * clattn_dtype_size(row->problem.dtype);
-    const bool zigzag = row->values->sharing == CLATTN_RING_ZIGZAG;
-    const double gifts = backward ? (zigzag && !row->problem.causal ? 2.0 : 1.0) : 0.0;
-    const double passed = row->ranks->transport->lends ? 0.0 : 1.0;
-    return others * bytes * (passed + gifts) * 1e-6;
+    return others * bytes * (passed + (backward ? given : 0.0)) * 1e-6;
 }
 
 static int with_ring(struct ring_bench_row *row, enum clattn_pass pass, bool once, struct failure *failure)
