@@ -16,8 +16,8 @@ CLATTN_BEGIN_DECLS
  * for dK and dV straight to the rank that has the keys. While a device computes on some keys, the next ones arrive:
  * there are two buffers of them, and messages do not block.
  *
- * Keys go no further than to the last rank that needs them: with a window, from rank to rank as far as it reaches; and
- * what no row of a rank sees is not computed there (struct clattn_ring_part). A window or a causal mask counts there,
+ * Each run of keys goes no further than to the last rank that needs it: with a window, from rank to rank as far as it
+ * reaches; and what no row of a rank sees is not computed there (struct clattn_ring_part). A window or a causal mask counts there,
  * with key lengths and packed sequences; what masks and functions of the user's hide does not.
  *
  * Results are those of one device up to rounding, by the same error rule. The keys come in an order that ranks, parts
