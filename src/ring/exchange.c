@@ -180,6 +180,16 @@ static void tell_progress(struct exchange *exchange, int64_t part)
         job->progress(job->progress_user, exchange->keys_done, cla_job_keys(job));
 }
 
+/* What rows give for the keys of the turn, whose kernels have run. */
+static void take_gradients(struct exchange *exchange, struct cla_turn *turn)
+{
+    struct cla_error now;
+    if (exchange->failure.status || turn->part < 0)
+        return;
+    keep(exchange, cla_gradients_take(exchange->ring, exchange->job, turn, &now), &now);
+    keep(exchange, cla_events_wait(&turn->events, &exchange->ring->wire, &now), &now);
+}
+
 /* Ends a step: its work is done, its keys have gone, and its buffers are free. */
 static clattn_status end_step(struct exchange *exchange, int64_t step, struct cla_error *error)
 {
@@ -188,6 +198,8 @@ static clattn_status end_step(struct exchange *exchange, int64_t step, struct cl
     struct cla_error now;
     keep(exchange, cla_events_wait(&turn->events, &ring->wire, &now), &now);
     keep(exchange, cla_lane_finish(&ring->lane, &now), &now);
+    if (exchange->backward)
+        take_gradients(exchange, turn);
     ring->idle_since = 0;
     clattn_status status = CLATTN_SUCCESS;
     for (int run = 0; run < CLA_RUNS && !status; run++) {
@@ -230,10 +242,8 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
 {
     clattn_ring *ring = exchange->ring;
     struct cla_turn *turn = &ring->turns[step % CLA_TURNS];
-    struct cla_error now;
     turn->part = part_in(ring, step);
     turn->pairs = pairs_in(ring, step);
-    turn->computed_count = 0;
     ring->idle_since = 0;
     clattn_status status = cla_wire_wait(&ring->wire, &turn->given_sent, error);
     if (!status)
@@ -243,8 +253,6 @@ static clattn_status begin_step(struct exchange *exchange, int64_t step, struct 
     ring->info.steps += turn->pairs != CLA_LAST_PAIR;
     for (int run = 0; run < CLA_RUNS && !status; run++)
         status = meet_keys(exchange, turn, step, run, error);
-    if (!status && exchange->backward && !exchange->failure.status)
-        keep(exchange, cla_gradients_take(ring, exchange->job, turn, &now), &now);
     return status;
 }
 

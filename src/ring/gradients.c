@@ -127,18 +127,16 @@ static clattn_status add_own(clattn_ring *ring, const struct block *block, struc
 {
     const struct cla_piece into = {ring->d_kv[block->which].buffer, block->at};
     const struct cla_piece from = {turn->d_kv[block->run][block->which].buffer, block->at};
-    const struct cla_dispatch to =
-        cla_to_queue(ring->back_queue, turn->computed_count, turn->computed, cla_events_next(&turn->events));
+    const struct cla_dispatch to = cla_to_queue(ring->back_queue, 0, NULL, cla_events_next(&turn->events));
     return cla_sums_add(&ring->sums, &to, &into, &from, block->count, block->type, error);
 }
 
 static clattn_status fetch(clattn_ring *ring, const struct block *block, struct cla_turn *turn, struct cla_error *error)
 {
     const size_t element = (size_t)block->bytes / (size_t)block->count;
-    return cla_cl_enqueue_read(ring->back_queue, turn->d_kv[block->run][block->which].buffer,
-                               (size_t)block->at * element, (size_t)block->bytes,
-                               (char *)turn->given.data + block->offset, turn->computed_count, turn->computed,
-                               cla_events_next(&turn->events), error);
+    return cla_cl_enqueue_read(
+        ring->back_queue, turn->d_kv[block->run][block->which].buffer, (size_t)block->at * element,
+        (size_t)block->bytes, (char *)turn->given.data + block->offset, 0, NULL, cla_events_next(&turn->events), error);
 }
 
 clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,

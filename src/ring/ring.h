@@ -45,8 +45,6 @@ struct cla_turn {
     struct cla_pinned_block given;                     /* the same for the rank whose keys they are: the message */
     struct cla_pinned_block gift;                      /* what another rank gives for the own keys */
     struct cla_message keys_sent[CLA_RUNS], keys_come[CLA_RUNS], given_sent, gift_come;
-    cl_event computed[CLA_RUNS * CLA_RUNS]; /* of `events`, those of kernels */
-    cl_uint computed_count;
     struct cla_events events;
     int64_t part; /* whose keys they are; -1: none */
     enum cla_turn_pairs pairs;
@@ -120,7 +118,8 @@ uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int6
 clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, int64_t most_keys,
                                  struct cla_error *error);
 
-/* Once a turn's kernels have run: adds what they gave to the own sums, or brings it to host memory as `given`. */
+/* Once a turn's kernels have run, and no earlier, as a queue of its own has what follows other turns: adds what they
+ * gave to the own sums, or brings it to host memory as `given`. */
 clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
                                  struct cla_error *error);
 

@@ -113,8 +113,6 @@ clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, str
         const struct cla_pair pair = pair_of(ring, job, turn, rows, keys);
         if (!status)
             status = compute(ring, &pair, copied, error);
-        if (!status)
-            turn->computed[turn->computed_count++] = turn->events.items[turn->events.count - 1];
     }
     return status ? status : cla_cl_flush(ring->queue, error);
 }
