@@ -17,8 +17,8 @@ CLATTN_BEGIN_DECLS
  * there are two buffers of them, and messages do not block.
  *
  * Each run of keys goes no further than to the last rank that needs it: with a window, from rank to rank as far as it
- * reaches; and what no row of a rank sees is not computed there (struct clattn_ring_part). A window or a causal mask counts there,
- * with key lengths and packed sequences; what masks and functions of the user's hide does not.
+ * reaches; and what no row of a rank sees is not computed there (struct clattn_ring_part). A window or a causal mask
+ * counts there, with key lengths and packed sequences; what masks and functions of the user's hide does not.
  *
  * Results are those of one device up to rounding, by the same error rule. The keys come in an order that ranks, parts
  * and the kind of transport alone decide, and are added up in that order: the same parts on the same number of ranks of
