@@ -247,16 +247,19 @@ static void expect_window(struct step block, int row, int position, int *skipped
 }
 
 /* What a share of a block of keys has: windows of all the heads that share it, from the last rows on. A head's tiles
- * are as far from the first of the round as the head's number and the share's say. */
+ * are as far from the first of the round as the head's number and the share's say. In any order another head is the
+ * first of the next block. */
 static void expect_share(struct step block, int position, int share)
 {
     const clattn_backward_params *p = &problem.p;
-    const int round = WINDOW * p->shares, group = p->heads / p->kv_heads;
+    const int round = WINDOW * p->shares, group = p->heads / p->kv_heads,
+              turn = CLATTN_UNORDERED ? position % group : 0;
     int skipped_more = 0;
     for (int first = (p->n_q + 63) / 64 / round * round; first >= 0; first -= round)
         for (int n = 0; n < group; n++) {
-            block.h = block.kv_head * group + n;
-            expect_window(block, 64 * (first + (share + n) % p->shares + (WINDOW - 1) * p->shares), position,
+            const int head = (turn + n) % group;
+            block.h = block.kv_head * group + head;
+            expect_window(block, 64 * (first + (share + head) % p->shares + (WINDOW - 1) * p->shares), position,
                           &skipped_more);
         }
 }
