@@ -3,7 +3,8 @@
 #include "device/clcall.h"
 #include <string.h>
 
-enum { SLOT_BYTES = 1 << 24 };
+/* So few that a block stays in a core's cache until it is on its way. */
+enum { SLOT_BYTES = 1 << 22 };
 
 /* Where a tensor goes. */
 struct target {
