@@ -155,10 +155,9 @@ extern const struct cla_packing_sizes cla_packing_sizes;
 
 /* Rows up to which forward_matrix takes K and V without local memory (cl/common/matrix_stream.clh); sub-groups of a
  * work-group then, and where there is no more than one for a compute unit, and it has more than a few rows or most of
- * them have one. Registers that an item has at most where K and V are bytes, and those of a compute unit of NVIDIA's
- * for a lane of all its sub-groups. */
+ * them have one. Registers of a compute unit of NVIDIA's for a lane of all its sub-groups. */
 struct cla_stream_sizes {
-    int most_rows, sub_groups, more, few_rows, registers, unit_registers;
+    int most_rows, sub_groups, more, few_rows, unit_registers;
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 

@@ -94,8 +94,8 @@ static bool is_bytes(const struct clattn_problem *problem, int operand)
     return type->block == 1 && type->bytes == 1;
 }
 
-/* Of formats whose elements are bytes half as much is on its way to a sub-group. So blocks have 8 rows, which take half
- * the registers, and a compute unit holds more sub-groups. */
+/* Of formats whose elements are bytes half as much is on its way to a sub-group for each key. So it takes 32 keys at a
+ * time, for which blocks of 8 rows leave registers. */
 static void suit_bytes(const struct clattn_problem *problem, struct cla_config *streamed)
 {
     const bool bytes = is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V);
@@ -106,9 +106,8 @@ static void suit_bytes(const struct clattn_problem *problem, struct cla_config *
     if (!bytes || !streamed->unit->devices)
         return;
     streamed->matrix.q_registers = 0;
-    streamed->matrix.registers = cla_stream_sizes.registers;
-    if (streamed->matrix.sharers > cla_stream_sizes.sub_groups)
-        streamed->matrix.sharers = cla_stream_sizes.sub_groups;
+    if (!problem->b_c)
+        streamed->b_c = streamed->matrix.keys = 2 * CLA_PIECE;
 }
 
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
