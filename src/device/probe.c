@@ -242,15 +242,20 @@ static clattn_status ask_unit(const struct clattn_context *context, const struct
 }
 
 /* Whether the device is a CPU that runs in this process, on this processor, and not one at the other end of a network:
- * PoCL's. */
+ * PoCL's, by its kinds of device, and all of Intel's. */
 static bool is_this_processor(const struct clattn_capabilities *capabilities)
 {
-    static const char *const names[] = {"pthread", "basic", "cpu"};
-    bool named = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        named = named || strncmp(capabilities->device_name, names[i], strlen(names[i])) == 0;
-    return named && capabilities->type == CLATTN_DEVICE_CPU &&
-           strcmp(capabilities->platform_name, "Portable Computing Language") == 0;
+    static const struct {
+        const char *platform, *device; /* the beginnings of their names */
+    } local[] = {{"Portable Computing Language", "pthread"},
+                 {"Portable Computing Language", "basic"},
+                 {"Portable Computing Language", "cpu"},
+                 {"Intel(R) OpenCL", ""}};
+    bool found = false;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        found = found || (strncmp(capabilities->platform_name, local[i].platform, strlen(local[i].platform)) == 0 &&
+                          strncmp(capabilities->device_name, local[i].device, strlen(local[i].device)) == 0);
+    return found && capabilities->type == CLATTN_DEVICE_CPU;
 }
 
 /* Whether this process may try the processor's AMX: only then is a kernel with its instructions ever run. */
