@@ -60,7 +60,7 @@
 #define DECLARE_ARRAYS(out_vectors, out_v_vectors)                                                                     \
     cpu_cell block[PANELS * D_ITEMS * RV], block_v[PANELS * D_V_ITEMS * RV];                                           \
     cpu_cell tile[CLATTN_STREAM * D_ITEMS / W], tile_v[CLATTN_STREAM * D_V_ITEMS / W];                                 \
-    cpu_cell weights[WEIGHT_CELLS(CLATTN_STREAM)];                                                                     \
+    cpu_cell weights[WEIGHT_ROOM(CLATTN_STREAM)];                                                                      \
     vec s[CLATTN_STREAM * RV], dp[CLATTN_STREAM * RV];                                                                 \
     vec out[out_vectors], out_v[out_v_vectors];                                                                        \
     arrays a;                                                                                                          \

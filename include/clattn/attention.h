@@ -78,6 +78,8 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *       splits              where keys are split (problem.splits), d_v + 2 floats for each row and split; and where
  *                           the kernel is "forward_matrix" with the knob streams=1, 8 bytes for each block of rows,
  *                           from a multiple of 128 on
+ *       tickets             where the kernel is "forward_cpu" with the knob dot=3 or dot=4, and keys are not split, 8
+ *                           bytes: blocks of rows go to whichever core is free
  *       tma=1             where the kernel is "forward_hopper" with this knob, 384 bytes for each compute unit, from
  *                           a multiple of 128 on: TMA descriptors of Q, K and V for each work-group
  *     backward              always four floats for each row (delta, and what weights follow from), and:

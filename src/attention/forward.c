@@ -83,7 +83,7 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
         cla_point_into_states(&parts, CLA_WORKSPACE, &places);
     struct cla_forward_params params = params_of(&parts);
     params.splits = recipe->joins ? recipe->splits : places.states;
-    params.call = recipe->joins ? call_number() : 0;
+    params.call = recipe->numbered ? call_number() : 0;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     cla_recipe_tell(recipe, &params);
     const struct cla_stage_call of = {&parts, &params, sizeof params, !splits};

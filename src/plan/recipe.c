@@ -96,12 +96,23 @@ void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *rec
     cla_recipe_forward(run, recipe);
     if (run->splits == 1)
         return;
-    recipe->joins = true;
+    recipe->joins = recipe->numbered = true;
     recipe->regions[0].told_at = offsetof(struct cla_forward_params, states);
     const struct cla_stage *stage = &recipe->stages[0];
     const int64_t heads = cla_recipe_times(recipe, stage->batch, stage->heads);
     cla_recipe_region(recipe, "counters of splits", cla_recipe_times(recipe, heads, stage->blocks / run->splits),
                       sizeof(int64_t), false, offsetof(struct cla_forward_params, counters));
+    recipe->stages[0].arguments = cla_forward_workspace_list;
+}
+
+void cla_recipe_forward_by_tickets(const struct cla_run *run, struct cla_recipe *recipe)
+{
+    cla_recipe_forward(run, recipe);
+    if (run->splits > 1 || cla_problem_accumulates(run->problem))
+        return;
+    recipe->numbered = true;
+    cla_recipe_region(recipe, "counter of tickets", 1, sizeof(int64_t), false,
+                      offsetof(struct cla_forward_params, counters));
     recipe->stages[0].arguments = cla_forward_workspace_list;
 }
 

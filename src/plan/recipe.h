@@ -54,6 +54,7 @@ struct cla_recipe {
     int region_count, stage_count, number_count;
     int splits;       /* of the keys; then states of so many lie from the workspace's beginning on */
     bool joins;       /* which the kernel itself makes results of */
+    bool numbered;    /* counters in the workspace are told from those of other calls */
     int stuck_region; /* its word `stuck_word` is 1 once a work-group has given up waiting; -1: none waits */
     int stuck_word;
     bool too_large;  /* something is more than can be counted */
@@ -90,6 +91,9 @@ void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int p
 /* The forward kernel, whole or of splits, with a region for their states; and where it makes results of them. */
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *recipe);
+
+/* The forward kernel with a counter of tickets (cl/common/cpu_tickets.clh), unless it is of splits or states. */
+void cla_recipe_forward_by_tickets(const struct cla_run *run, struct cla_recipe *recipe);
 
 /* Launches of a backward pass: over blocks of rows where dQ is wanted, over blocks of keys in any case (each shared out
  * between so many work-groups; `groups` persistent ones, or 0), and over both where d_bias is wanted. */

@@ -119,9 +119,19 @@ bool cla_cpu_may_fuse(const struct cla_config *config)
     return !units[config->cpu.dot].tiles || config->cpu.row_vectors == MOST_VECTORS;
 }
 
-int cla_cpu_scores_ahead(const struct cla_config *config)
+int cla_cpu_panels_together(const struct cla_config *config)
 {
-    return units[config->cpu.dot].tiles ? 1 : 0;
+    return units[config->cpu.dot].tiles ? 4 : 1;
+}
+
+int cla_cpu_scored_keys(int b_c, const struct cla_config *config)
+{
+    return units[config->cpu.dot].tiles ? 2 * config->cpu.micro : b_c;
+}
+
+bool cla_cpu_takes_tickets(const struct cla_config *config)
+{
+    return units[config->cpu.dot].tiles;
 }
 
 int cla_cpu_weight_words(int streamed, const struct cla_config *config)

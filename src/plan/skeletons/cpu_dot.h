@@ -32,8 +32,12 @@ void cla_cpu_explain_dot(const struct clattn_capabilities *capabilities, const s
 /* 32-bit words that a row of n elements takes in a tile of an operand, as the kernels derive it (D_ITEMS). */
 int cla_cpu_items(int n, const struct cla_config *config);
 
-/* 1 where forward_cpu has the scores of two panels at a time, else 0 (CPU_SCORES_AHEAD). */
-int cla_cpu_scores_ahead(const struct cla_config *config);
+/* Panels of forward_cpu that take turns (TOGETHER); and of how many of b_c keys it has scores at a time (GROUP). */
+int cla_cpu_panels_together(const struct cla_config *config);
+int cla_cpu_scored_keys(int b_c, const struct cla_config *config);
+
+/* Whether forward_cpu's blocks go to whoever is free (CLATTN_TICKETS). */
+bool cla_cpu_takes_tickets(const struct cla_config *config);
 
 /* Whether a panel's lanes can be what dQ sums over: tiles take 32 of them. */
 bool cla_cpu_may_fuse(const struct cla_config *config);

@@ -10,14 +10,14 @@
 
 enum { SUM_ITEMS = 32, MOST_FETCHED = 16 }; /* CPU_SUM_ITEMS of unit/cpu_fma.clh; and the most CLATTN_FETCH */
 
-/* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T of a panel, the K and V tiles.
- */
+/* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T and weights of panels, the K and
+ * V tiles. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t d = cla_cpu_items(problem->d, config), d_v = cla_cpu_items(problem->d_v, config);
     return (uint64_t)(config->b_r * (d + cla_cpu_stride(problem->d_v, config)) + config->b_c * (d + d_v) +
-                      (1 + cla_cpu_scores_ahead(config)) * config->b_c * cla_cpu_panel(config) +
-                      cla_cpu_weight_words(config->b_c, config) + 3 * config->b_r) *
+                      cla_cpu_scored_keys(config->b_c, config) * cla_cpu_panel(config) +
+                      cla_cpu_panels_together(config) * cla_cpu_weight_words(config->b_c, config) + 4 * config->b_r) *
            sizeof(float);
 }
 
@@ -67,7 +67,8 @@ static void take_rows(const struct clattn_capabilities *capabilities, const stru
 {
     const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
     const int panel = cla_cpu_panel(config);
-    const bool many = cla_cpu_has_blocks(capabilities, problem, problem->expected_n_q, sizes->large_block);
+    const int heads = config->cpu.dot == CLA_CPU_AMX ? cla_forward_amx_sizes.heads : 1;
+    const bool many = cla_cpu_has_blocks(capabilities, problem, heads * problem->expected_n_q, sizes->large_block);
     config->b_r = cla_round_up(many ? sizes->large_block : sizes->block, panel);
     if (problem->expected_n_q && problem->expected_n_q < sizes->block)
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
@@ -163,6 +164,11 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
     return true;
 }
 
+static void recipe(const struct cla_run *run, struct cla_recipe *out)
+{
+    (cla_cpu_takes_tickets(run->config) ? cla_recipe_forward_by_tickets : cla_recipe_forward)(run, out);
+}
+
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
@@ -197,6 +203,6 @@ const struct cla_skeleton cla_forward_cpu = {
     .step_down = step_down,
     .local_bytes = cla_cpu_no_local_bytes,
     .private_bytes = private_bytes,
-    .recipe = cla_recipe_forward,
+    .recipe = recipe,
     .define = define,
 };
