@@ -112,13 +112,20 @@ static void gradients_have_the_twins_bits(void **state)
         backward_arrays_free(&arrays[i]);
 }
 
+/* Intel's puts its own handler in the place of amx_processor's whenever it compiles. */
+static bool compiler_takes_the_signal(void)
+{
+    return !amx_processor.is_real &&
+           strcmp(clattn_context_capabilities(device.clattn)->platform_name, "Intel(R) OpenCL") == 0;
+}
+
 int main(void)
 {
     enum { SKIPPED = 77 };
     if (!amx_processor_start())
         return SKIPPED;
     test_device_open(&device);
-    if (clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU) {
+    if (clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU || compiler_takes_the_signal()) {
         test_device_close(&device);
         return SKIPPED;
     }
