@@ -190,9 +190,10 @@ CLATTN_API clattn_status clattn_forward_enqueue(const clattn_plan *plan, cl_comm
  * stay; a weight of 1, which the largest of a row mostly is there, is exact. They round dP and delta of 16-bit types
  * apart from each other, too: a dS below some 2^-22 of |dO| |v| is lost on them.
  *
- * fp32 on NVIDIA's tensor cores (clattn/clattn.h, Numbers): scores are off by up to 2^-22 of |q| |k|, in each pass in
- * its own way, and so weights by that much of themselves. Where scores are in the hundreds, name forward_simt and
- * backward_simt, which multiply in fp32.
+ * fp32 on NVIDIA's tensor cores, which a caller has to name (clattn/clattn.h, Numbers): scores are off by up to 2^-22
+ * of |q| |k|, in each pass in its own way, and so weights by that much of themselves. Where scores are in the hundreds
+ * that is more than the error rule allows. Name them for both passes or for none: weights that one pass forms from the
+ * other's m and l are further off where the two differ.
  *
  * Where Q, K, V or dO have a value that is not finite, what does not see it has the gradients that it would have, and
  * of what sees it some are infinite or NaN: those that the value is a term of on backward_simt and backward_cpu, on

@@ -200,6 +200,8 @@ const struct cla_matrix_unit cla_matrix_units[] = {
                       .takes = takes_all,
                       .takes_text = "fp32, fp16 and bf16"},
     {.name = "nvidia_tf32",
+     .trust = CLA_UNIT_BY_REQUEST,
+     .why_not = "where scores are in the hundreds, its gradients miss the error rule of fp32",
      .files = tf32_files,
      .lanes = CLA_NVIDIA_LANES,
      .slots = 2,
@@ -335,9 +337,9 @@ bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum 
            (unit->trust == CLA_UNIT_PROVEN || (unit->trust == CLA_UNIT_PROBED && capabilities->matrix_unit_right));
 }
 
-const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities)
+const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
     if (!unit)
         return "there are no kernels for one of this device";
     if (unit->trust == CLA_UNIT_BY_REQUEST)
@@ -346,13 +348,6 @@ const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities
         return "hardware has run its kernels";
     return capabilities->matrix_unit_right ? "a tile came out right"
                                            : "no tile came out right, or CLATTN_DISABLE names it";
-}
-
-bool cla_matrix_gains(const struct clattn_problem *problem)
-{
-    const bool few = problem->expected_n_q && problem->expected_n_q <= cla_fp32_sizes.few_rows;
-    const int most = cla_problem_is_backward(problem) ? cla_fp32_sizes.most_gradients_d : cla_fp32_sizes.most_d;
-    return problem->dtype != CLATTN_FP32 || (cla_widest(problem) <= most && !few);
 }
 
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype dtype)

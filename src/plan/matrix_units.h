@@ -77,10 +77,7 @@ const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype 
 
 /* Whether plans take the device's unit by themselves; and why, or why not, in words. */
 bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
-const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities);
-
-/* Whether a problem gains by it where plans may take it. */
-bool cla_matrix_gains(const struct clattn_problem *problem);
+const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
 
 /* Its level on a device; 0 where it has none. And its constants. */
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);

@@ -167,10 +167,6 @@ const struct cla_size *cla_size_find(const char *kernel, enum cla_family family,
 const struct cla_stale_max_sizes cla_stale_max_sizes = {
     .most_d = 128, .narrow_d = 64, .few_keys = 1024, .formed_again_d = 64};
 
-/* H200, n 4096, TFLOP/s on tensor cores and by forward_simt: d 64 63, 37; d 128 57, 38; d 256 32, 36; of 64 rows and
- * d 128 50, 35. Of gradients d 64 39, 25; d 128 37, 22; d 256 23, 15. */
-const struct cla_fp32_sizes cla_fp32_sizes = {.most_d = 128, .most_gradients_d = 256, .few_rows = 32};
-
 /* H200: the notes of HOPPER. Without TMA 2 tiles a work-group took 16.0 us for 17.5 (n 333), 8 tiles 20.5 for
  * 21.3 (d 80, n 1024), 4 tiles 15.8 for 17.8 (77 keys); 23 tiles 89 for 88 (n 128, 256 sequences). */
 const struct cla_hopper_lengths cla_hopper_lengths = {

@@ -38,14 +38,6 @@ struct cla_stale_max_sizes {
 };
 extern const struct cla_stale_max_sizes cla_stale_max_sizes;
 
-/* Where plans take fp32 to tensor cores: head dimensions up to most_d, of gradients up to most_gradients_d, unless no
- * more rows than few_rows are expected. */
-struct cla_fp32_sizes {
-    int most_d, most_gradients_d;
-    int64_t few_rows;
-};
-extern const struct cla_fp32_sizes cla_fp32_sizes;
-
 /* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
  * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
  * widest tiles gain more than they lose at the diagonal or a change of rows. And tiles of a work-group up to which

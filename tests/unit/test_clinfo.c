@@ -188,7 +188,7 @@ static void the_h200_dump_plans_tensor_cores(void **state)
     assert_true(info.b_r == 128 && info.b_c == 64 && info.work_group_size == 128);
     problem.dtype = CLATTN_FP32;
     assert_int_equal(clattn_plan_preview(gpu, &problem, &info), CLATTN_SUCCESS);
-    assert_string_equal(info.skeleton, "forward_matrix");
+    assert_string_equal(info.skeleton, "forward_simt");
     problem.dtype = CLATTN_FP16;
     assert_int_equal(clattn_plan_preview(&devices.items[0].capabilities, &problem, &info), CLATTN_SUCCESS);
     assert_string_equal(info.skeleton, "forward_cpu");

@@ -74,7 +74,7 @@ static void others_are_left_to_others(void **state)
         const char *says, *instead;
     } rows[] = {
         {{.dtype = CLATTN_FP16, .d = 64}, 800, "problem.unordered is 0", "backward_matrix"},
-        {{.dtype = CLATTN_FP32, .d = 64, .unordered = 1}, 800, "problem.dtype is fp32", "backward_matrix"},
+        {{.dtype = CLATTN_FP32, .d = 64, .unordered = 1}, 800, "problem.dtype is fp32", "backward_simt"},
         {{.dtype = CLATTN_FP16, .d = 192, .unordered = 1}, 900, "problem.d is 192", "backward_matrix"},
         {{.dtype = CLATTN_FP16, .d = 64, .d_v = 136, .unordered = 1}, 900, "problem.d_v is 136", "backward_matrix"},
         {{.dtype = CLATTN_FP16, .d = 64, .unordered = 1}, 705, "7.5", "backward_matrix"},

@@ -68,9 +68,13 @@ static void print_memory(const struct clattn_capabilities *c)
 /* Whether kernels on matrix units run, and why. */
 static void print_matrix_unit(const struct clattn_capabilities *c)
 {
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(c, CLATTN_FP16);
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(c, CLATTN_FP16), *fp32 = cla_matrix_unit_of(c, CLATTN_FP32);
     flow(stdout, "     matrix unit     %s%s: %s\n", unit ? unit->name : "none",
-         unit && !cla_matrix_is_trusted(c, CLATTN_FP16) ? ", by --skeleton alone" : "", cla_matrix_trust_text(c));
+         unit && !cla_matrix_is_trusted(c, CLATTN_FP16) ? ", by --skeleton alone" : "",
+         cla_matrix_trust_text(c, CLATTN_FP16));
+    if (fp32 != unit)
+        flow(stdout, "     of fp32         %s, by --skeleton alone: %s\n", fp32->name,
+             cla_matrix_trust_text(c, CLATTN_FP32));
 }
 
 static void print_finding(const struct finding *finding)

@@ -379,7 +379,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
-    if (!cla_matrix_is_trusted(capabilities, problem->dtype) || !cla_matrix_gains(problem) ||
+    if (!cla_matrix_is_trusted(capabilities, problem->dtype) ||
         cla_matrix_check(capabilities, problem, matrix_name, &unused))
         return false;
     struct cla_config config = cla_matrix_config(capabilities, problem->dtype);

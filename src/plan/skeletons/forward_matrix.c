@@ -360,7 +360,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 {
     struct cla_error unused;
     const struct clattn_problem plain = plain_of(problem);
-    if (!cla_matrix_is_trusted(capabilities, problem->dtype) || !cla_matrix_gains(problem) ||
+    if (!cla_matrix_is_trusted(capabilities, problem->dtype) ||
         cla_matrix_check(capabilities, &plain, matrix_name, &unused))
         return false;
     const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
