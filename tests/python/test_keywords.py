@@ -18,7 +18,10 @@ ARRAYS = {
     'heads', 'kv_heads', 'n_q', 'n_kv', 'q', 'k', 'v', 'o', 'd_o', 'total_q', 'total_kv', 'pool_pages', 'page_count',
     'tree_keys', 'block_count', 'data_count'
 }
-OWN = {'reserved', 'shape', 'score', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features'}
+# dropout_row is for calls of some rows, such as a ring's.
+OWN = {
+    'reserved', 'shape', 'score', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features', 'dropout_row'
+}
 # Members whose keyword has another name. Chunks of a backward pass are kv_chunk's.
 NAMES = {
     'block_q': 'block_size', 'block_kv': 'block_size', 'o_type': 'out', 'window_left': 'window',

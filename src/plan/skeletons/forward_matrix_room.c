@@ -73,10 +73,12 @@ uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, co
 /* What it has of the next tile meanwhile: two rows of V at a time (MATRIX_FETCHED). */
 static int fetched_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
+    if (!config->unit->fetches || config->matrix.streams)
+        return 0;
     const int items = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->lanes;
     const int k_chunks = config->b_c * 2 * cla_pieces(problem->d), v_pairs = config->b_c * cla_pieces(problem->d_v);
     const int64_t chunks = cla_ceil_div(k_chunks, items) + 2 * cla_ceil_div(v_pairs, items);
-    return config->unit->fetches && !config->matrix.streams ? 4 * (int)chunks : 0;
+    return 4 * (int)chunks;
 }
 
 uint64_t cla_forward_matrix_private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
