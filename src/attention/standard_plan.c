@@ -10,11 +10,6 @@ enum { LARGEST_TILE = 256 };
  * version 1.5 then forgets the offset and stride of a batch. */
 enum { PACKED_GAP = 4 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t round_up(int64_t value, int64_t multiple)
 {
     return cla_ceil_div(value, multiple) * multiple;
@@ -83,7 +78,7 @@ static int64_t most_heads(const struct cla_standard *standard)
     const int64_t d = round_up(matrices[CLA_Q].columns, LARGEST_TILE);
     const int64_t d_v = round_up(matrices[CLA_V].columns, LARGEST_TILE);
     const int64_t longer = n_q > n_kv ? n_q : n_kv, wider = d > d_v ? d : d_v;
-    return smaller(INT32_MAX / (n_q * n_kv), INT32_MAX / (longer * wider));
+    return cla_smaller(INT32_MAX / (n_q * n_kv), INT32_MAX / (longer * wider));
 }
 
 static int64_t longest_run(const struct cla_standard *standard)
@@ -148,7 +143,7 @@ static int64_t step_to(const struct cla_standard *standard, int which, int64_t h
 
 int64_t cla_standard_run(const struct cla_standard *standard, int64_t first)
 {
-    const int64_t most = smaller(standard->heads_at_once, standard->heads - first);
+    const int64_t most = cla_smaller(standard->heads_at_once, standard->heads - first);
     int64_t count = 1;
     while (count < most) {
         for (int i = 0; i < CLA_LSE; i++) {

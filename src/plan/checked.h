@@ -22,4 +22,14 @@ static inline int64_t cla_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+static inline int64_t cla_smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t cla_larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

@@ -2,16 +2,6 @@
 #include "ring/parts.h"
 #include "plan/checked.h"
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The rows (keys) of the b-th element within all of them, and how many of these there are. */
 struct span {
     int64_t begin, count;
@@ -24,7 +14,7 @@ static struct span rows_of(const struct cla_meeting *meeting, int64_t b)
     if (meeting->features & CLATTN_VARLEN)
         span = (struct span){score->cu_seqlens_q[b], score->cu_seqlens_q[b + 1] - score->cu_seqlens_q[b]};
     if (meeting->features & CLATTN_QUERY_LENGTHS)
-        span.count = smaller(span.count, score->query_lengths[b]);
+        span.count = cla_smaller(span.count, score->query_lengths[b]);
     return span;
 }
 
@@ -35,15 +25,15 @@ static struct span keys_of(const struct cla_meeting *meeting, int64_t b)
     if (meeting->features & CLATTN_VARLEN)
         span = (struct span){score->cu_seqlens_kv[b], score->cu_seqlens_kv[b + 1] - score->cu_seqlens_kv[b]};
     if (meeting->features & CLATTN_KEY_LENGTHS)
-        span.count = smaller(span.count, score->key_lengths[b]);
+        span.count = cla_smaller(span.count, score->key_lengths[b]);
     return span;
 }
 
 /* What of a span lies in a run, counted from the span's begin. */
 static struct span within(struct span span, int64_t first, int64_t count)
 {
-    const int64_t begin = larger(span.begin, first), end = smaller(span.begin + span.count, first + count);
-    return (struct span){begin - span.begin, larger(0, end - begin)};
+    const int64_t begin = cla_larger(span.begin, first), end = cla_smaller(span.begin + span.count, first + count);
+    return (struct span){begin - span.begin, cla_larger(0, end - begin)};
 }
 
 static int64_t shift_of(const struct cla_meeting *meeting, int64_t b)

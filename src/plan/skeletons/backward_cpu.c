@@ -10,11 +10,6 @@
 #include "plan/traffic.h"
 #include <stddef.h>
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The arrays of the kernel that has most: the streamed tiles with S and dP of a panel, two transposed tensors of a
  * block, and the outputs: dQ of a block of rows, dK and dV of a block of keys, or dS of both. Where one kernel forms
  * all gradients, K once more, a tile's dQ and sums of its pairs. */
@@ -30,7 +25,7 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     const int64_t fused = config->cpu.fused ? (keys + config->cpu.stream) * groups + config->cpu.stream * 48 : 0;
     const int64_t kept = config->cpu.stream * (2 + (b_c / 128 + 2) * 4); /* LSE, delta, and dropout's bits */
     return (uint64_t)(config->cpu.stream * (in + turned + 2 * cla_cpu_panel(config)) + kept + weights +
-                      larger(larger(dq, dk_dv + fused), d_bias)) *
+                      cla_larger(cla_larger(dq, dk_dv + fused), d_bias)) *
            sizeof(float);
 }
 
@@ -219,7 +214,7 @@ static int64_t shares_of(const struct cla_run *run)
     const int64_t blocks = cla_ceil_div(run->shape.n_kv, run->config->b_c);
     if (heads >= MANY * units || heads % units == 0 || blocks < 2)
         return 1;
-    const int64_t shares = larger(cla_ceil_div(ROUNDS * units, heads), 2);
+    const int64_t shares = cla_larger(cla_ceil_div(ROUNDS * units, heads), 2);
     return shares < blocks ? shares : blocks;
 }
 

@@ -266,14 +266,14 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "problem.knobs: sum_stages is %d: up to d = %d a tile's part of dQ takes one stage: take "
                         "sum_stages=1",
                         config->backward_hopper.sum_stages, LARGEST_OWN_D);
-    const struct cla_config *const c = config;
-    if (c->backward_hopper.tile_rows % CLA_PIECE ||
-        (is_turned(problem, c) && (shares_keys(c) || skips_tiles(problem) || problem->features & CLATTN_DROPOUT)))
+    if (config->backward_hopper.tile_rows % CLA_PIECE ||
+        (is_turned(problem, config) &&
+         (shares_keys(config) || skips_tiles(problem) || problem->features & CLATTN_DROPOUT)))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs: tile_rows is %d: it has to be a multiple of 16, and 64 where consumers share keys "
             "or skip tiles, or with dropout",
-            c->backward_hopper.tile_rows);
+            config->backward_hopper.tile_rows);
     if (config->backward_hopper.d_o_stages > 1)
         config->backward_hopper.d_o_stages = config->backward_hopper.stages;
     if (!suits(capabilities, problem, config))

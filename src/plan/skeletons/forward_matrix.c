@@ -36,11 +36,6 @@ static int held(const struct cla_config *config)
     return cla_stream_sizes.unit_registers / (config->matrix.registers ? config->matrix.registers : MOST_REGISTERS);
 }
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static bool take_forced_rows(const struct clattn_problem *problem, struct cla_config *config)
 {
     const int sub_groups = problem->work_group_size / config->lanes;
@@ -90,7 +85,7 @@ static bool halve_rows(const struct clattn_problem *problem, struct cla_config *
     const int row_tiles = config->matrix.row_tiles, pieces = config->b_r / CLA_PIECE;
     if (problem->b_r || pieces <= 1 || (problem->work_group_size && row_tiles == 1))
         return false;
-    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : smaller(row_tiles, pieces / 2);
+    config->matrix.row_tiles = problem->work_group_size ? row_tiles / 2 : (int)cla_smaller(row_tiles, pieces / 2);
     const int sub_groups = problem->work_group_size ? pieces / row_tiles : pieces / 2 / config->matrix.row_tiles;
     config->b_r = sub_groups * config->matrix.row_tiles * CLA_PIECE;
     return true;

@@ -6,11 +6,6 @@
 #include "plan/problem.h"
 #include "plan/skeletons/forward_matrix.h"
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 bool cla_forward_matrix_stores_words(const struct clattn_problem *problem, const struct cla_config *config)
 {
     return problem->features & CLATTN_DROPOUT && 128 % config->matrix.keys == 0 && config->unit->stores_philox;
@@ -18,7 +13,7 @@ bool cla_forward_matrix_stores_words(const struct clattn_problem *problem, const
 
 int cla_forward_matrix_piece_rows(const struct cla_config *config)
 {
-    return config->matrix.streams ? smaller(config->b_r, CLA_PIECE) : CLA_PIECE;
+    return config->matrix.streams ? (int)cla_smaller(config->b_r, CLA_PIECE) : CLA_PIECE;
 }
 
 int cla_forward_matrix_items(const struct cla_config *config)
@@ -34,11 +29,6 @@ static uint64_t join_bytes(const struct clattn_problem *problem, const struct cl
                                             : (uint64_t)(config->matrix.sharers * config->b_r * (problem->d_v + 3)) * 4;
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Tiles of Q, K and V (INPUT_TILES of cl/common/matrix_stages.clh). */
 static int64_t input_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
@@ -47,7 +37,7 @@ static int64_t input_bytes(const struct clattn_problem *problem, const struct cl
                   v_tile = v_rows * cla_matrix_pitch(problem, config->b_c);
     if (!config->unit->fetches)
         return q_tile + 2 * (k_tile + config->b_c * cla_matrix_pitch(problem, problem->d_v));
-    return config->matrix.q_registers ? larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
+    return config->matrix.q_registers ? cla_larger(q_tile, k_tile + v_tile) : q_tile + k_tile + v_tile;
 }
 
 /* Q as operands (STREAM_QUERY_BYTES). */
@@ -61,13 +51,13 @@ static uint64_t query_bytes(const struct clattn_problem *problem, const struct c
 uint64_t cla_forward_matrix_local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     if (config->matrix.streams)
-        return (uint64_t)larger((int64_t)join_bytes(problem, config), (int64_t)query_bytes(problem, config)) +
+        return (uint64_t)cla_larger((int64_t)join_bytes(problem, config), (int64_t)query_bytes(problem, config)) +
                (uint64_t)(cla_forward_matrix_items(config) / config->lanes * config->unit->scratch_bytes) + 16;
     const int64_t inputs = input_bytes(problem, config),
                   outputs = config->b_r * cla_matrix_pitch(problem, problem->d_v);
     const int64_t drawn = cla_forward_matrix_stores_words(problem, config) ? 512 / 8 * config->b_r : 0;
     const int64_t scratch = config->b_r / (CLA_PIECE * config->matrix.row_tiles) * config->unit->scratch_bytes;
-    return (uint64_t)(larger(inputs, outputs) + drawn + scratch) + 16;
+    return (uint64_t)(cla_larger(inputs, outputs) + drawn + scratch) + 16;
 }
 
 /* What it has of the next tile meanwhile: two rows of V at a time (MATRIX_FETCHED). */
