@@ -86,13 +86,17 @@ static void close_scene(struct scene *scene)
             clReleaseMemObject(scene->buffers[i / TENSORS][i % TENSORS]);
 }
 
-/* The same random numbers in both copies of a tensor. */
+/* The same random numbers in both copies of a tensor. Their low halves are those of bf16, too. */
 static void fill(const struct scene *scene, int which, unsigned seed)
 {
     static float values[COUNT];
     for (int i = 0; i < COUNT; i++) {
         seed = seed * 1664525u + 1013904223u;
         values[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits = (bits & 0xffff0000u) | bits >> 16;
+        memcpy(&values[i], &bits, sizeof bits);
     }
     for (int copy = 0; copy < 2; copy++)
         assert_int_equal(clEnqueueWriteBuffer(device.queue, scene->buffers[copy][which], CL_TRUE, 0, sizeof values,
@@ -173,6 +177,61 @@ static void forward_is_replayed(void **state)
             succeeds(clattn_forward_enqueue(plan, device.queue, &enqueued, 0, NULL, NULL));
             replay(buffer);
             same(&scene, O, before);
+        }
+        release(buffer);
+        close_scene(&scene);
+        clattn_plan_destroy(&plan);
+    }
+}
+
+static bool device_multiplies(const char *unit)
+{
+    if (!strstr(unit, "dot=3"))
+        return true;
+    return clattn_context_capabilities(device.clattn)->cpu_amx_bf16 != 0;
+}
+
+/* Blocks by tickets: each replay counts from 0 again, with the same number of its call, and whatever the workspace held
+ * before the first. */
+static void tickets_are_replayed(void **state)
+{
+    (void)state;
+    static const char *const units[] = {"dot=4 micro=32 row_vectors=2 vector_width=16",
+                                        "dot=3 micro=32 row_vectors=2 vector_width=16"};
+    static const uint64_t noise = UINT64_C(0x123456789abc0005);
+    if (clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU)
+        skip();
+    for (unsigned i = 0; i < sizeof units / sizeof *units && device_multiplies(units[i]); i++) {
+        static float before[COUNT];
+        struct scene scene;
+        size_t bytes = 0;
+        uint64_t taken = 1;
+        clattn_plan *plan = plan_of((struct clattn_problem){.dtype = CLATTN_BF16,
+                                                            .o_type = CLATTN_AS_FP32,
+                                                            .splits = 1,
+                                                            .skeleton = "forward_cpu",
+                                                            .knobs = units[i],
+                                                            .b_r = 32,
+                                                            .b_c = 32},
+                                    &bytes);
+        assert_int_equal(bytes, sizeof taken);
+        open_scene(&scene, bytes);
+        const cl_mem counter = scene.buffers[0][WORKSPACE];
+        assert_int_equal(clEnqueueWriteBuffer(device.queue, counter, CL_TRUE, 0, sizeof noise, &noise, 0, NULL, NULL),
+                         CL_SUCCESS);
+        const struct clattn_forward_args recorded = forward_args(&scene, 0), enqueued = forward_args(&scene, 1);
+        const command_buffer buffer = begin();
+        succeeds(clattn_forward_record(plan, buffer, &recorded, 0, NULL, NULL));
+        assert_int_equal(finalize(buffer), CL_SUCCESS);
+        for (unsigned turn = 0; turn < REPLAYS; turn++) {
+            fill_inputs(&scene, turn);
+            succeeds(clattn_forward_enqueue(plan, device.queue, &enqueued, 0, NULL, NULL));
+            replay(buffer);
+            same(&scene, O, before);
+            assert_int_equal(
+                clEnqueueReadBuffer(device.queue, counter, CL_TRUE, 0, sizeof taken, &taken, 0, NULL, NULL),
+                CL_SUCCESS);
+            assert_int_equal(taken, 0);
         }
         release(buffer);
         close_scene(&scene);
@@ -400,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(devices_without_a_known_version_are_refused),
                                        cmocka_unit_test(forward_is_replayed),
+                                       cmocka_unit_test(tickets_are_replayed),
                                        cmocka_unit_test(forward_and_backward_are_replayed),
                                        cmocka_unit_test(append_is_replayed),
                                        cmocka_unit_test(states_are_replayed),
