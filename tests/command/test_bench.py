@@ -25,6 +25,14 @@ class Bench(CommandTest):
         self.assertAlmostEqual(row["intensity"], flops / row["least_bytes"], delta=1e-3 * row["intensity"])
         self.assertGreaterEqual(row["traffic_bytes"], row["least_bytes"])
 
+    def test_calls(self):
+        """Calls in a row are divided, take no longer each than one by itself and its launch, and are told of."""
+        words = ["bench", "--n", "512", "--heads", "2", "--no-standard", "--repetitions", "5", "--json"]
+        one, = json.loads(self.run_it(*words).stdout)
+        four, = json.loads(self.run_it(*words, "--calls", "4").stdout)
+        self.assertEqual((one["calls"], four["calls"]), (1, 4))
+        self.assertTrue(0.1 * one["min_ms"] < four["min_ms"] < 3.0 * one["max_ms"], (one, four))
+
     def test_rows(self):
         rows = json.loads(self.run_it("bench", "--n", "64,128", "--heads", "2", "--kv-heads", "1", "--causal", "both",
                                       "--repetitions", "3", "--json").stdout)

@@ -78,6 +78,9 @@ static const struct option_spec options[] = {
     FLAG("unordered", unordered, "let a backward pass add up dQ in any order, not always in the same"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
+    INTEGER("calls", calls, 1, 1000,
+            "time so many calls together, all enqueued before the first begins, and divide\n(default: each by itself, "
+            "by its own events)"),
     {.name = "json",
      .argument = "FILE",
      .kind = OPTION_STRING,
@@ -182,7 +185,8 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .splits = (int)values->splits,
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,
-                                      .repetitions = (int)values->repetitions};
+                                      .repetitions = (int)values->repetitions,
+                                      .calls = (int)values->calls};
     const bool table = !is_dash(values->json) && !is_dash(values->csv);
     struct bench_ceilings ceilings;
     struct progress progress;

@@ -39,6 +39,7 @@ struct bench_options {
     bool standard;                 /* measure the baseline too */
     bool unordered;                /* problem.unordered */
     int repetitions;               /* 0: as many as fit in about a second, 3 to 15 */
+    int calls;                     /* that are timed together, one after the other; 0: each by itself */
 };
 
 /* And what came out. */
@@ -52,6 +53,7 @@ struct bench_row {
     double read_gbps;              /* of a read of about as many bytes */
     double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
+    int calls;                    /* that each repetition is the mean of, all in the queue before the first begins */
     struct statistics enqueue_us; /* how long the host's call took that enqueues it; the driver's part included */
     double first_call_ms;         /* making the plan: planning, compiling or finding the program in a cache */
     uint64_t tensor_bytes;        /* device memory of Q, K, V and O, and of dO and the gradients */

@@ -6,8 +6,8 @@
 
 /* What two rows must have in common to measure the same thing. Names that either does not have are not compared. */
 static const char *const identity[] = {
-    "device", "pass",   "dtype",    "batch",  "heads",      "kv_heads",      "n_q",      "n_kv",     "d",
-    "d_v",    "causal", "features", "window", "block_size", "block_density", "k_format", "v_format", "page_keys"};
+    "device", "pass",     "dtype",  "batch",      "heads",         "kv_heads", "n_q",      "n_kv",      "d",    "d_v",
+    "causal", "features", "window", "block_size", "block_density", "k_format", "v_format", "page_keys", "calls"};
 
 /* Medians closer than this are the same whatever the quartiles say: clocks alone differ by as much. */
 static const double least_difference = 0.03;

@@ -85,6 +85,7 @@ static void set_speed(json_t *json, const struct bench_row *row)
 {
     set_times(json, &row->ms);
     set(json, "repetitions", json_integer(row->repetitions));
+    set(json, "calls", json_integer(row->calls));
     set(json, "problem", json_problem(row->problem));
     set(json, "enqueue_us", json_known(row->enqueue_us.median));
     set(json, "enqueue_min_us", json_known(row->enqueue_us.minimum));
