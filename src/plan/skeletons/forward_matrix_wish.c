@@ -110,15 +110,24 @@ static void suit_bytes(const struct clattn_problem *problem, struct cla_config *
         streamed->b_c = streamed->matrix.keys = 2 * CLA_PIECE;
 }
 
+/* K and V in pages or in formats come straight from device memory or not at all: then rows are few for each block,
+ * however many there are. */
+static bool are_apart(const struct clattn_problem *problem)
+{
+    struct cla_error unused;
+    return cla_types_check_plain(problem, CLA_FORWARD_MATRIX, &unused) != CLATTN_SUCCESS;
+}
+
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
  * memory. */
 static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_config *config)
 {
     const bool eight = problem->b_r && problem->b_r == config->unit->stream_rows;
-    if (!eight && (!problem->expected_n_q || problem->expected_n_q > 64))
+    const bool apart = problem->expected_n_q && are_apart(problem);
+    if (!eight && !apart && (!problem->expected_n_q || problem->expected_n_q > 64))
         return;
-    config->b_r = problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : 16;
+    config->b_r = apart ? CLA_PIECE : problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : CLA_PIECE;
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
     struct cla_config streamed = *config;
@@ -130,9 +139,9 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
     while (streamed.matrix.sharers > 1 &&
            cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
         streamed.matrix.sharers /= 2;
-    streamed.matrix.streams = (eight || (!problem->b_r && problem->expected_n_q <= cla_stream_sizes.most_rows)) &&
-                              cla_forward_matrix_may_stream(problem, &streamed) && (eight || !problem->b_c) &&
-                              !problem->work_group_size;
+    const bool few = apart || problem->expected_n_q <= cla_stream_sizes.most_rows;
+    streamed.matrix.streams = (eight || (!problem->b_r && few)) && cla_forward_matrix_may_stream(problem, &streamed) &&
+                              (eight || !problem->b_c) && !problem->work_group_size;
     if (streamed.matrix.streams)
         *config = streamed;
 }
