@@ -6,7 +6,7 @@
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
 #
 #     tools/check.sh --quick   under 3 minutes: a plain build, the tests that need no device, and some of a device
-#     tools/check.sh           the above, about 17 minutes on 2 cores
+#     tools/check.sh           the above, about 22 minutes on 2 cores
 #     tools/check.sh --full    and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
 #                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
 #                              the Python package built and installed with what PyPI has (suite packages),
@@ -41,7 +41,7 @@ if [ $quick = yes ]; then
 elif [ $full = yes ]; then
     say 'about 45 minutes on 2 cores: all suites, sanitizers, other compilers and systems'
 else
-    say 'about 17 minutes on 2 cores: suites 12, faults and sanitizers 5; --quick takes 3'
+    say 'about 22 minutes on 2 cores; --quick takes 3'
 fi
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
