@@ -129,6 +129,13 @@ class Modifications(ModificationsTest):
         tree = ["--tree-mask", self.write("tree", "<i4", (n_q, 2), signed), "--tree-keys=34"]
         self.check(tree, tree=(34, lambda b, h, i, bit: bits[2 * i + bit // 32] >> bit % 32 & 1))
 
+    def test_first_keys(self):
+        """Tiles between the first keys and a window's, which no row of a block sees."""
+        shape = (1, 2, 1, 210, 210)
+        for name in ("forward_simt", "forward_cpu") if self.on_cpu() else ("forward_simt", "forward_matrix"):
+            self.check(["--skeleton", name, "--causal", "--window=20,0", "--sink-keys=4"], shape=shape, causal="bottom-right",
+                       window=(20, 0), sink_keys=4)
+
     def test_split_keys(self):
         """The same bits of a sequence in whatever batch it comes."""
         shape = (3, 4, 2, 2, 70)
