@@ -215,6 +215,81 @@ static void what_is_hidden_is_not_read(void **state)
     score_arrays_free(&clean.arrays);
 }
 
+/* The gradient of a sink over the first rows, where the forward pass rounds weights to bf16 before they multiply V and
+ * keeps O in fp32, as matrix units do. */
+static float sink_by_rounded_weights(const struct reference_problem *problem, const float *q, const float *k,
+                                     const float *v, const float *d_o, int64_t rows)
+{
+    const int64_t n_q = problem->shape.n_q, n_kv = problem->shape.n_kv;
+    double sum = 0.0;
+    for (int64_t row = 0; row < rows; row++) {
+        double p[64], total = exp((double)problem->score.sinks[0]), delta = 0.0;
+        const int64_t first = row / n_q * n_kv;
+        for (int64_t j = 0; j < n_kv; j++) {
+            double score = 0.0;
+            for (int c = 0; c < D; c++)
+                score += (double)q[row * D + c] * (double)k[(first + j) * D + c];
+            p[j] = exp(score / sqrt(D));
+            total += p[j];
+        }
+        for (int64_t j = 0; j < n_kv; j++) {
+            double d_p = 0.0;
+            for (int c = 0; c < D_V; c++)
+                d_p += (double)d_o[row * D_V + c] * (double)v[(first + j) * D_V + c];
+            delta += (double)reference_round(CLATTN_BF16, (float)(p[j] / total)) * d_p;
+        }
+        sum -= exp((double)problem->score.sinks[0]) / total * delta;
+    }
+    return (float)sum;
+}
+
+/* Of one number the naive run may be right by luck; what rounded weights do to it passes all the same, and a few rows
+ * that are left out do not. */
+static void a_single_sink_is_not_judged_by_luck(void **state)
+{
+    (void)state;
+    enum { ROWS = 200, KEYS = 16, BATCHES = 4, ALL = BATCHES * ROWS * D, SEEDS = 60, LEFT_OUT = 8 };
+    static float q[ALL], k[ALL], v[ALL], d_o[ALL];
+    const float sink = 1.0f;
+    int by_luck = 0, refused = 0;
+    double largest = 0.0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        struct random random = {.state = (uint64_t)seed};
+        float *const inputs[] = {q, k, v, d_o};
+        for (int i = 0; i < 4; i++) {
+            random_normal(&random, 1.0, inputs[i], ALL);
+            for (int j = 0; j < ALL; j++)
+                inputs[i][j] = reference_round(CLATTN_BF16, inputs[i][j]);
+        }
+        const struct reference_problem problem = {
+            .d = D,
+            .d_v = D_V,
+            .dtype = CLATTN_BF16,
+            .types = {[REFERENCE_O] = CLATTN_AS_FP32},
+            .shape = {.batch = BATCHES, .heads = 1, .kv_heads = 1, .n_q = ROWS, .n_kv = KEYS},
+            .score = {.features = CLATTN_SINKS, .sinks = &sink}};
+        double exact;
+        float naive;
+        struct reference_gradient_floor floor;
+        assert_true(
+            reference_backward(&problem, q, k, v, d_o, &(struct reference_gradients){.d_sinks = &exact}, &floor));
+        assert_true(
+            reference_naive_backward(&problem, q, k, v, d_o, &(struct reference_naive_gradients){.d_sinks = &naive}));
+        const float got = sink_by_rounded_weights(&problem, q, k, v, d_o, BATCHES * ROWS);
+        const double off = fabs((double)got - exact), allowed = 3.0 * fabs((double)naive - exact);
+        by_luck += off > allowed;
+        largest = fmax(largest, off / (floor.d_sinks + allowed));
+        assert_true(reference_judge_gradient(&got, &exact, &naive, 1, floor.d_sinks).pass);
+        const float less = sink_by_rounded_weights(&problem, q, k, v, d_o, BATCHES * ROWS - LEFT_OUT);
+        refused += !reference_judge_gradient(&less, &exact, &naive, 1, floor.d_sinks).pass;
+    }
+    printf("%d of %d beyond 3 times the naive error, the largest %.2f of what is allowed; without %d of %d rows %d are "
+           "refused\n",
+           by_luck, SEEDS, largest, LEFT_OUT, BATCHES * ROWS, refused);
+    assert_true(by_luck > 0); /* else nothing is shown */
+    assert_true(refused > SEEDS / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +297,7 @@ int main(void)
         cmocka_unit_test(combinations),
         cmocka_unit_test(the_naive_run_is_as_good_as_its_type),
         cmocka_unit_test(what_is_hidden_is_not_read),
+        cmocka_unit_test(a_single_sink_is_not_judged_by_luck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

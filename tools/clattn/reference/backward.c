@@ -9,6 +9,7 @@
 struct bounds {
     double *d_k, *d_v, *d_sinks; /* of each row of K and V, of each head */
     double d_q, d_bias;          /* the largest so far */
+    double *weights;             /* of each head: squares of what weights add to d_sinks */
 };
 
 struct backward {
@@ -31,6 +32,7 @@ static void backward_free(struct backward *b)
     free(b->bounds.d_k);
     free(b->bounds.d_v);
     free(b->bounds.d_sinks);
+    free(b->bounds.weights);
 }
 
 static double *doubles(size_t count)
@@ -45,10 +47,12 @@ static bool backward_make(struct backward *b)
     b->d_p = doubles((size_t)problem->shape.n_kv);
     b->d_p_size = doubles((size_t)problem->shape.n_kv);
     b->o = doubles((size_t)problem->d_v);
-    b->bounds =
-        (struct bounds){.d_k = doubles(keys), .d_v = doubles(keys), .d_sinks = doubles((size_t)problem->shape.heads)};
+    b->bounds = (struct bounds){.d_k = doubles(keys),
+                                .d_v = doubles(keys),
+                                .d_sinks = doubles((size_t)problem->shape.heads),
+                                .weights = doubles((size_t)problem->shape.heads)};
     return reference_weights_make(problem, &b->weights) && b->d_p && b->d_p_size && b->o && b->bounds.d_k &&
-           b->bounds.d_v && b->bounds.d_sinks;
+           b->bounds.d_v && b->bounds.d_sinks && b->bounds.weights;
 }
 
 static void clear(double *values, size_t count)
@@ -111,10 +115,11 @@ static void pair_gradients(struct backward *b, const struct reference_head *head
         b->out.d_bias[reference_d_bias_place(problem, head, i, j)] += d_s * pair->bias_grad;
 }
 
+static const double unit[] = {[CLATTN_FP32] = 0x1p-24, [CLATTN_FP16] = 0x1p-11, [CLATTN_BF16] = 0x1p-8};
+
 /* How far fp32 arithmetic may move delta: its sum, and O, which comes rounded to its type. */
 static double delta_error(const struct backward *b, const struct reference_head *head, int64_t i)
 {
-    static const double unit[] = {[CLATTN_FP32] = 0x1p-24, [CLATTN_FP16] = 0x1p-11, [CLATTN_BF16] = 0x1p-8};
     const size_t d_v = (size_t)b->problem->d_v;
     const float *d_o = b->d_o + (head->rows + (size_t)i) * d_v;
     double products = 0.0;
@@ -138,10 +143,11 @@ static void row_bounds(struct backward *b, const struct reference_head *head, in
     const size_t d = (size_t)problem->d, d_v = (size_t)problem->d_v, row = head->rows + (size_t)i;
     const double of_delta = delta_error(b, head, i), query = reference_largest(b->q + row * d, d),
                  gradient = reference_largest(b->d_o + row * d_v, d_v);
-    double d_q = 0.0;
+    double d_q = 0.0, squares = 0.0;
     for (int64_t j = 0; j < head->n_kv; j++) {
         if (!counts(b, j))
             continue;
+        squares += b->weights.p[j] * b->weights.p[j] * b->d_p[j] * b->d_p[j];
         const struct reference_modified *pair = &b->weights.pairs[j];
         const size_t key = head->keys + (size_t)j;
         double of_p;
@@ -153,6 +159,7 @@ static void row_bounds(struct backward *b, const struct reference_head *head, in
         b->bounds.d_bias = fmax(b->bounds.d_bias, of_d_s * fabs(pair->bias_grad));
     }
     b->bounds.d_q = fmax(b->bounds.d_q, d_q);
+    b->bounds.weights[head->h] += b->weights.sink * b->weights.sink * squares;
     b->bounds.d_sinks[head->h] +=
         b->weights.sink * (4.0 * FLT_EPSILON * (1.0 + fabs(b->weights.lse)) * fabs(delta) + of_delta);
 }
@@ -187,6 +194,18 @@ static double noise(enum clattn_dtype dtype, const double *values, size_t count)
     return values ? 2.0 * reference_storage_noise(dtype, values, count) : 0.0;
 }
 
+/* Matrix units take O from weights that are rounded to the type of V, whatever O is stored as, and delta from that. In a
+ * head's one number these errors add up by chance: four times their deviation, where each is anything within a rounding.
+ * The naive run cannot tell, since its own error of one number may be none by luck. */
+static double sinks_floor(const struct backward *b)
+{
+    const double share = 4.0 / sqrt(3.0) * unit[reference_type(b->problem, REFERENCE_V)];
+    double most = 0.0;
+    for (int64_t h = 0; h < b->problem->shape.heads; h++)
+        most = fmax(most, b->bounds.d_sinks[h] + share * sqrt(b->bounds.weights[h]));
+    return most;
+}
+
 static struct reference_gradient_floor floor_of(const struct backward *b)
 {
     const struct reference_problem *problem = b->problem;
@@ -201,7 +220,7 @@ static struct reference_gradient_floor floor_of(const struct backward *b)
                largest(b->bounds.d_v, keys),
         .d_bias =
             shared ? noise(problem->dtype, b->out.d_bias, shared) + b->bounds.d_bias * (double)(pairs / shared) : 0.0,
-        .d_sinks = largest(b->bounds.d_sinks, (size_t)problem->shape.heads)};
+        .d_sinks = sinks_floor(b)};
 }
 
 bool reference_backward(const struct reference_problem *problem, const float *q, const float *k, const float *v,
