@@ -65,6 +65,19 @@ static void befall(int fate)
     fflush(stdout);
 }
 
+/* The only request that may follow a case that is built. */
+static void hear_run(void)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    json_t *request = getline(&line, &capacity, stdin) > 0 ? json_loads(line, 0, NULL) : NULL;
+    const char *operation = json_string_value(json_object_get(request, "op"));
+    if (!operation || strcmp(operation, "run") != 0)
+        exit(9);
+    json_decref(request);
+    free(line);
+}
+
 static void play_case(const json_t *request)
 {
     const char *skeleton = NULL;
@@ -79,8 +92,10 @@ static void play_case(const json_t *request)
         befall(fate);
     snprintf(key, sizeof key, "%.16s %d %d", skeleton, unordered, (int)(seed / VERIFY_PER_PROGRAM % 1000));
     snprintf(text, sizeof text, "fate %d", fate);
-    if (fate != REFUSES)
+    if (fate != REFUSES) {
         say(json_pack("{s:b}", "built", true));
+        hear_run();
+    }
     befall(fate);
     if (fate != RAVES)
         say(json_pack("{s:s, s:s, s:f, s:s}", "outcome", soak_outcome_name(outcomes[fate]), "text", text, "share",

@@ -20,7 +20,8 @@ enum {
     MOST_MISSES = 300000       /* programs in a row that are not asked for: the rarest wish is granted much earlier */
 };
 
-enum job_stage { IDLE, OPENING, BUILDING, RUNNING };
+/* BUILT: it waits until it may run. */
+enum job_stage { IDLE, OPENING, BUILDING, BUILT, RUNNING };
 
 /* A process, the program whose cases it is at, and the case. */
 struct job {
@@ -259,7 +260,7 @@ static void hear(struct run *run, struct job *job, const char *line)
     } else if (job->stage == OPENING) {
         opening_failed(run, job, error ? error : "its answer is no answer");
     } else if (job->stage == BUILDING && json_is_true(json_object_get(answer, "built"))) {
-        enter(job, RUNNING);
+        enter(job, BUILT);
     } else if (read_answer(answer, &job->record, &outcome, &text)) {
         end_case(run, job, outcome, text ? text : "");
     } else {
@@ -293,8 +294,20 @@ static void attend(struct run *run, struct job *job)
         child_end(&job->child);
     if (result != CHILD_OK || !child_is_there(&job->child))
         process_died(run, job);
-    else if (system_clock() - job->since > allowed)
+    else if (job->stage != BUILT && system_clock() - job->since > allowed)
         deadline_passed(run, job);
+}
+
+/* Lets a case that is built run, where not too many do. */
+static void let_run(struct run *run, struct job *job)
+{
+    int running = 0;
+    for (int i = 0; i < run->soak->jobs; i++)
+        running += run->jobs[i].stage == RUNNING;
+    if (job->stage != BUILT || (run->soak->running && running >= run->soak->running))
+        return;
+    enter(job, RUNNING);
+    tell_job(job, json_pack("{s:s}", "op", "run"));
 }
 
 /* --- the loop */
@@ -343,6 +356,7 @@ static void loop(struct run *run)
             struct job *job = &run->jobs[i];
             if (job->stage != IDLE)
                 attend(run, job);
+            let_run(run, job);
             /* Again at once, for an answer may have been there. */
             if (job->stage != IDLE || (!run->status && feed(run, job)))
                 busy = true;
@@ -358,7 +372,8 @@ static void end_processes(struct run *run)
     for (int i = 0; i < run->soak->jobs; i++) {
         struct job *job = &run->jobs[i];
         child_end(&job->child);
-        if (job->stage == BUILDING || job->stage == RUNNING) /* stopped amid a case, which counts for nothing */
+        if (job->stage == BUILDING || job->stage == BUILT ||
+            job->stage == RUNNING) /* stopped amid a case, which counts for nothing */
             free(job->record.name);
     }
 }

@@ -7,8 +7,8 @@
 #include <signal.h>
 
 /* A soak: random cases (verify/draw.h) in processes that may hang or crash, until the time is over. Each process
- * (`clattn verify --worker`) does one case after another and says when it begins to build it and when to run it, so
- * that the case that it hangs or dies with is known; after that, and after a wrong answer, another one takes its place.
+ * (`clattn verify --worker`) does one case after another: it builds it, says so, and runs it when it is told to, so that
+ * the case that it hangs or dies with is known; after that, and after a wrong answer, another one takes its place.
  */
 
 enum { SOAK_MOST_JOBS = 16 };
@@ -23,7 +23,8 @@ struct soak {
     int64_t seed;              /* of the series of cases; negative: the file's, or the time */
     double seconds;            /* no case begins later */
     int64_t cases;             /* nor when there are so many, those of the file not counted; 0: no limit */
-    int jobs;                  /* processes at once */
+    int jobs;                  /* processes at once, */
+    int running;               /* so many of which run a case, while the others build theirs; 0: all */
     int per_program;           /* cases of one compiled program */
     double deadline;           /* seconds that a case may run; building it, four times as many */
     const char *file;          /* NULL: the cases are kept in memory alone */

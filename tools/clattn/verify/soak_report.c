@@ -164,6 +164,15 @@ static json_t *pack_sums(const char *name, const struct sums *s)
     return row;
 }
 
+/* With the hash of the kernels' texts, so that it can be told whether they are still those. */
+static json_t *pack_row(const struct soak_log *log, int skeleton, const struct sums *sums)
+{
+    json_t *row = pack_sums(log->skeletons[skeleton], sums);
+    if (row)
+        json_object_set_new(row, "kernels", json_text(log->kernels[skeleton]));
+    return row;
+}
+
 static json_t *pack_failures(const struct soak *soak, const struct soak_log *log)
 {
     json_t *failures = json_array();
@@ -187,7 +196,7 @@ static json_t *pack_report(const struct soak *soak, const struct soak_log *log, 
     for (int i = 0; i < log->skeleton_count; i++) {
         const struct sums sums = sum_up(log, i);
         if (sums.cases || sums.outcomes[SOAK_REFUSED])
-            json_array_append_new(rows, pack_sums(log->skeletons[i], &sums));
+            json_array_append_new(rows, pack_row(log, i, &sums));
     }
     return json_pack("{s:o, s:o, s:s, s:s, s:I, s:i, s:o, s:i, s:o, s:o, s:o}", "device",
                      json_text(log->identity.device), "driver", json_text(log->identity.driver), "library",

@@ -94,6 +94,7 @@ int soak_start(const struct soak_values *values, const struct soak_request *requ
                         .seconds = (double)values->seconds,
                         .cases = values->cases,
                         .jobs = values->jobs ? (int)values->jobs : count_processors(),
+                        .running = (int)values->running,
                         .per_program = values->per_program ? (int)values->per_program : PER_PROGRAM,
                         .deadline = (double)(values->deadline ? values->deadline
                                              : cpu            ? CPU_SECONDS

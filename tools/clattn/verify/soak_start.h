@@ -7,7 +7,7 @@
 
 /* What the options of a soak say; 0 and NULL: not given. */
 struct soak_values {
-    int64_t seconds, cases, per_program, jobs, deadline;
+    int64_t seconds, cases, per_program, jobs, running, deadline;
     const char *file;
     struct option_list require, without; /* words of verify_trait_words */
 };

@@ -50,6 +50,8 @@ static const struct option_spec options[] = {
     INTEGER("cases", soak.cases, 1, INT32_MAX, "end a soak after so many cases, if its time is not over before"),
     INTEGER("per-program", soak.per_program, 1, VERIFY_PER_PROGRAM, "cases of each program of a soak (default: 4)"),
     INTEGER("jobs", soak.jobs, 1, SOAK_MOST_JOBS, "processes of a soak at once (default: as many as CPUs, up to 16)"),
+    INTEGER("running", soak.running, 1, SOAK_MOST_JOBS,
+            "so many of the processes run a case at once, while others \ncompile (default: all)"),
     INTEGER(
         "deadline", soak.deadline, 1, 86400,
         "seconds that a case of a soak may run (default: 30, on a CPU 300); \ncompiling may take four times as long"),
@@ -66,7 +68,7 @@ const struct command_spec verify_command = {
                 "              [--knobs NAME=N...] [--b-r N] [--b-c N] [--unordered] [--packed] [--json]\n"
                 "clattn verify --soak SECONDS [--soak-file FILE] [--seed N] [--device P:D] [--skeleton NAME]\n"
                 "              [--unordered] [--require NAME,...] [--without NAME,...] [--cases N] [--jobs N]\n"
-                "              [--per-program N] [--deadline N] [--json]\n"
+                "              [--running N] [--per-program N] [--deadline N] [--json]\n"
                 "clattn verify --case-seed N [--skeleton NAME] [--unordered] [--without NAME,...]",
     .details =
         "An output passes if it is at most twice as far from the float64 reference as the plain formula computed\n"
@@ -300,9 +302,11 @@ static int check_values(const struct values *values, struct failure *failure)
         return fail(failure, STATUS_USAGE,
                     "--soak takes random cases, planned: no other selection, --knobs or sizes go with it");
     if (!soak->seconds && (soak->file || soak->require.count || soak->cases || soak->per_program || soak->jobs ||
-                           soak->deadline || (soak->without.count && !one)))
-        return fail(failure, STATUS_USAGE,
-                    "--soak-file, --require, --without, --cases, --per-program, --jobs and --deadline go with --soak");
+                           soak->running || soak->deadline || (soak->without.count && !one)))
+        return fail(
+            failure, STATUS_USAGE,
+            "--soak-file, --require, --without, --cases, --per-program, --jobs, --running and --deadline go with "
+            "--soak");
     return check_forced(values->skeleton, values->knobs, values->b_r, values->b_c, values->work_group_size, failure);
 }
 

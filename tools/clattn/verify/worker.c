@@ -14,6 +14,11 @@ struct worker {
     FILE *answers;
     struct session session;
     bool opened, lost; /* lost: nobody listens any more */
+    /* The case that was built last, if it is still to be run. */
+    struct verify_case item;
+    uint64_t seed;
+    char key[40], skeleton[32]; /* the case points to the latter */
+    bool built;
 };
 
 static void say(struct worker *worker, json_t *answer)
@@ -55,32 +60,50 @@ static enum soak_outcome build(const struct session *session, const struct verif
     return !code ? SOAK_OK : refused ? SOAK_REFUSED : SOAK_ERROR;
 }
 
-static void do_case(struct worker *worker, const json_t *request)
+static void tell(struct worker *worker, enum soak_outcome outcome, const struct verify_result *result)
 {
-    struct verify_case item;
+    say(worker, json_pack("{s:s, s:o, s:o, s:s}", "outcome", soak_outcome_name(outcome), "text",
+                          json_text(result->text), "share", json_measure(result->share), "program", worker->key));
+}
+
+static void build_case(struct worker *worker, const json_t *request)
+{
     struct verify_result result = {.outcome = VERIFY_PASS};
     const char *skeleton = NULL;
     json_int_t seed = 0;
     int unordered = 0;
-    char key[40];
+    worker->built = false;
     if (!worker->opened || json_unpack((json_t *)request, "{s:I, s:s, s:b}", "seed", &seed, "skeleton", &skeleton,
                                        "unordered", &unordered)) {
         say(worker, json_pack("{s:s}", "error", "a request for a case that cannot be read"));
         return;
     }
-    verify_draw((uint64_t)seed, skeleton, &item);
-    item.unordered = unordered;
-    enum soak_outcome outcome = build(&worker->session, &item, key, &result);
-    if (outcome == SOAK_OK) {
+    worker->seed = (uint64_t)seed;
+    snprintf(worker->skeleton, sizeof worker->skeleton, "%s", skeleton);
+    verify_draw(worker->seed, worker->skeleton, &worker->item);
+    worker->item.unordered = unordered;
+    const enum soak_outcome outcome = build(&worker->session, &worker->item, worker->key, &result);
+    worker->built = outcome == SOAK_OK;
+    if (worker->built)
         say(worker, json_pack("{s:b}", "built", true));
-        result = verify_check(&worker->session, &item, (uint64_t)seed);
-        outcome = result.outcome == VERIFY_PASS   ? SOAK_OK
-                  : result.outcome == VERIFY_FAIL ? SOAK_WRONG
-                  : result.outcome == VERIFY_SKIP ? SOAK_REFUSED
-                                                  : SOAK_ERROR;
+    else
+        tell(worker, outcome, &result);
+}
+
+static void run_case(struct worker *worker)
+{
+    if (!worker->built) {
+        say(worker, json_pack("{s:s}", "error", "a request to run what is not built"));
+        return;
     }
-    say(worker, json_pack("{s:s, s:o, s:o, s:s}", "outcome", soak_outcome_name(outcome), "text", json_text(result.text),
-                          "share", json_measure(result.share), "program", key));
+    worker->built = false;
+    const struct verify_result result = verify_check(&worker->session, &worker->item, worker->seed);
+    tell(worker,
+         result.outcome == VERIFY_PASS   ? SOAK_OK
+         : result.outcome == VERIFY_FAIL ? SOAK_WRONG
+         : result.outcome == VERIFY_SKIP ? SOAK_REFUSED
+                                         : SOAK_ERROR,
+         &result);
 }
 
 /* Thousands of programs that nobody will ask for again are not for clattn's cache on disk, unless one is named. */
@@ -97,7 +120,9 @@ int verify_worker_main(void)
         if (operation && !strcmp(operation, "open"))
             open_device(&worker, request);
         else if (operation && !strcmp(operation, "case"))
-            do_case(&worker, request);
+            build_case(&worker, request);
+        else if (operation && !strcmp(operation, "run"))
+            run_case(&worker);
         else
             say(&worker, json_pack("{s:s}", "error", "an unknown request"));
         json_decref(request);
