@@ -439,7 +439,7 @@ static void stale_maxima_are_planned_where_they_gain(void **state)
     }
 }
 
-/* Keys and values in pages or in a format, which no other kernel on tensor cores reads, and as many rows as one likes. */
+/* Keys and values in pages or in a format, which no other kernel on tensor cores reads, for any number of rows. */
 static void pages_and_formats_stream_whatever_the_rows(void **state)
 {
     (void)state;

@@ -194,9 +194,9 @@ static double noise(enum clattn_dtype dtype, const double *values, size_t count)
     return values ? 2.0 * reference_storage_noise(dtype, values, count) : 0.0;
 }
 
-/* Matrix units take O from weights that are rounded to the type of V, whatever O is stored as, and delta from that. In a
- * head's one number these errors add up by chance: four times their deviation, where each is anything within a rounding.
- * The naive run cannot tell, since its own error of one number may be none by luck. */
+/* Matrix units take O from weights that are rounded to the type of V, whatever O is stored as, and delta from that. In
+ * a head's one number these errors add up by chance: four times their deviation, where each is anything within a
+ * rounding. The naive run cannot tell, since its own error of one number may be none by luck. */
 static double sinks_floor(const struct backward *b)
 {
     const double share = 4.0 / sqrt(3.0) * unit[reference_type(b->problem, REFERENCE_V)];
