@@ -7,9 +7,8 @@
 #include <signal.h>
 
 /* A soak: random cases (verify/draw.h) in processes that may hang or crash, until the time is over. Each process
- * (`clattn verify --worker`) does one case after another: it builds it, says so, and runs it when it is told to, so that
- * the case that it hangs or dies with is known; after that, and after a wrong answer, another one takes its place.
- */
+ * (`clattn verify --worker`) does one case after another: it builds it, says so, and runs it when it is told to, so
+ * that the case that it hangs or dies with is known; after that, and after a wrong answer, another takes its place. */
 
 enum { SOAK_MOST_JOBS = 16 };
 
