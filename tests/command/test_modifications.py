@@ -133,8 +133,8 @@ class Modifications(ModificationsTest):
         """Tiles between the first keys and a window's, which no row of a block sees."""
         shape = (1, 2, 1, 210, 210)
         for name in ("forward_simt", "forward_cpu") if self.on_cpu() else ("forward_simt", "forward_matrix"):
-            self.check(["--skeleton", name, "--causal", "--window=20,0", "--sink-keys=4"], shape=shape, causal="bottom-right",
-                       window=(20, 0), sink_keys=4)
+            self.check(["--skeleton", name, "--causal", "--window=20,0", "--sink-keys=4"], shape=shape,
+                       causal="bottom-right", window=(20, 0), sink_keys=4)
 
     def test_split_keys(self):
         """The same bits of a sequence in whatever batch it comes."""
