@@ -10,11 +10,12 @@ CLATTN_BEGIN_DECLS
  * processes and hosts, on MPI (<clattn/mpi.h>, a library of its own).
  *
  * Each rank has a device, some of the rows of Q and O, and some of the keys, with their V. Rows stay, and meet the keys
- * of all ranks, part after part (clattn/state.h): ring attention (Liu et al., arXiv:2310.01889). Between processes K
- * and V pass from rank to rank, from each to the next one, the last one's next being rank 0. Within a process nothing
- * is passed: each rank reads the others' keys where they lie. In a backward pass each rank sends what its rows give
- * for dK and dV straight to the rank that has the keys. While a device computes on some keys, the next ones arrive:
- * there are two buffers of them, and messages do not block.
+ * of all ranks, part after part (clattn/state.h): ring attention (Liu et al., arXiv:2310.01889). Or rows pass, where
+ * that is fewer bytes (enum clattn_ring_passing). Between processes K and V pass from rank to rank, from each to the
+ * next one, the last one's next being rank 0. Within a process nothing is passed: each rank reads the others' keys
+ * where they lie. In a backward pass each rank sends what its rows give for dK and dV straight to the rank that has the
+ * keys. While a device computes on some keys, the next ones arrive: there are two buffers of them, and messages do not
+ * block.
  *
  * Each run of keys goes no further than to the last rank that needs it: with a window, from rank to rank as far as it
  * reaches; and what no row of a rank sees is not computed there (struct clattn_ring_part). A window or a causal mask
@@ -69,6 +70,17 @@ CLATTN_API clattn_status clattn_ring_group_create(clattn_ring_group **group, int
 CLATTN_API const struct clattn_ring_transport *clattn_ring_group_transport(const clattn_ring_group *group, int rank);
 CLATTN_API void clattn_ring_group_destroy(clattn_ring_group **group); /* accepts NULL, and a handle that is NULL */
 
+/* What passes from rank to rank: K and V, or Q, whose rows meet the keys where these are (pass-KV and pass-Q of
+ * arXiv:2411.01783). Then each rank's rows go straight to each rank whose keys they see, with what of bias and masks is
+ * about these; what comes back is the state of these rows (m, l and O, not normalised, in fp32). In a backward pass O,
+ * dO and LSE (or m and l) go along, dQ comes back, in its type, and the bias's gradient; dK and dV stay where they are.
+ * States and sums are joined in the order of steps. The bits are others than where K and V pass. */
+enum clattn_ring_passing {
+    CLATTN_RING_PASS_AUTO = 0, /* each call takes what is fewer bytes of all ranks together, K and V where equal */
+    CLATTN_RING_PASS_KV = 1,
+    CLATTN_RING_PASS_Q = 2
+};
+
 struct clattn_ring_params {
     const struct clattn_ring_transport *transport; /* this rank's; must outlive the ring */
     clattn_context *context;                       /* must outlive the ring */
@@ -79,7 +91,9 @@ struct clattn_ring_params {
      * to be longer than the slowest rank takes for a call, at most 2^31 - 1. */
     int64_t timeout_ms;
 
-    uint64_t reserved[8]; /* 0: clattn/version.h */
+    int64_t passing; /* enum clattn_ring_passing, the same on all ranks */
+
+    uint64_t reserved[7]; /* 0: clattn/version.h */
 };
 
 /* Rows, or keys, of one rank: count[0] of them from first[0] on, then count[1] from first[1] on, counted in the whole
@@ -172,12 +186,16 @@ CLATTN_API clattn_status clattn_ring_backward(clattn_ring *ring, const struct cl
 /* What the last successful call on this ring took, on this rank. */
 struct clattn_ring_info {
     int64_t rank, ranks;
-    int64_t steps;       /* parts of keys that were here, the own one among them; with some of which no row met a key */
-    uint64_t bytes_sent; /* of K, V and their gradients */
+    int64_t steps;         /* parts of keys that were here, the own one among them; with some of which no row met a key.
+                          * Where Q passes, parts of rows */
+    uint64_t bytes_sent;   /* of K, V (those, too, that others read here) and their gradients; or of rows, and what came
+                            * of other ranks' rows */
     uint64_t device_bytes; /* device memory held */
     double call_ms;        /* the whole call, by the host's clock */
     double waited_ms;      /* of it, waiting for messages while the device had nothing to do */
-    uint64_t reserved[16]; /* 0: clattn/version.h */
+    int64_t passing;       /* what passed: CLATTN_RING_PASS_KV or CLATTN_RING_PASS_Q */
+    uint64_t kv_bytes, q_bytes; /* bytes_sent of all ranks together if K and V pass; if Q does */
+    uint64_t reserved[13];      /* 0: clattn/version.h */
 };
 
 /* Not collective. Errors: CLATTN_INVALID_ARGUMENT where a pointer is NULL or no call has succeeded. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "device/clcall.h"
 #include "ring/ring.h"
+#include <string.h>
 
 /* A pass: what ranks give is compared; each makes ready; keys go round; outputs are collected, and handed over where
  * all ranks have come so far. Between these, all ranks hear of all. */
@@ -20,6 +21,7 @@ static clattn_status compare(clattn_ring *ring, const struct cla_job *job, struc
         status = cla_facts_compare(true, reports[0].facts, reports[i].facts, i, error);
         ring->rows[i] = reports[i].rows;
         ring->keys[i] = reports[i].keys;
+        memcpy(ring->given[i], reports[i].given, sizeof ring->given[i]);
     }
     if (!status)
         status = cla_parts_check("rows", ring->rows, sizeof *ring->rows, ranks, cla_job_rows(job), error);
@@ -41,7 +43,7 @@ static void find_hops(clattn_ring *ring, const struct cla_job *job)
     }
 }
 
-static clattn_status open_state(clattn_ring *ring, struct cla_run *run, struct cla_error *error)
+clattn_status cla_open_state(clattn_ring *ring, struct cla_run *run, struct cla_events *events, struct cla_error *error)
 {
     size_t bytes = 0;
     clattn_status status = said(clattn_state_bytes(ring->plan, &run->shape, &bytes), error);
@@ -49,7 +51,7 @@ static clattn_status open_state(clattn_ring *ring, struct cla_run *run, struct c
         status = cla_device_block_grow(&run->state, ring->cl, bytes, error);
     if (!status)
         status = said(clattn_state_begin_enqueue(ring->plan, ring->queue, &run->shape, run->state.buffer, 0, NULL,
-                                                 cla_events_next(&ring->events)),
+                                                 cla_events_next(events)),
                       error);
     return status;
 }
@@ -58,7 +60,8 @@ static clattn_status open_run(clattn_ring *ring, const struct cla_job *job, int 
 {
     struct cla_run *run = &ring->runs[number];
     size_t bytes = 0;
-    clattn_status status = cla_run_open(ring, job, number, error);
+    const struct cla_way way = {ring->queue, &ring->events};
+    clattn_status status = cla_run_open(ring, job, run, number, &way, error);
     if (status || !run->count)
         return status;
     status = said(clattn_plan_workspace_bytes(ring->plan, &run->shape, &bytes), error);
@@ -67,7 +70,7 @@ static clattn_status open_run(clattn_ring *ring, const struct cla_job *job, int 
     if (!status)
         status = cla_pairs_open(ring, job, run, error);
     if (!status && job->problem->pass == CLATTN_FORWARD)
-        status = open_state(ring, run, error);
+        status = cla_open_state(ring, run, &ring->events, error);
     return status;
 }
 
@@ -76,6 +79,8 @@ static clattn_status make_ready(clattn_ring *ring, const struct cla_job *job, st
     clattn_status status = cla_keys_open(ring, job, error);
     for (int i = 0; i < CLA_RUNS && !status; i++)
         status = open_run(ring, job, i, error);
+    if (!status && ring->rows_pass)
+        status = cla_visits_open(ring, job, error);
     if (!status && job->arrays[CLA_SINKS_GRAD].data)
         status = cla_host_block_grow(&ring->sinks, (size_t)ring->wire.ranks * (size_t)job->shape.heads * sizeof(float),
                                      error);
@@ -131,6 +136,8 @@ static void deliver(clattn_ring *ring, const struct cla_job *job)
 {
     for (int i = 0; i < CLA_RUNS; i++)
         cla_run_deliver(ring, job, i);
+    if (ring->rows_pass)
+        cla_returns_deliver(ring, job);
     if (job->problem->pass == CLATTN_BACKWARD)
         cla_gradients_deliver(ring, job);
     cla_sinks_deliver(ring, job);
@@ -166,6 +173,7 @@ static clattn_status run(clattn_ring *ring, const struct cla_job *job, clattn_st
         cla_facts_of_job(job, mine->facts);
         mine->rows = job->rows;
         mine->keys = job->keys;
+        cla_given_of_job(job, mine->given);
     }
     status = hear(ring, status, error);
     if (!status)
@@ -173,6 +181,7 @@ static clattn_status run(clattn_ring *ring, const struct cla_job *job, clattn_st
     if (status)
         return status;
     find_hops(ring, job);
+    cla_passing_choose(ring, job);
     status = make_ready(ring, job, error);
     status = hear(ring, status, error);
     if (status)
@@ -183,15 +192,21 @@ static clattn_status run(clattn_ring *ring, const struct cla_job *job, clattn_st
     return cla_round_settle(&ring->round, status, error);
 }
 
+static uint64_t run_bytes(const struct cla_run *run)
+{
+    uint64_t bytes = run->state.bytes + run->returned.bytes;
+    for (int i = 0; i < CLA_OPERANDS; i++)
+        bytes += run->blocks[i].bytes + run->rounded[i].bytes;
+    return bytes;
+}
+
 static uint64_t device_bytes(const clattn_ring *ring)
 {
     uint64_t bytes = ring->workspace.bytes + ring->gift.bytes + ring->d_kv[0].bytes + ring->d_kv[1].bytes +
                      ring->pair_o.bytes + ring->pair_m.bytes + ring->pair_l.bytes + ring->pair_d_q.bytes;
-    for (int i = 0; i < CLA_RUNS; i++) {
-        bytes += ring->runs[i].state.bytes;
-        for (int j = 0; j < CLA_OPERANDS; j++)
-            bytes += ring->runs[i].blocks[j].bytes + ring->runs[i].rounded[j].bytes;
-    }
+    for (int i = 0; i < CLA_RUNS; i++)
+        bytes +=
+            run_bytes(&ring->runs[i]) + run_bytes(&ring->turns[0].guests[i]) + run_bytes(&ring->turns[1].guests[i]);
     for (int i = 0; i < CLA_TURNS * CLA_OF_KV; i++) {
         const struct cla_turn *turn = &ring->turns[i / CLA_OF_KV];
         bytes +=

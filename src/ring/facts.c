@@ -32,16 +32,17 @@ static struct fact content(const char *name, const void *data, size_t bytes)
     return (struct fact){name, CONTENT, data ? (int64_t)(cla_hash_bytes(data, bytes).low | 1) : 0};
 }
 
-static int problem_facts(const struct clattn_problem *problem, struct fact facts[CLA_FACTS])
+static int problem_facts(const struct clattn_problem *problem, int64_t passing, struct fact facts[CLA_FACTS])
 {
     int count = 0;
-    _Static_assert((int)CLA_PROBLEM_MEMBERS <= (int)CLA_FACTS, "they fit");
+    _Static_assert((int)CLA_PROBLEM_MEMBERS < (int)CLA_FACTS, "they fit");
     for (int i = 0; i < CLA_PROBLEM_MEMBERS; i++) {
         const struct cla_problem_member *member = &cla_problem_members[i];
         if (!member->own)
             facts[count++] =
                 (struct fact){member->path, member->real ? FLOAT : INTEGER, cla_problem_member_of(problem, member)};
     }
+    facts[count++] = integer("params->passing", passing);
     return count;
 }
 
@@ -107,10 +108,10 @@ static void put(const struct fact *facts, int count, int64_t *values)
         values[i] = facts[i].value;
 }
 
-void cla_facts_of_problem(const struct clattn_problem *problem, int64_t *values)
+void cla_facts_of_problem(const struct clattn_problem *problem, int64_t passing, int64_t *values)
 {
     struct fact facts[CLA_FACTS];
-    put(facts, problem_facts(problem, facts), values);
+    put(facts, problem_facts(problem, passing, facts), values);
 }
 
 void cla_facts_of_job(const struct cla_job *job, int64_t *values)
@@ -155,6 +156,6 @@ clattn_status cla_facts_compare(bool of_job, const int64_t *facts, const int64_t
     static const struct clattn_host_score_args no_score;
     const struct cla_job no_job = {.score = &no_score};
     struct fact names[CLA_FACTS];
-    const int count = of_job ? job_facts(&no_job, names) : problem_facts(&no_problem, names);
+    const int count = of_job ? job_facts(&no_job, names) : problem_facts(&no_problem, 0, names);
     return compare_facts(names, count, facts, others, other_rank, error);
 }

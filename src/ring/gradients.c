@@ -52,13 +52,18 @@ static bool next_block(const clattn_ring *ring, const struct cla_job *job, int64
     return false;
 }
 
-uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part)
+uint64_t cla_gradients_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part)
 {
     struct block block;
     uint64_t bytes = 0;
     for (int number = -1; next_block(ring, job, rank, part, &number, &block);)
         bytes = block.offset + block.bytes;
     return bytes;
+}
+
+uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part)
+{
+    return ring->rows_pass ? cla_returns_bytes(ring, job, rank, part) : cla_gradients_bytes(ring, job, rank, part);
 }
 
 static uint64_t largest_gift(const clattn_ring *ring, const struct cla_job *job, bool given)
@@ -75,10 +80,7 @@ static uint64_t largest_gift(const clattn_ring *ring, const struct cla_job *job,
 static clattn_status open_turn(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int64_t most,
                                struct cla_error *error)
 {
-    clattn_status status =
-        cla_pinned_block_grow(&turn->given, ring->cl, ring->queue, largest_gift(ring, job, true), error);
-    if (!status && !ring->wire.transport->lends)
-        status = cla_pinned_block_grow(&turn->gift, ring->cl, ring->queue, largest_gift(ring, job, false), error);
+    clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_RUNS * CLA_OF_KV && !status; i++) {
         const int which = i % CLA_OF_KV;
         const struct cla_sizes sizes = cla_keys_sizes(job, which, most);
@@ -105,9 +107,22 @@ static uint64_t results_bytes(const struct cla_job *job, int which)
     return bytes;
 }
 
+/* What ranks give each other: room for it. */
+clattn_status cla_gifts_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error)
+{
+    const uint64_t given = largest_gift(ring, job, true), gift = largest_gift(ring, job, false);
+    clattn_status status = cla_device_block_grow(&ring->gift, ring->cl, gift, error);
+    for (int i = 0; i < CLA_TURNS && !status; i++) {
+        status = cla_pinned_block_grow(&ring->turns[i].given, ring->cl, ring->queue, given, error);
+        if (!status && !ring->wire.transport->lends)
+            status = cla_pinned_block_grow(&ring->turns[i].gift, ring->cl, ring->queue, gift, error);
+    }
+    return status;
+}
+
 clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, int64_t most, struct cla_error *error)
 {
-    clattn_status status = cla_device_block_grow(&ring->gift, ring->cl, largest_gift(ring, job, false), error);
+    clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_TURNS && !status; i++)
         status = open_turn(ring, job, &ring->turns[i], most, error);
     if (!status)
@@ -142,10 +157,11 @@ static clattn_status fetch(clattn_ring *ring, const struct block *block, struct 
 clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
                                  struct cla_error *error)
 {
-    const bool own = turn->part == ring->wire.rank;
+    const int64_t rows = cla_turn_rows(ring, turn), keys = cla_turn_keys(ring, turn);
+    const bool own = keys == ring->wire.rank;
     struct block block;
     clattn_status status = CLATTN_SUCCESS;
-    for (int number = -1; !status && next_block(ring, job, ring->wire.rank, turn->part, &number, &block);)
+    for (int number = -1; !status && next_block(ring, job, rows, keys, &number, &block);)
         if (!own)
             status = fetch(ring, &block, turn, error);
         else if (cla_turn_has(ring, job, turn, block.run, block.keys))
@@ -153,13 +169,24 @@ clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, s
     return status ? status : cla_cl_flush(ring->back_queue, error);
 }
 
-static clattn_status upload_gift(clattn_ring *ring, const void *gift, size_t bytes, struct cla_events *events,
-                                 struct cla_error *error)
+clattn_status cla_gift_upload(clattn_ring *ring, cl_mem buffer, size_t offset, const void *gift, size_t bytes,
+                              struct cla_events *events, struct cla_error *error)
 {
     if (ring->wire.transport->lends)
-        return cla_lane_copy(&ring->lane, ring->cl, ring->back_queue, ring->gift.buffer, 0, gift, bytes, error);
-    return cla_cl_enqueue_write(ring->back_queue, ring->gift.buffer, 0, bytes, gift, 0, NULL, cla_events_next(events),
-                                error);
+        return cla_lane_copy(&ring->lane, ring->cl, ring->back_queue, buffer, offset, gift, bytes, error);
+    return cla_cl_enqueue_write(ring->back_queue, buffer, offset, bytes, gift, 0, NULL, cla_events_next(events), error);
+}
+
+clattn_status cla_gift_wait(clattn_ring *ring, struct cla_events *events, clattn_status status, struct cla_error *error)
+{
+    struct cla_error of_events;
+    cla_cl_flush(ring->back_queue, &of_events);
+    clattn_status waited = cla_events_wait(events, &ring->wire, &of_events);
+    if (!waited)
+        waited = cla_lane_finish(&ring->lane, &of_events);
+    if (waited && !status)
+        *error = of_events;
+    return status ? status : waited;
 }
 
 clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, int64_t rank, const void *gift,
@@ -168,7 +195,8 @@ clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, in
     struct cla_events events = {.count = 0};
     struct block block;
     const int own = ring->wire.rank;
-    clattn_status status = upload_gift(ring, gift, (size_t)cla_gift_bytes(ring, job, rank, own), &events, error);
+    clattn_status status = cla_gift_upload(ring, ring->gift.buffer, 0, gift,
+                                           (size_t)cla_gradients_bytes(ring, job, rank, own), &events, error);
     for (int number = -1; !status && next_block(ring, job, rank, own, &number, &block);) {
         const int64_t at = (int64_t)(block.offset / element_bytes(job, block.which));
         const struct cla_piece into = {ring->d_kv[block.which].buffer, block.at};
@@ -176,14 +204,7 @@ clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, in
         const struct cla_dispatch to = cla_to_queue(ring->back_queue, 0, NULL, cla_events_next(&events));
         status = cla_sums_add(&ring->sums, &to, &into, &from, block.count, block.type, error);
     }
-    struct cla_error of_events;
-    cla_cl_flush(ring->back_queue, &of_events);
-    clattn_status waited = cla_events_wait(&events, &ring->wire, &of_events);
-    if (!waited)
-        waited = cla_lane_finish(&ring->lane, &of_events);
-    if (waited && !status)
-        *error = of_events;
-    return status ? status : waited;
+    return cla_gift_wait(ring, &events, status, error);
 }
 
 /* By the first turn's keys, which nobody needs any more. */

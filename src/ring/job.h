@@ -15,7 +15,8 @@ struct cla_array {
     int element_bytes;
     int rows_each; /* rows of the problem that one row of it stands for; 0: it has none, and serves all rows */
     bool output;
-    bool sum; /* in fp32 on the device, whatever it is here */
+    bool pinned; /* dense, in memory that a device may copy from later */
+    bool sum;    /* in fp32 on the device, whatever it is here */
 };
 
 struct cla_job {
@@ -48,7 +49,7 @@ int64_t cla_job_batch(const struct cla_job *job);
 clattn_status cla_job_layout(const struct cla_job *job, int which, struct cla_layout *layout, struct cla_error *error);
 
 /* What all ranks must give alike (ring/round.h: facts): as numbers, by which the names below are found again. */
-void cla_facts_of_problem(const struct clattn_problem *problem, int64_t *facts);
+void cla_facts_of_problem(const struct clattn_problem *problem, int64_t passing, int64_t *facts);
 void cla_facts_of_job(const struct cla_job *job, int64_t *facts);
 
 /* The first that two ranks do not agree on. */

@@ -77,7 +77,8 @@ struct largest {
 static struct largest largest_part(const clattn_ring *ring, const struct cla_job *job)
 {
     struct largest most = {0};
-    for (int i = 0; i < ring->wire.ranks; i++) {
+    const int64_t own = ring->wire.rank;
+    for (int64_t i = ring->rows_pass ? own : 0; i < (ring->rows_pass ? own + 1 : ring->wire.ranks); i++) {
         const int64_t keys = cla_part_count(&ring->keys[i]);
         const uint64_t bytes = cla_keys_at(job, &ring->keys[i], CLA_RUNS);
         most.keys = keys > most.keys ? keys : most.keys;
@@ -90,7 +91,7 @@ static clattn_status open_turn(clattn_ring *ring, const struct cla_job *job, str
                                const struct largest *most, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
-    if (!ring->wire.transport->lends && ring->wire.ranks > 1)
+    if (!ring->wire.transport->lends && ring->wire.ranks > 1 && !ring->rows_pass)
         status = cla_pinned_block_grow(&turn->keys, ring->cl, ring->queue, most->bytes, error);
     for (int which = 0; which < CLA_OF_KV && !status; which++)
         status = cla_device_block_grow(&turn->kv[which], ring->cl, stored_bytes(job, which, most->keys), error);
@@ -116,8 +117,10 @@ clattn_status cla_keys_open(clattn_ring *ring, const struct cla_job *job, struct
     const struct largest most = largest_part(ring, job);
     clattn_status status =
         cla_pinned_block_grow(&ring->own, ring->cl, ring->queue, cla_keys_at(job, &job->keys, CLA_RUNS), error);
-    for (int i = 0; i < CLA_TURNS && !status; i++)
+    for (int i = 0; i < (ring->rows_pass ? 1 : CLA_TURNS) && !status; i++)
         status = open_turn(ring, job, &ring->turns[i], &most, error);
+    if (!status && (job->problem->pass == CLATTN_BACKWARD || ring->rows_pass))
+        status = cla_gifts_open(ring, job, error);
     if (!status && job->problem->pass == CLATTN_BACKWARD)
         status = cla_gradients_open(ring, job, most.keys, error);
     return status ? status : take_own(ring, job, error);
@@ -136,7 +139,7 @@ static clattn_status upload_lent(clattn_ring *ring, cl_mem buffer, size_t offset
 clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int run,
                               cl_event copied[2], struct cla_error *error)
 {
-    const struct clattn_ring_part *part = &ring->keys[turn->part];
+    const struct clattn_ring_part *part = &ring->keys[cla_turn_keys(ring, turn)];
     clattn_status status = CLATTN_SUCCESS;
     for (int which = 0; which < CLA_OF_KV && !status; which++) {
         cl_event *const event = cla_events_next(&turn->events);
@@ -144,7 +147,7 @@ clattn_status cla_keys_upload(clattn_ring *ring, const struct cla_job *job, stru
         const size_t bytes = (size_t)stored_bytes(job, which, part->count[run]);
         const size_t offset = (size_t)stored_bytes(job, which, cla_part_at(part, run));
         const cl_mem buffer = turn->kv[which].buffer;
-        status = ring->wire.transport->lends && turn->part != ring->wire.rank
+        status = ring->wire.transport->lends && cla_turn_keys(ring, turn) != ring->wire.rank
                      ? upload_lent(ring, buffer, offset, from, bytes, event, error)
                      : cla_cl_enqueue_write(ring->copy_queue, buffer, offset, bytes, from, 0, NULL, event, error);
         copied[which] = *event;

@@ -100,7 +100,7 @@ clattn_status cla_pairs_open(clattn_ring *ring, const struct cla_job *job, const
         const struct clattn_shape shape = shape_of(job, run, keys);
         const enum cla_pair_kind kind = cla_pair_kind(ring, job, run, part->first[i % CLA_RUNS], keys);
         size_t bytes = 0;
-        if (kind == CLA_PAIR_KINDS || !keys)
+        if (kind == CLA_PAIR_KINDS || !keys || (ring->rows_pass && i / CLA_RUNS != ring->wire.rank))
             continue;
         status = said(clattn_plan_workspace_bytes(ring->plain[kind], &shape, &bytes), error);
         if (!status)

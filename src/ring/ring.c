@@ -82,6 +82,10 @@ static clattn_status check_params(const struct clattn_ring_params *params, struc
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "params->context is %p and queue %p: they must be a clattn_context and a queue of its device",
                         (void *)params->context, (void *)params->queue);
+    if (params->passing < CLATTN_RING_PASS_AUTO || params->passing > CLATTN_RING_PASS_Q)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "params->passing is %lld: it is 0 (what is fewer bytes), 1 (K and V) or 2 (Q)",
+                        (long long)params->passing);
     if (params->timeout_ms < 0 || params->timeout_ms > INT32_MAX)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "params->timeout_ms is %lld: it is from 0 (none) to %d",
                         (long long)params->timeout_ms, INT32_MAX);
@@ -100,7 +104,8 @@ static clattn_status make(clattn_ring *ring, const struct clattn_ring_params *pa
     if (status)
         return status;
     ring->context = params->context;
-    cla_facts_of_problem(&ring->problem, cla_round_mine(&ring->round)->facts);
+    ring->passing = params->passing;
+    cla_facts_of_problem(&ring->problem, ring->passing, cla_round_mine(&ring->round)->facts);
     status = take_queue(ring, params->queue, error);
     if (!status)
         status = plan(ring, ring->problem, error);
@@ -118,10 +123,12 @@ static bool make_lists(clattn_ring *ring)
     ring->rows = calloc(ranks, sizeof *ring->rows);
     ring->keys = calloc(ranks, sizeof *ring->keys);
     ring->hops = calloc(ranks, sizeof *ring->hops);
+    ring->given = calloc(ranks, sizeof *ring->given);
     ring->sinks_sent = calloc(ranks, sizeof *ring->sinks_sent);
     ring->sinks_come = calloc(ranks, sizeof *ring->sinks_come);
     ring->keys_lent = calloc(ranks * CLA_RUNS, sizeof *ring->keys_lent);
-    return ring->rows && ring->keys && ring->hops && ring->sinks_sent && ring->sinks_come && ring->keys_lent;
+    return ring->rows && ring->keys && ring->given && ring->hops && ring->sinks_sent && ring->sinks_come &&
+           ring->keys_lent;
 }
 
 static clattn_status join(clattn_ring *ring, const struct clattn_ring_params *params,
@@ -179,12 +186,14 @@ static void free_turn(struct cla_turn *turn, bool broken)
         cla_device_block_free(&turn->kv[i]);
         cla_device_block_free(&turn->d_kv[i][0]);
         cla_device_block_free(&turn->d_kv[i][1]);
+        cla_run_free(&turn->guests[i]);
     }
     if (broken)
         return;
     cla_pinned_block_free(&turn->keys);
     cla_pinned_block_free(&turn->given);
     cla_pinned_block_free(&turn->gift);
+    cla_pinned_block_free(&turn->out);
 }
 
 static void free_messages(clattn_ring *ring)
@@ -203,6 +212,7 @@ static void free_gradients(clattn_ring *ring)
     cla_device_block_free(&ring->d_kv[0]);
     cla_device_block_free(&ring->d_kv[1]);
     cla_pinned_block_free(&ring->results);
+    cla_host_block_free(&ring->guest_sinks);
 }
 
 void clattn_ring_destroy(clattn_ring **handle)
@@ -228,6 +238,7 @@ void clattn_ring_destroy(clattn_ring **handle)
     free(ring->rows);
     free(ring->keys);
     free(ring->hops);
+    free(ring->given);
     free(ring);
     *handle = NULL;
 }

@@ -29,8 +29,24 @@ struct cla_run {
     struct clattn_tensor tensors[CLA_OPERANDS];
     struct cla_device_block state;
     struct clattn_score_args score;
-    int64_t dropout_row; /* which row of the sequence the first one is */
-    bool has_sinks;      /* d_sinks have been computed */
+    int64_t dropout_row;                            /* which row of the sequence the first one is */
+    bool has_sinks;                                 /* d_sinks have been computed, or are elsewhere */
+    struct cla_device_block returned;               /* a state of these rows, from another rank */
+    struct cla_host_block gathered;                 /* d_bias of columns whose keys other ranks have (returns.c) */
+    struct cla_host_block wide[CLA_BLOCK_MASK + 1]; /* a guest's bias and masks, of all keys */
+};
+
+/* Where a run's arrays go to the device, and the events of that. */
+struct cla_way {
+    cl_command_queue queue;
+    struct cla_events *events;
+};
+
+/* What a run has of an array: sizes, and where it begins there. */
+struct cla_slice {
+    struct cla_sizes sizes;
+    struct cla_layout layout;
+    size_t elements;
 };
 
 /* Which pairs of runs a turn is for: own keys have two turns in a backward pass. */
@@ -46,7 +62,9 @@ struct cla_turn {
     struct cla_pinned_block gift;                      /* what another rank gives for the own keys */
     struct cla_message keys_sent[CLA_RUNS], keys_come[CLA_RUNS], given_sent, gift_come;
     struct cla_events events;
-    int64_t part; /* whose keys they are; -1: none */
+    int64_t part;                    /* whose keys they are, or rows where these pass; -1: none */
+    struct cla_run guests[CLA_RUNS]; /* another rank's rows */
+    struct cla_pinned_block out;     /* the messages of the own rows */
     enum cla_turn_pairs pairs;
 };
 
@@ -56,6 +74,10 @@ enum cla_pair_kind { CLA_WHOLE, CLA_DIAGONAL, CLA_PAIR_KINDS };
 struct clattn_ring {
     struct cla_wire wire;
     struct cla_round round;
+    int64_t passing;                   /* as the caller said */
+    bool rows_pass;                    /* in this call */
+    uint8_t (*given)[CLA_GIVEN];       /* of all ranks: struct cla_report */
+    struct cla_host_block guest_sinks; /* d_sinks of other ranks' rows */
     clattn_context *context;
     cl_context cl;
     cl_command_queue queue, copy_queue;                       /* kernels; keys on their way in */
@@ -92,7 +114,16 @@ bool cla_events_are_done(const struct cla_events *events);
 clattn_status cla_events_wait(struct cla_events *events, struct cla_wire *wire, struct cla_error *error);
 
 /* The run's arrays: room on the device and in host memory, inputs on their way, outputs 0. */
-clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int run, struct cla_error *error);
+struct clattn_shape cla_run_shape(const struct cla_job *job, int64_t rows);
+void cla_run_place(struct cla_run *run, const struct cla_job *job, const struct clattn_ring_part *rows, int number);
+clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, struct cla_run *run, int number,
+                           const struct cla_way *way, struct cla_error *error);
+clattn_status cla_run_slice(const struct cla_run *run, const struct cla_job *job, int which,
+                            const struct cla_array *array, struct cla_slice *slice, struct cla_error *error);
+
+/* A sum in fp32 as what the caller's array holds: *buffer has that. */
+clattn_status cla_run_round(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
+                            size_t elements, const struct cla_way *way, cl_mem *buffer, struct cla_error *error);
 
 /* Brings outputs to host memory; after the events, hands them over to the caller's arrays. */
 clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int run, struct cla_error *error);
@@ -115,6 +146,8 @@ struct clattn_tensor cla_keys_tensor(const struct cla_job *job, cl_mem buffer, c
 /* Gradients of keys (gradients.c). What a rank's rows give for a part of them is one message: for each run of rows and
  * run of keys that meet dK, then dV, dense [batch, kv_heads, keys of the run, columns]. */
 uint64_t cla_gift_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part);
+uint64_t cla_gradients_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t rank, int64_t part);
+clattn_status cla_gifts_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
 clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, int64_t most_keys,
                                  struct cla_error *error);
 
@@ -122,6 +155,12 @@ clattn_status cla_gradients_open(clattn_ring *ring, const struct cla_job *job, i
  * gave to the own sums, or brings it to host memory as `given`. */
 clattn_status cla_gradients_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
                                  struct cla_error *error);
+
+/* A gift, or some of it, on its way to the device; and the wait for all that has been enqueued of it. */
+clattn_status cla_gift_upload(clattn_ring *ring, cl_mem buffer, size_t offset, const void *gift, size_t bytes,
+                              struct cla_events *events, struct cla_error *error);
+clattn_status cla_gift_wait(clattn_ring *ring, struct cla_events *events, clattn_status status,
+                            struct cla_error *error);
 
 /* Adds what rank `rank` gave, and waits until that is done. */
 clattn_status cla_gradients_add(clattn_ring *ring, const struct cla_job *job, int64_t rank, const void *gift,
@@ -155,6 +194,41 @@ clattn_status cla_pair_forward(clattn_ring *ring, const struct cla_pair *pair, c
 clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
                                 struct cla_error *error);
 
+/* Rows that pass: a message for each run that sees keys of another rank (visits.c). */
+bool cla_rows_visit(const clattn_ring *ring, const struct cla_job *job, int64_t from, int run, int64_t to);
+uint64_t cla_rows_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t from, int run, int64_t to);
+void cla_given_of_job(const struct cla_job *job, uint8_t given[CLA_GIVEN]);
+
+/* Of both runs: what goes from a rank to another one, or comes home. */
+uint64_t cla_visits_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t from, int64_t to, bool home);
+
+/* Room for all visits (guests.c). */
+clattn_status cla_visits_open(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
+
+/* The message of a run of the own rows for a rank. */
+const void *cla_rows_message(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int run, int64_t to);
+
+/* A message has come: the run is on its way to the device, where it is once `there`. */
+clattn_status cla_guest_open(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int run,
+                             const void *message, cl_event *there, struct cla_error *error);
+
+/* What comes of another rank's rows, and goes home (returns.c): it is brought to host memory, and once that is done
+ * made a message of. Gifts that come are added to what the own rows have. */
+uint64_t cla_returns_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t by, int64_t owner);
+clattn_status cla_returns_take(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                               struct cla_error *error);
+void cla_returns_pack(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn);
+clattn_status cla_returns_add(clattn_ring *ring, const struct cla_job *job, int64_t by, const void *gift,
+                              struct cla_error *error);
+void cla_returns_deliver(clattn_ring *ring, const struct cla_job *job);
+
+/* What passes in this call, and the bytes of both ways (passing.c). */
+void cla_passing_choose(clattn_ring *ring, const struct cla_job *job);
+
+/* Whose rows, and whose keys, a turn has. */
+int64_t cla_turn_rows(const clattn_ring *ring, const struct cla_turn *turn);
+int64_t cla_turn_keys(const clattn_ring *ring, const struct cla_turn *turn);
+
 /* Whether a run of rows and one of keys, by their numbers, meet in that turn. */
 bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const struct cla_turn *turn, int rows, int keys);
 
@@ -162,12 +236,22 @@ bool cla_turn_has(const clattn_ring *ring, const struct cla_job *job, const stru
 clattn_status cla_turn_compute(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int keys,
                                struct cla_error *error);
 
+/* The own keys go to the device, for all turns; a guest's run meets them, once `there`. */
+clattn_status cla_turn_bring_keys(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn,
+                                  struct cla_error *error);
+clattn_status cla_turn_compute_guest(clattn_ring *ring, const struct cla_job *job, struct cla_turn *turn, int rows,
+                                     cl_event there, struct cla_error *error);
+
 /* All turns: keys go round, and sums come home. A failure of this rank's own work is answered at the end. */
 clattn_status cla_ring_turn_round(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
 
 /* d_sinks of all ranks come here, and their sum, in the order of ranks, goes to the caller's array. */
 clattn_status cla_sinks_exchange(clattn_ring *ring, const struct cla_job *job, struct cla_error *error);
 void cla_sinks_deliver(clattn_ring *ring, const struct cla_job *job);
+
+/* A state of no keys, for the run. */
+clattn_status cla_open_state(clattn_ring *ring, struct cla_run *run, struct cla_events *events,
+                             struct cla_error *error);
 
 /* One pass. */
 clattn_status cla_ring_call(clattn_ring *ring, const struct cla_job *job, clattn_status status,

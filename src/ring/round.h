@@ -2,18 +2,22 @@
 #ifndef CLA_ROUND_H
 #define CLA_ROUND_H
 
+#include "plan/operand.h"
 #include "ring/wire.h"
 
 /* Rounds in which all ranks tell each other how they fare, so that all answer the same: a small message from each to
  * each. One that has nothing to tell says so, too, and so a rank that is missing has a name. */
 
-enum { CLA_FACTS = 80 };
+enum { CLA_FACTS = 80, CLA_GIVEN = (CLA_OPERANDS + 7) / 8 * 8 };
+
+enum cla_given { CLA_IS_GIVEN = 1, CLA_HAS_BATCH = 2, CLA_HAS_HEAD = 4, CLA_HAS_ROW = 8, CLA_HAS_COLUMN = 16 };
 
 /* What each rank tells. */
 struct cla_report {
     int64_t status;
     int64_t facts[CLA_FACTS];
     struct clattn_ring_part rows, keys;
+    uint8_t given[CLA_GIVEN]; /* of each operand, CLA_IS_GIVEN and which strides are not 0 (ring/visits.c) */
     char text[1024];
 };
 

@@ -7,15 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run has of an array: sizes, and where it begins there. */
-struct slice {
-    struct cla_sizes sizes;
-    struct cla_layout layout;
-    size_t elements;
-};
-
-static clattn_status slice_of(const struct cla_run *run, const struct cla_job *job, int which,
-                              const struct cla_array *array, struct slice *slice, struct cla_error *error)
+clattn_status cla_run_slice(const struct cla_run *run, const struct cla_job *job, int which,
+                            const struct cla_array *array, struct cla_slice *slice, struct cla_error *error)
 {
     const int64_t each = array->rows_each ? array->rows_each : 1, first = job->whole ? run->first : run->at;
     int64_t end, elements = 1;
@@ -42,7 +35,7 @@ static clattn_status slice_of(const struct cla_run *run, const struct cla_job *j
 }
 
 /* Dense, but for what is broadcast (or of a gradient summed over). */
-static struct cla_layout on_device(const struct slice *slice)
+static struct cla_layout on_device(const struct cla_slice *slice)
 {
     struct cla_layout dense = cla_layout_dense(slice->sizes.heads, slice->sizes.rows, slice->sizes.columns);
     dense.batch = slice->layout.batch ? dense.batch : 0;
@@ -64,14 +57,14 @@ static int device_element(const struct cla_array *array)
 }
 
 static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
-                         const struct cla_array *array, struct cla_error *error)
+                         const struct cla_array *array, const struct cla_way *way, struct cla_error *error)
 {
-    struct slice slice;
+    struct cla_slice slice;
     struct cla_device_block *block = &run->blocks[which];
     run->tensors[which] = (struct clattn_tensor){0};
     if (!array->data)
         return CLATTN_SUCCESS;
-    clattn_status status = slice_of(run, job, which, array, &slice, error);
+    clattn_status status = cla_run_slice(run, job, which, array, &slice, error);
     const size_t bytes = slice.elements * (size_t)device_element(array);
     if (status || !bytes)
         return status;
@@ -81,9 +74,11 @@ static clattn_status put(clattn_ring *ring, struct cla_run *run, const struct cl
     const struct cla_layout layout = on_device(&slice);
     run->tensors[which] = (struct clattn_tensor){.buffer = block->buffer, .layout = cla_layout_given(&layout)};
     if (array->output)
-        return cla_cl_enqueue_fill(ring->queue, block->buffer, 0, 0, words(bytes), cla_events_next(&ring->events),
-                                   error);
-    return cla_lane_write(&ring->lane, ring->cl, ring->queue, block->buffer, array->data, &slice.layout, &slice.sizes,
+        return cla_cl_enqueue_fill(way->queue, block->buffer, 0, 0, words(bytes), cla_events_next(way->events), error);
+    if (array->pinned)
+        return cla_cl_enqueue_write(way->queue, block->buffer, 0, bytes, array->data, 0, NULL,
+                                    cla_events_next(way->events), error);
+    return cla_lane_write(&ring->lane, ring->cl, way->queue, block->buffer, array->data, &slice.layout, &slice.sizes,
                           array->element_bytes, error);
 }
 
@@ -114,20 +109,20 @@ static clattn_status number_run(struct cla_run *run, const struct cla_job *job, 
 }
 
 static clattn_status put_numbers(clattn_ring *ring, struct cla_run *run, const struct cla_job *job,
-                                 struct cla_error *error)
+                                 const struct cla_way *way, struct cla_error *error)
 {
     const int64_t batch = job->shape.batch;
     const unsigned features = job->problem->features;
     struct cla_array numbers = {.sizes = {batch, 1, 1, 1}, .element_bytes = 4};
     numbers.data = run->numbers;
-    clattn_status status = put(ring, run, job, CLA_ROW_SHIFTS, &numbers, error);
+    clattn_status status = put(ring, run, job, CLA_ROW_SHIFTS, &numbers, way, error);
     numbers.data = run->numbers + batch;
     if (!status && (features & CLATTN_QUERY_LENGTHS))
-        status = put(ring, run, job, CLA_QUERY_LENGTHS, &numbers, error);
+        status = put(ring, run, job, CLA_QUERY_LENGTHS, &numbers, way, error);
     numbers.data = run->numbers + 2 * batch;
     numbers.sizes.batch = batch + 1;
     if (!status && (features & CLATTN_VARLEN))
-        status = put(ring, run, job, CLA_CU_Q, &numbers, error);
+        status = put(ring, run, job, CLA_CU_Q, &numbers, way, error);
     return status;
 }
 
@@ -158,62 +153,74 @@ static void give_score(struct cla_run *run, const struct cla_job *job)
         run->score.dropout_row = run->dropout_row;
 }
 
-clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)
+struct clattn_shape cla_run_shape(const struct cla_job *job, int64_t rows)
 {
-    struct cla_run *run = &ring->runs[number];
     const bool packed = job->problem->features & CLATTN_VARLEN;
-    run->first = job->rows.first[number];
-    run->count = job->rows.count[number];
-    run->at = cla_part_at(&job->rows, number);
-    run->shape = job->shape;
-    run->shape.n_q = packed && job->shape.n_q < run->count ? job->shape.n_q : run->count;
+    struct clattn_shape shape = job->shape;
+    shape.n_q = packed && job->shape.n_q < rows ? job->shape.n_q : rows;
+    return shape;
+}
+
+void cla_run_place(struct cla_run *run, const struct cla_job *job, const struct clattn_ring_part *rows, int number)
+{
+    run->first = rows->first[number];
+    run->count = rows->count[number];
+    run->at = cla_part_at(rows, number);
+    run->shape = cla_run_shape(job, run->count);
     run->has_sinks = false;
+}
+
+clattn_status cla_run_open(clattn_ring *ring, const struct cla_job *job, struct cla_run *run, int number,
+                           const struct cla_way *way, struct cla_error *error)
+{
+    cla_run_place(run, job, &job->rows, number);
     if (!run->count)
         return CLATTN_SUCCESS;
     clattn_status status = number_run(run, job, error);
     for (int i = 0; i < CLA_OPERANDS && !status; i++)
         if (!is_put_elsewhere(i))
-            status = put(ring, run, job, i, &job->arrays[i], error);
+            status = put(ring, run, job, i, &job->arrays[i], way, error);
     if (!status)
-        status = put_numbers(ring, run, job, error);
+        status = put_numbers(ring, run, job, way, error);
     give_score(run, job);
     return status;
 }
 
 /* Sums in fp32 become what the caller's array holds; the rest is that already. */
-static clattn_status round_sum(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
-                               const struct slice *slice, cl_mem *buffer, struct cla_error *error)
+clattn_status cla_run_round(clattn_ring *ring, struct cla_run *run, const struct cla_job *job, int which,
+                            size_t elements, const struct cla_way *way, cl_mem *buffer, struct cla_error *error)
 {
     const enum clattn_dtype type = cla_type_of(job->problem, which);
     *buffer = run->blocks[which].buffer;
-    if (!job->arrays[which].sum || type == CLATTN_FP32)
+    if (type == CLATTN_FP32)
         return CLATTN_SUCCESS;
-    const clattn_status status = cla_device_block_grow(
-        &run->rounded[which], ring->cl, slice->elements * (size_t)job->arrays[which].element_bytes, error);
+    const clattn_status status = cla_device_block_grow(&run->rounded[which], ring->cl,
+                                                       elements * (size_t)cla_size_of(job->problem, which), error);
     if (status)
         return status;
     *buffer = run->rounded[which].buffer;
-    const struct cla_dispatch to = cla_to_queue(ring->queue, 0, NULL, cla_events_next(&ring->events));
-    return cla_sums_round(&ring->sums, &to, *buffer, run->blocks[which].buffer, (int64_t)slice->elements, type, error);
+    const struct cla_dispatch to = cla_to_queue(way->queue, 0, NULL, cla_events_next(way->events));
+    return cla_sums_round(&ring->sums, &to, *buffer, run->blocks[which].buffer, (int64_t)elements, type, error);
 }
 
 clattn_status cla_run_collect(clattn_ring *ring, const struct cla_job *job, int number, struct cla_error *error)
 {
     struct cla_run *run = &ring->runs[number];
+    const struct cla_way way = {ring->queue, &ring->events};
     clattn_status status = CLATTN_SUCCESS;
     for (int i = 0; i < CLA_OPERANDS && run->count && !status; i++) {
         const struct cla_array *array = &job->arrays[i];
-        struct slice slice;
+        struct cla_slice slice;
         if (!array->data || !array->output || is_put_elsewhere(i))
             continue;
-        status = slice_of(run, job, i, array, &slice, error);
+        status = cla_run_slice(run, job, i, array, &slice, error);
         const size_t bytes = slice.elements * (size_t)array->element_bytes;
-        cl_mem buffer = NULL;
+        cl_mem buffer = run->blocks[i].buffer;
         if (status || !bytes)
             continue;
         status = cla_pinned_block_grow(&run->results[i], ring->cl, ring->queue, bytes, error);
-        if (!status)
-            status = round_sum(ring, run, job, i, &slice, &buffer, error);
+        if (!status && array->sum)
+            status = cla_run_round(ring, run, job, i, slice.elements, &way, &buffer, error);
         if (!status)
             status = cla_cl_enqueue_read(ring->queue, buffer, 0, bytes, run->results[i].data, 0, NULL,
                                          cla_events_next(&ring->events), error);
@@ -228,9 +235,9 @@ void cla_run_deliver(clattn_ring *ring, const struct cla_job *job, int number)
     struct cla_run *run = &ring->runs[number];
     for (int i = 0; i < CLA_OPERANDS && run->count; i++) {
         const struct cla_array *array = &job->arrays[i];
-        struct slice slice;
+        struct cla_slice slice;
         if (!array->data || !array->output || is_put_elsewhere(i) || i == CLA_SINKS_GRAD ||
-            slice_of(run, job, i, array, &slice, NULL) || !slice.elements)
+            cla_run_slice(run, job, i, array, &slice, NULL) || !slice.elements)
             continue;
         cla_scatter((void *)array->data, run->results[i].data, &slice.layout, &slice.sizes, array->element_bytes);
     }
@@ -244,6 +251,10 @@ void cla_run_free(struct cla_run *run)
         cla_pinned_block_free(&run->results[i]);
     }
     cla_device_block_free(&run->state);
+    cla_device_block_free(&run->returned);
+    cla_host_block_free(&run->gathered);
+    for (int i = 0; i <= CLA_BLOCK_MASK; i++)
+        cla_host_block_free(&run->wide[i]);
     free(run->numbers);
     run->numbers = NULL;
 }

@@ -13,9 +13,12 @@ static void add_runs(const clattn_ring *ring, const struct cla_job *job)
     memset(own, 0, (size_t)job->shape.heads * sizeof *own);
     for (int i = 0; i < CLA_RUNS; i++) {
         const float *of_run = ring->runs[i].results[CLA_SINKS_GRAD].data;
-        for (int64_t h = 0; h < job->shape.heads && ring->runs[i].count; h++)
+        for (int64_t h = 0; of_run && h < job->shape.heads && ring->runs[i].count; h++)
             own[h] += of_run[h];
     }
+    const float *const guests = ring->guest_sinks.data; /* of rows that meet keys first here */
+    for (int64_t h = 0; guests && ring->rows_pass && h < job->shape.heads; h++)
+        own[h] += guests[h];
 }
 
 clattn_status cla_sinks_exchange(clattn_ring *ring, const struct cla_job *job, struct cla_error *error)

@@ -56,13 +56,14 @@ def check_layout(launcher, clattn, work, layout):
              'bias': (1, HEADS, ROWS, KEYS), 'sink': (HEADS,)}
     os.mkdir(os.path.join(work, layout))
     common = ['--causal', '--layout', layout, '--quiet']
+    passing = ['--passing', 'kv' if layout == 'bhnd' else 'q']
     for name, sizes in files.items():
         path = os.path.join(work, layout, f'{name}.npy')
         write(path, sizes)
         common += [f'--{name}', path]
     alone, shared, failed = (os.path.join(work, layout, name) for name in ('alone', 'shared', 'failed'))
     subprocess.run([clattn, 'run', *common, *outputs(alone)], check=True, timeout=300)
-    subprocess.run([*launcher, clattn, 'ring', *common, *outputs(shared)], env=launch.environment(), check=True, timeout=300)
+    subprocess.run([*launcher, clattn, 'ring', *common, *passing, *outputs(shared)], env=launch.environment(), check=True, timeout=300)
     wrong = list(differs(shared, alone))
     refused = subprocess.run([*launcher, clattn, 'ring', *common, *outputs(failed), '--k', os.path.join(work, layout, 'sink.npy')],
                              env=launch.environment(), stderr=subprocess.PIPE, text=True, timeout=300, check=False)
@@ -72,16 +73,22 @@ def check_layout(launcher, clattn, work, layout):
     return not wrong and refused.returncode and 'clattn ring: ' in refused.stderr and not os.listdir(failed)
 
 
-def check_bench(launcher, clattn, ranks):
-    """Each pass is measured, and what is sent is what the model says."""
-    command = [*launcher, clattn, 'bench', '--grid', 'ring', '--n', '60', '--d', '8', '--heads', '2', '--causal', '--pass', 'both',
-               '--repetitions', '2', '--quiet', '--json']
+def check_bench(launcher, clattn, ranks, passing):
+    """Each pass is measured, and bytes are those of clattn-ring(1), both ways: fewer where Q passes, of 96 rows on 192 keys."""
+    heads, d, rows, keys = 2, 8, 96, 192
+    command = [*launcher, clattn, 'bench', '--grid', 'ring', '--n', str(keys), '--n-q', str(rows), '--d', str(d), '--heads', str(heads),
+               '--pass', 'both', '--repetitions', '2', '--quiet', '--json', '--passing', passing]
     done = subprocess.run(command, env=launch.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=False)
-    rows = json.loads(done.stdout or '[]')
-    right = [row['pass'] for row in rows] == ['forward', 'backward'] and \
+    measured = json.loads(done.stdout or '[]')
+    of_keys = (ranks - 1) * heads * keys * 2 * d * 4
+    expected = [('forward', of_keys, (ranks - 1) * heads * rows * (d * 4 + 4 * d + 8)),
+                ('backward', 2 * of_keys, (ranks - 1) * heads * rows * (4 * d * 4 + 8))]
+    right = [row['pass'] for row in measured] == [name for name, _, _ in expected] and \
         all(row['ranks'] == ranks and row['median_ms'] > 0 and 0 <= row['waited_share'] <= 1 and
-            math.isclose(row['sent_mb'], row['model_mb'], rel_tol=1e-4) for row in rows)
-    print(f'bench: exit status {done.returncode}, {len(rows)} rows: {"right" if right else rows}')
+            row['passing'] == ('kv' if passing == 'kv' else 'q') and
+            math.isclose(row['kv_mb'], kv * 1e-6, rel_tol=1e-4) and math.isclose(row['q_mb'], q * 1e-6, rel_tol=1e-4) and
+            math.isclose(row['sent_mb'], row[f'{row["passing"]}_mb'], rel_tol=1e-4) for row, (_, kv, q) in zip(measured, expected))
+    print(f'bench, passing {passing}: exit status {done.returncode}, {len(measured)} rows: {"right" if right else measured}')
     return right and not done.returncode
 
 
@@ -90,7 +97,7 @@ def main():
     usage = subprocess.run([clattn, 'ring', '--q'], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     with tempfile.TemporaryDirectory() as work:
         right = [check_layout(launcher, clattn, work, layout) for layout in ('bhnd', 'bnhd')]
-    right.append(check_bench(launcher, clattn, int(sys.argv[2])))
+    right += [check_bench(launcher, clattn, int(sys.argv[2]), passing) for passing in ('kv', 'auto')]
     return 0 if all(right) and usage.returncode == 2 and usage.stderr.startswith('clattn ring: ') else 1
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Rings of any number of ranks against the float64 reference: each feature, alone and with others, on parts of all
- * kinds. As processes of MPI, by run.py, or threads (ranks.h): test_ring CASES, of which the first are the features one
- * by one.
+ * kinds. As processes of MPI, by run.py, or threads (ranks.h): test_ring CASES [auto|kv|q], of which the first cases
+ * are the features one by one. Of each case K and V pass in one pass, Q in the other; or what the second argument says.
  */
 #include "ring/ranks.h"
 #include "support/backward.h"
@@ -15,6 +15,7 @@
 enum { MOST_WORK = 1 << 17, DROPOUT_ROWS = 16 };
 
 static _Thread_local struct ranks ranks;
+static _Thread_local int64_t passing; /* of the next ring */
 
 /* Features by turns: those that a ring has, and that go together. */
 static unsigned features_of(struct random *random, int n)
@@ -94,15 +95,34 @@ static void fetch(struct stored *stored, float *to)
     reference_gather(stored->view.dtype, stored->view.sizes, &stored->view.layout, stored->data, to);
 }
 
+/* What ranks sent is what they were to send, of what passed. */
+static bool sent_as_said(const clattn_ring *ring)
+{
+    struct clattn_ring_info info;
+    int64_t sent = 0;
+    if (!test_succeeded(clattn_ring_last(ring, &info), "clattn_ring_last"))
+        return false;
+    for (int i = 0; i < ranks.count; i++)
+        sent += ranks_from(&ranks, i, (int)info.bytes_sent);
+    const bool rows_pass = passing ? passing == CLATTN_RING_PASS_Q : info.q_bytes < info.kv_bytes;
+    const uint64_t said = rows_pass ? info.q_bytes : info.kv_bytes;
+    if ((uint64_t)sent == said && info.passing == (rows_pass ? CLATTN_RING_PASS_Q : CLATTN_RING_PASS_KV))
+        return true;
+    fprintf(stderr, "passing %d: ranks sent %lld bytes; K and V %llu, Q %llu; passed %d\n", (int)passing,
+            (long long)sent, (unsigned long long)info.kv_bytes, (unsigned long long)info.q_bytes, (int)info.passing);
+    return false;
+}
+
 static bool call(const struct forward_case *forward, const struct clattn_ring_forward_args *args)
 {
     clattn_ring *ring = NULL;
     const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
-                                              .timeout_ms = 300000};
+                                              .timeout_ms = 300000,
+                                              .passing = passing};
     const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &forward->problem), "clattn_ring_create") &&
-                     test_succeeded(clattn_ring_forward(ring, args), "clattn_ring_forward");
+                     test_succeeded(clattn_ring_forward(ring, args), "clattn_ring_forward") && sent_as_said(ring);
     clattn_ring_destroy(&ring);
     return ran;
 }
@@ -234,7 +254,8 @@ static bool run_backward(const struct forward_case *forward, const struct clattn
     const struct clattn_ring_params params = {.transport = ranks_transport(&ranks),
                                               .context = ranks.device.clattn,
                                               .queue = ranks.device.queue,
-                                              .timeout_ms = 300000};
+                                              .timeout_ms = 300000,
+                                              .passing = passing};
     struct clattn_problem problem = forward->problem;
     struct passed_back all = store_all(forward, arrays);
     clattn_ring *ring = NULL;
@@ -242,7 +263,7 @@ static bool run_backward(const struct forward_case *forward, const struct clattn
     const struct clattn_ring_backward_args args = {
         .arrays = host_args(forward, &all, arrays), .rows = *rows, .keys = *keys, .whole = 1};
     const bool ran = test_succeeded(clattn_ring_create(&ring, &params, &problem), "clattn_ring_create") &&
-                     test_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward");
+                     test_succeeded(clattn_ring_backward(ring, &args), "clattn_ring_backward") && sent_as_said(ring);
     clattn_ring_destroy(&ring);
     if (ran)
         fetch_all(&all, arrays);
@@ -289,7 +310,26 @@ static int64_t grain_of(const struct clattn_problem *problem)
     return grain;
 }
 
-static bool try_case(struct random *random, int n)
+/* As the argument says; else both, by turns. */
+static int64_t passing_of(const char *word, int turn)
+{
+    static const char *const words[] = {"auto", "kv", "q"};
+    for (int i = 0; word && i < 3; i++)
+        if (!strcmp(word, words[i]))
+            return i;
+    return turn % 2 ? CLATTN_RING_PASS_Q : CLATTN_RING_PASS_KV;
+}
+
+static bool try_both(const struct forward_case *forward, const struct clattn_ring_part *rows,
+                     const struct clattn_ring_part *keys, int n, const char *word)
+{
+    passing = passing_of(word, n + 1);
+    const bool forward_is_right = try_forward(forward, rows, keys);
+    passing = passing_of(word, n);
+    return try_backward(forward, rows, keys) && forward_is_right;
+}
+
+static bool try_case(struct random *random, int n, const char *word)
 {
     struct forward_case forward = case_random(random, features_of(random, n), MOST_WORK);
     while ((forward.problem.features & CLATTN_DROPOUT) && forward.shape.n_q < 3 * DROPOUT_ROWS)
@@ -308,8 +348,7 @@ static bool try_case(struct random *random, int n)
     share_out(&cuts, packed ? sizes.score.total_q : forward.shape.n_q, grain, &rows);
     share_out(&cuts, packed ? sizes.score.total_kv : forward.shape.n_kv, 1, &keys);
     forward_arrays_free(&sizes);
-    const bool forward_is_right = try_forward(&forward, &rows, &keys),
-               right = try_backward(&forward, &rows, &keys) && forward_is_right;
+    const bool right = try_both(&forward, &rows, &keys, n, word);
     forward_describe(&forward, text, sizeof text);
     if (!right)
         fprintf(stderr, "rank %d of %d: case %d: rows %lld+%lld %lld+%lld keys %lld+%lld %lld+%lld: %s\n", ranks.rank,
@@ -326,7 +365,7 @@ static bool try_cases(const struct ranks *own, int argc, char **argv)
     struct random random = {.state = case_seed()};
     for (int n = 0; n < (test_is_full() ? 40 : argc > 1 ? atoi(argv[1]) : 1); n++) {
         struct random of_case = {.state = random_next(&random)}; /* the same case whatever the number of ranks */
-        failures += !try_case(&of_case, n);
+        failures += !try_case(&of_case, n, argc > 2 ? argv[2] : NULL);
     }
     return !failures;
 }

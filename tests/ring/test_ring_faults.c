@@ -5,7 +5,7 @@
  *
  *     test_ring_faults                 what ranks give, and what fails on one of them
  *     test_ring_faults messages        messages that rank 1 sends, dropped, delayed, failed
- *     test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL
+ *     test_ring_faults kill NUMBER     rank 1 ends at that message by SIGKILL; where the number is even, Q passes
  *     test_ring_faults opencl LAYER    calls of OpenCL and commands that fail, of ranks that are threads: by the layer
  *                                      (fault/layer.h), which the environment names as well
  */
@@ -20,6 +20,7 @@
 enum { HEADS = 2, N = 24, D = 8, ELEMENTS = HEADS * N * D, TIMEOUT_MS = 1500, PATIENT_MS = 60000 };
 
 static _Thread_local struct ranks ranks;
+static _Thread_local int64_t passing; /* of all rings */
 static _Thread_local float q[ELEMENTS], k[ELEMENTS], v[ELEMENTS], d_o[ELEMENTS], right_o[ELEMENTS];
 static _Thread_local float lse[HEADS * N], m[HEADS * N], l[HEADS * N], right_d[3][ELEMENTS];
 
@@ -55,7 +56,8 @@ static void describe(struct call *call, bool gradients)
     call->params = (struct clattn_ring_params){.transport = fault_layer(ranks_transport(&ranks)),
                                                .context = ranks.device.clattn,
                                                .queue = ranks.device.queue,
-                                               .timeout_ms = PATIENT_MS};
+                                               .timeout_ms = PATIENT_MS,
+                                               .passing = passing};
     call->forward = (struct clattn_ring_forward_args){
         .arrays = {.shape = shape, .q = q, .k = k, .v = v, .o = call->o, .lse = lse, .m = m, .l = l},
         .rows = part,
@@ -254,7 +256,7 @@ static void spoil_context(struct call *call)
 }
 static void spoil_params(struct call *call)
 {
-    call->params.reserved[7] = 1;
+    call->params.reserved[6] = 1;
 }
 static void spoil_skeleton(struct call *call)
 {
@@ -266,11 +268,24 @@ static void spoil_feature(struct call *call)
     call->problem.page_keys = 16;
 }
 
+static void spoil_passing(struct call *call)
+{
+    call->params.passing = 3;
+}
+static void spoil_agreement(struct call *call)
+{
+    call->params.passing = CLATTN_RING_PASS_Q;
+}
+
 static bool try_creates(void)
 {
     return try_create("problem.causal is 1 on rank 0 and 0 on rank 1", spoil_problem) &&
            try_create("rank 1: params->context is", spoil_context) &&
-           try_create("rank 1: params.reserved[7]", spoil_params) &&
+           try_create("rank 1: params.reserved[6]", spoil_params) &&
+           try_create("rank 1: params->passing is 3: it is 0 (what is fewer bytes), 1 (K and V) or 2 (Q)",
+                      spoil_passing) &&
+           (passing == CLATTN_RING_PASS_Q ||
+            try_create("params->passing is 1 on rank 0 and 2 on rank 1", spoil_agreement)) &&
            try_create("rank 1: problem.skeleton", spoil_skeleton) &&
            try_create("rank 1: problem.features", spoil_feature);
 }
@@ -317,6 +332,7 @@ static bool try_messages(void)
             printf("%s: of %d messages, some or all dropped, delayed, failed\n", gradients ? "backward" : "forward",
                    sent);
     }
+    ranks_renew_transport(&ranks);
     return good;
 }
 
@@ -376,10 +392,10 @@ static const struct fault_control *layer_of(const char *path)
     return layer;
 }
 
-static bool try_all(const struct ranks *own, int argc, char **argv)
+static bool try_with(int64_t what, int argc, char **argv)
 {
     int ignored;
-    ranks = *own;
+    passing = what;
     bool good = learn();
     if (argc > 2 && !strcmp(argv[1], "opencl")) {
         const struct fault_control *const layer = layer_of(argv[2]);
@@ -392,6 +408,14 @@ static bool try_all(const struct ranks *own, int argc, char **argv)
     else if (good)
         good = try_creates() && try_wrongs();
     return good;
+}
+
+static bool try_all(const struct ranks *own, int argc, char **argv)
+{
+    ranks = *own;
+    if (argc > 2 && !strcmp(argv[1], "kill"))
+        return try_with(atoi(argv[2]) % 2 ? CLATTN_RING_PASS_KV : CLATTN_RING_PASS_Q, argc, argv);
+    return try_with(CLATTN_RING_PASS_KV, argc, argv) && try_with(CLATTN_RING_PASS_Q, argc, argv);
 }
 
 int main(int argc, char **argv)

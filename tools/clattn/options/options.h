@@ -186,7 +186,8 @@ extern const struct option_word option_formats[];  /* and what K and V may be be
 extern const struct option_word option_dtypes[];   /* fp32, fp16, bf16 -> enum clattn_dtype */
 const struct option_word *option_feature_words(void);                  /* every score feature -> its bit */
 const struct option_word *option_words_of_features(unsigned features); /* these; until the next call of either */
-extern const struct option_word option_causal[]; /* off, bottom-right, top-left -> enum clattn_causal */
+extern const struct option_word option_causal[];  /* off, bottom-right, top-left -> enum clattn_causal */
+extern const struct option_word option_passing[]; /* auto, kv, q -> enum clattn_ring_passing */
 
 /* Fills the struct `values` (which the caller has set to the defaults) from argv[1] on; argv[0] is the subcommand's
  * name. An option given twice takes its last value. STATUS_HELP after printing help to stdout, STATUS_USAGE with a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "options/values.h"
-#include <clattn/problem.h>
+#include <clattn/ring.h>
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -29,6 +29,9 @@ const struct option_word option_causal[] = {{"off", CLATTN_FULL},
                                             {"bottom-right", CLATTN_CAUSAL_BOTTOM_RIGHT},
                                             {"top-left", CLATTN_CAUSAL_TOP_LEFT},
                                             {NULL, 0}};
+
+const struct option_word option_passing[] = {
+    {"auto", CLATTN_RING_PASS_AUTO}, {"kv", CLATTN_RING_PASS_KV}, {"q", CLATTN_RING_PASS_Q}, {NULL, 0}};
 
 const char *option_word_of(const struct option_word *words, int64_t value)
 {

@@ -56,7 +56,8 @@ static clattn_status make_ring(struct ring_bench_row *row, enum clattn_pass pass
     const struct clattn_ring_params params = {.transport = row->ranks->transport,
                                               .context = row->session->clattn,
                                               .queue = row->session->queue,
-                                              .timeout_ms = row->values->timeout * 1000};
+                                              .timeout_ms = row->values->timeout * 1000,
+                                              .passing = row->values->passing};
     return clattn_ring_create(ring, &params, &problem);
 }
 
@@ -94,6 +95,14 @@ static int call(struct ring_bench_row *row, clattn_ring *ring, bool backward, st
     return code ? fail_library(failure, backward ? "gradients" : "attention", code) : STATUS_OK;
 }
 
+/* The same on all ranks. */
+static void take_bytes(struct ring_bench_row *row, const struct clattn_ring_info *info)
+{
+    row->rows_pass = info->passing == CLATTN_RING_PASS_Q;
+    row->kv_mb = (double)info->kv_bytes * 1e-6;
+    row->q_mb = (double)info->q_bytes * 1e-6;
+}
+
 static int repeat(struct ring_bench_row *row, clattn_ring *ring, bool backward, struct failure *failure)
 {
     double ms[RING_MOST_REPETITIONS], shares[RING_MOST_REPETITIONS];
@@ -104,27 +113,14 @@ static int repeat(struct ring_bench_row *row, clattn_ring *ring, bool backward, 
         status = call(row, ring, backward, &info, failure);
         if (!status && i >= 0)
             status = take_times(row, &info, &ms[i], &shares[i], failure);
+        if (!status && i >= 0)
+            take_bytes(row, &info);
     }
     if (status)
         return status;
     row->ms = statistics_of(ms, (size_t)count);
     row->waited = statistics_of(shares, (size_t)count).median;
     return STATUS_OK;
-}
-
-/* How often ranks send all keys, for each other rank: a run of keys goes on to the last rank that sees it; and where
- * memory is not shared alone. Gradients come back of each run of rows that sees keys. Even parts of a causal mask are
- * seen by later ranks; by zigzag of all runs the last one alone is seen by no other rank. */
-static double model_mb(const struct ring_bench_row *row, bool backward)
-{
-    const bool zigzag = row->values->sharing == CLATTN_RING_ZIGZAG;
-    const double others = row->ranks->count - 1, runs = 2.0 * row->ranks->count;
-    const double of_mask = !row->problem.causal ? 1.0 : zigzag ? 1.0 - 1.0 / runs : 0.5;
-    const double passed = row->ranks->transport->lends ? 0.0 : of_mask;
-    const double given = (zigzag ? 2.0 : 1.0) / (row->problem.causal ? 2.0 : 1.0);
-    const double keys = (double)(row->shape.batch * row->shape.kv_heads * row->shape.n_kv);
-    const double bytes = keys * (double)(row->problem.d + row->problem.d_v) * clattn_dtype_size(row->problem.dtype);
-    return others * bytes * (passed + (backward ? given : 0.0)) * 1e-6;
 }
 
 static int with_ring(struct ring_bench_row *row, enum clattn_pass pass, bool once, struct failure *failure)
@@ -146,7 +142,6 @@ static int measure(struct ring_bench_row *row, bool backward, struct failure *fa
     int status = with_ring(row, CLATTN_FORWARD, backward, failure);
     if (!status && backward)
         status = with_ring(row, CLATTN_BACKWARD, false, failure);
-    row->model_mb = model_mb(row, backward);
     return status;
 }
 
@@ -154,20 +149,22 @@ static int prepare(struct ring_bench_row *row, int64_t n, bool backward, struct 
 {
     const struct ring_bench_values *values = row->values;
     const enum clattn_ring_sharing sharing = (enum clattn_ring_sharing)values->sharing;
+    const int64_t n_q = values->n_q ? values->n_q : n;
     row->problem = (struct clattn_problem){.d = (int)values->d,
                                            .d_v = (int)values->d_v,
                                            .dtype = (enum clattn_dtype)values->dtype,
                                            .causal = (enum clattn_causal)values->causal,
-                                           .expected_n_q = n / row->ranks->count,
+                                           .expected_n_q = n_q / row->ranks->count,
                                            .expected_n_kv = n / row->ranks->count};
     row->shape = (struct clattn_shape){
-        .batch = values->batch, .heads = values->heads, .kv_heads = values->kv_heads, .n_q = n, .n_kv = n};
+        .batch = values->batch, .heads = values->heads, .kv_heads = values->kv_heads, .n_q = n_q, .n_kv = n};
     double weights[OPTION_LIST_MAX];
     for (int i = 0; i < values->shares.count; i++)
         weights[i] = (double)values->shares.values[i];
-    clattn_ring_share(sharing, n, 1, row->ranks->count, row->ranks->rank, values->shares.count ? weights : NULL,
+    clattn_ring_share(sharing, n_q, 1, row->ranks->count, row->ranks->rank, values->shares.count ? weights : NULL,
                       &row->rows);
-    row->keys = row->rows;
+    clattn_ring_share(sharing, n, 1, row->ranks->count, row->ranks->rank, values->shares.count ? weights : NULL,
+                      &row->keys);
     if (ring_data_make(&row->problem, &row->shape, count_of(&row->rows), count_of(&row->keys), backward,
                        row->ranks->rank, &row->data))
         return STATUS_OK;

@@ -11,7 +11,8 @@ enum { RING_MOST_REPETITIONS = 100, RING_BENCH_FORWARD = 1, RING_BENCH_BACKWARD 
 struct ring_bench_values {
     struct option_list n;
     int64_t d, d_v, batch, heads, kv_heads, repetitions, timeout;
-    int dtype, causal, pass, sharing; /* of RING_BENCH_* bits the pass; sharing -1: by the causal mask */
+    int64_t n_q;                               /* 0: as many as keys */
+    int dtype, causal, pass, sharing, passing; /* of RING_BENCH_* bits the pass; sharing -1: by the causal mask */
     bool quiet;
     const char *json;
     struct option_device device;

@@ -18,6 +18,7 @@ struct values {
 
 static const struct option_spec options[] = {
     INTEGERS("n", bench.n, 1, 1 << 30, "length of Q, K and V, of the whole (default 8192)"),
+    INTEGER("n-q", bench.n_q, 1, 1 << 30, "length of Q (default: n)"),
     INTEGER("d", bench.d, 1, CLATTN_MAX_D, "head dimension of Q and K (default 64)"),
     INTEGER("d-v", bench.d_v, 1, CLATTN_MAX_D, "head dimension of V (default: d)"),
     WORD("dtype", "TYPE", bench.dtype, option_dtypes, "fp32 (default), fp16, bf16"),
@@ -36,6 +37,9 @@ static const struct option_spec options[] = {
     WORD("sharing", "WAY", bench.sharing, ring_sharings,
          "even: a rank has consecutive rows and keys; zigzag: two pieces, of which\n"
          "one is early and one late (default with a causal mask)"),
+    WORD("passing", "WHAT", bench.passing, option_passing,
+         "what goes from rank to rank: kv, q (rows, and back what came of them) or auto\n"
+         "(default), which is fewer bytes"),
     INTEGER("repetitions", bench.repetitions, 1, RING_MOST_REPETITIONS, "default: 5"),
     INTEGER("timeout", bench.timeout, 0, INT32_MAX / 1000,
             "seconds that a rank waits for another (default: as long as it takes)"),
@@ -70,11 +74,10 @@ static const struct command_spec ring_bench_command = {
         "clattn bench --grid ring --devices P:D,... [OPTIONS]",
     .details =
         "Times are of the host's clock, from arrays in host memory to arrays in host memory, of the slowest rank;\n"
-        "medians of calls behind a first one, which compiles. Tokens are batch * n. Waited is the largest share of a\n"
-        "call that a rank's device had nothing to do for want of a message. Sent is what all ranks sent, model what\n"
-        "they would send if each part of the keys met each rank: (ranks - 1) times K and V, but for --devices, which\n"
-        "read each other's, and in a backward pass (ranks - 1) times the gradients that rows of one rank have for the\n"
-        "keys of another one.",
+        "medians of calls behind a first one, which compiles. Tokens are rows of the batch. Waited is the largest\n"
+        "share of a call that a rank's device had nothing to do for want of a message. Sent is what all ranks sent,\n"
+        "or read of each other's keys (--devices); beside it what they send, by shapes and masks alone, where K and V\n"
+        "pass, with gradients on their way back, and where Q does, with what came of it.",
     .options = options,
 };
 

@@ -18,8 +18,9 @@ struct ring_bench_row {
     struct clattn_ring_part rows, keys;
     struct ring_data data;
     struct statistics ms;
-    double waited; /* the largest share of a rank, of the call with the median time or one beside it */
-    double sent_mb, model_mb;
+    double waited;               /* the largest share of a rank, of the call with the median time or one beside it */
+    double sent_mb, kv_mb, q_mb; /* that all ranks sent; by shapes and masks, where K and V pass, or Q */
+    bool rows_pass;
 };
 
 void ring_bench_print_head(void);

@@ -33,6 +33,9 @@ static const struct option_spec options[] = {
      .words = ring_sharings,
      .help = "even: a rank has consecutive rows and keys; zigzag: two pieces, of which\n"
              "one is early and one late (default with a causal mask)"},
+    WORD("passing", "WHAT", passing, option_passing,
+         "what goes from rank to rank: kv, q (rows, and back what came of them) or auto\n"
+         "(default), which is fewer bytes"),
     {.name = "timeout",
      .argument = "N",
      .kind = OPTION_INTEGER,

@@ -86,9 +86,10 @@ static void print_summary(const struct job *job)
     fprintf(
         stderr,
         "%d ranks: batch %lld, heads %lld, n %lld x %lld in %.1f ms, of which rank 0 waited %.1f ms for messages with "
-        "its device idle; it sent %.1f MB\n",
+        "its device idle; %s passed, and it sent %.1f MB\n",
         job->ranks.count, (long long)shape->batch, (long long)shape->heads, (long long)shape->n_q,
-        (long long)shape->n_kv, job->info.call_ms, job->info.waited_ms, (double)job->info.bytes_sent * 1e-6);
+        (long long)shape->n_kv, job->info.call_ms, job->info.waited_ms,
+        job->info.passing == CLATTN_RING_PASS_Q ? "Q" : "K and V", (double)job->info.bytes_sent * 1e-6);
 }
 
 static int run(struct job *job, struct failure *failure)

@@ -69,6 +69,9 @@ static const struct option_spec options[] = {
     INTEGERS("shares", shares, 0, 1 << 20,
              "how much of it each of --devices has, in proportion, such as 3,1: then the same\n"
              "bits each time"),
+    WORD("passing", "WHAT", passing, option_passing,
+         "what goes between them: kv, q (rows, and back what came of them) or auto\n"
+         "(default), which is fewer bytes"),
     SKELETON("skeleton", skeleton, OPTION_FORWARD, "take this kernel, one of"),
     SKELETON("backward-skeleton", backward_skeleton, OPTION_BACKWARD, "the same for gradients, one of"),
     TEXT("batch", "FILE", batch,
@@ -85,6 +88,7 @@ static const struct option_need needs[] = {{"score-mod-grad", "score-mod FILE"},
                                            {"unordered", "grad-out FILE"},
                                            {"backward-skeleton", "grad-out FILE"},
                                            {"shares", "devices P:D,..."},
+                                           {"passing", "devices P:D,..."},
                                            {NULL, NULL}};
 
 const struct command_spec run_command = {
@@ -93,7 +97,8 @@ const struct command_spec run_command = {
     .synopsis = "clattn run --q Q.npy --k K.npy --v V.npy --out O.npy [--lse LSE.npy] [--m M.npy] [--l L.npy]\n"
                 "           [--dtype TYPE] [--k-format TYPE] [--v-format TYPE] [--o-type TYPE] [--layout ORDER]\n"
                 "           [--causal[=CORNER]] [--scale X]\n"
-                "           [--device P:D | --devices P:D,... [--shares N,...]] [--window L,R] [--softcap X]\n"
+                "           [--device P:D | --devices P:D,... [--shares N,...] [--passing WHAT]]\n"
+                "           [--window L,R] [--softcap X]\n"
                 "           [--alibi FILE] [--bias FILE] [--mask FILE] [--sink FILE]\n"
                 "           [--dropout P --seed N] [--block-mask FILE --block-size BQ,BKV] [--key-lengths FILE]\n"
                 "           [--block-indptr FILE --block-indices FILE --block-size BQ,BKV]\n"

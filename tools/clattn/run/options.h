@@ -68,6 +68,7 @@ struct values {
     struct option_device device;
     struct option_devices devices; /* that share the sequence */
     struct option_list shares;     /* how much each has of it, in proportion; none: by speed */
+    int passing;                   /* between ranks: enum clattn_ring_passing */
     const char *skeleton, *backward_skeleton;
     const char *cache; /* a file of keys, to which K and V are appended */
     const char *batch; /* a file of such options, a line a run */

@@ -55,7 +55,8 @@ static clattn_status compute(struct run_rank *rank, enum clattn_pass pass)
     const struct clattn_ring_params params = {.transport = rank->transport,
                                               .context = rank->session->clattn,
                                               .queue = rank->session->queue,
-                                              .timeout_ms = rank->timeout_ms};
+                                              .timeout_ms = rank->timeout_ms,
+                                              .passing = rank->run->values->passing};
     clattn_ring *ring = NULL;
     clattn_status code = clattn_ring_create(&ring, &params, &problem);
     if (!code)
