@@ -68,19 +68,25 @@ static clattn_status enqueue_flash(const struct bench *bench, cl_command_queue q
     return clattn_backward_enqueue(bench->plan, queue, &args, 0, NULL, event);
 }
 
-/* From when the call's first command starts: a command in front would end before the host has enqueued the call, and
- * what that takes would be counted. */
-static clattn_status time_flash(const struct bench *bench, double *ms)
+/* What a call that was enqueued with `code` took between its two events, which are released. */
+static clattn_status time_between(clattn_status code, cl_event first, cl_profiling_info from, cl_event last, double *ms)
 {
-    cl_event first = NULL, last = NULL;
-    clattn_status code = enqueue_flash(bench, bench->session->queue, &first, &last);
     if (!code)
-        code = elapsed(first, CL_PROFILING_COMMAND_START, last, ms);
+        code = elapsed(first, from, last, ms);
     if (last)
         clReleaseEvent(last);
     if (first)
         clReleaseEvent(first);
     return code;
+}
+
+/* From when the call's first command starts: a command in front would end before the host has enqueued the call, and
+ * what that takes would be counted. */
+static clattn_status time_flash(const struct bench *bench, double *ms)
+{
+    cl_event first = NULL, last = NULL;
+    const clattn_status code = enqueue_flash(bench, bench->session->queue, &first, &last);
+    return time_between(code, first, CL_PROFILING_COMMAND_START, last, ms);
 }
 
 /* Of calls one after the other, the mean: from when the first one's first command starts to the last one's end. A pause
@@ -95,13 +101,9 @@ static clattn_status time_calls(const struct bench *bench, double *host_seconds,
     for (int i = 0; i < bench->calls && !code; i++)
         code = enqueue_flash(bench, bench->session->queue, i ? NULL : &first, i + 1 < bench->calls ? NULL : &last);
     *host_seconds = system_clock() - start;
+    code = time_between(code, first, CL_PROFILING_COMMAND_START, last, ms);
     if (!code)
-        code = elapsed(first, CL_PROFILING_COMMAND_START, last, ms);
-    *ms /= bench->calls;
-    if (last)
-        clReleaseEvent(last);
-    if (first)
-        clReleaseEvent(first);
+        *ms /= bench->calls;
     return code;
 }
 
@@ -140,13 +142,7 @@ static clattn_status time_standard(struct bench *bench, double *ms)
     if (!code)
         code = clattn_standard_enqueue(bench->session->clattn, &bench->problem, bench->session->queue, &args, 0, NULL,
                                        &last);
-    if (!code)
-        code = elapsed(first, CL_PROFILING_COMMAND_END, last, ms);
-    if (last)
-        clReleaseEvent(last);
-    if (first)
-        clReleaseEvent(first);
-    return code;
+    return time_between(code, first, CL_PROFILING_COMMAND_END, last, ms);
 }
 
 static int make_plan(struct bench *bench, const struct bench_options *options, struct bench_row *row,
