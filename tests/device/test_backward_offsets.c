@@ -259,6 +259,12 @@ static bool mends(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
     return false;
 }
 
+/* Whether a scene's case of one type is for a skeleton: of those for GPUs a CPU has half in each scene. */
+static bool has_part(const struct cla_skeleton *skeleton, const char *scene, const struct forward_case *forward)
+{
+    return test_samples(skeleton, scene) && takes_type(skeleton, forward->problem.dtype) && serves(forward);
+}
+
 static void offsets_fall_out(void **state)
 {
     (void)state;
@@ -266,7 +272,7 @@ static void offsets_fall_out(void **state)
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
             const struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, CLATTN_BIAS);
-            if (takes_type(*skeleton, forward.problem.dtype) && serves(&forward))
+            if (has_part(*skeleton, __func__, &forward))
                 failures += failures_of_offsets(forward, false) + failures_of_offsets(forward, true);
         }
     assert_int_equal(failures, 0);
@@ -282,7 +288,7 @@ static void scales_do_not_matter(void **state)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
             struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, 0);
             struct backward_arrays arrays;
-            if (!takes_type(*skeleton, forward.problem.dtype) || !serves(&forward))
+            if (!has_part(*skeleton, __func__, &forward))
                 continue;
             assert_true(make(&forward, &arrays));
             for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
@@ -317,7 +323,7 @@ static void roundings_of_delta_cancel(void **state)
             struct backward_arrays arrays;
             forward.problem.d_v = 256; /* long sums */
             forward.problem.scale = 0.01f;
-            if (!mends(*skeleton, forward.problem.dtype) || !serves(&forward))
+            if (!mends(*skeleton, forward.problem.dtype) || !has_part(*skeleton, __func__, &forward))
                 continue;
             assert_true(make(&forward, &arrays));
             for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
@@ -355,7 +361,7 @@ static void long_sums_cancel(void **state)
         struct backward_arrays arrays;
         forward.problem.d_v = 256;
         forward.problem.scale = 0.01f;
-        if (!mends(*skeleton, CLATTN_FP32) || !serves(&forward))
+        if (!mends(*skeleton, CLATTN_FP32) || !has_part(*skeleton, __func__, &forward))
             continue;
         assert_true(make(&forward, &arrays));
         make_long_sums(&forward, &arrays);
@@ -411,7 +417,7 @@ static void parts_sum_up(void **state)
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++) {
         struct forward_case forward = case_of(*skeleton, CLATTN_FP32, 0), part = forward;
         struct backward_arrays arrays;
-        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+        if (!has_part(*skeleton, __func__, &forward))
             continue;
         assert_true(make(&forward, &arrays) && run(&forward, &arrays));
         part.shape.n_kv = FIRST;
@@ -440,7 +446,8 @@ static void other_ways_hold(void **state)
                 forward.problem.unordered = 0;
             struct clattn_problem problem = forward.problem;
             problem.pass = way == 1 ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
-            if (!test_serves(&device, &problem) || (way && strstr((*skeleton)->name, "simt") == NULL && way == 2))
+            if (!test_samples(*skeleton, __func__) || !test_serves(&device, &problem) ||
+                (way && strstr((*skeleton)->name, "simt") == NULL && way == 2))
                 continue;
             assert_true(make(&forward, &arrays));
             put_offset(&forward, &arrays, -65504);
@@ -461,7 +468,7 @@ static void lse_alone_has_a_limit(void **state)
         struct forward_case forward = case_of(*skeleton, CLATTN_FP32, CLATTN_BIAS);
         struct backward_arrays arrays;
         forward.shape = (struct clattn_shape){.batch = 1, .heads = 1, .n_q = 1, .n_kv = 4};
-        if (!takes_type(*skeleton, CLATTN_FP32) || !serves(&forward))
+        if (!has_part(*skeleton, __func__, &forward))
             continue;
         assert_true(backward_arrays_make(&forward, &arrays));
         memset(arrays.forward.q, 0, D * sizeof(float));

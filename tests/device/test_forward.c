@@ -22,7 +22,7 @@ enum { DIMENSIONS = sizeof head_dimensions / sizeof head_dimensions[0] };
 
 static bool is_like_its_neighbours(int d)
 {
-    return d == 40 || d == 59 || d == 80 || d == 96 || d == 160 || d == 192 || d == 224 || d == 320;
+    return d != 1 && d != 64 && d != 128 && d != 512;
 }
 
 /* Lengths, in the order of the work they make. The last are for one type and a small d alone: the reference takes its

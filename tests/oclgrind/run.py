@@ -79,8 +79,7 @@ def main():
         programs += [(arguments.passes, 32, 256, name, 'matrix') for name in ('backward', 'state', 'features')
                      if name == 'backward' or FULL]
         for local_kb, group, share in ((32, 256, 'even'), (4, 64, 'odd')):
-            programs += [(arguments.passes, local_kb, group, name, *([] if FULL else [share])) for name in ('backward', 'state', 'features')]
-            programs.append((arguments.passes, local_kb, group, 'splits'))
+            programs += [(arguments.passes, local_kb, group, name, *([] if FULL else [share])) for name in ('backward', 'state', 'features', 'splits')]
         programs.append((arguments.program, max(arguments.local), max(arguments.group), 'sweep'))
         programs += [(arguments.program, local_kb, group) for i, local_kb in enumerate(arguments.local)
                      for j, group in enumerate(arguments.group) if FULL or i % len(arguments.group) == j]
