@@ -218,10 +218,63 @@ static void wide_heads(void **state)
     }
 }
 
+/* Where a row sees few keys its dS are large and sum up to 0, and so do the rows of dK of all keys. They do not where
+ * delta is made of O: what it and dP are rounded by does not cancel then. */
+static void few_keys(void **state)
+{
+    (void)state;
+    enum { FEW = 5 };
+    struct random random = {5};
+    float *const q = many, *const d_o = wide_q, *const m = more, *const l = more + ROWS, *const d_v = more + 2 * ROWS;
+    float k[FEW * D], d_k[FEW * D];
+    random_normal(&random, 1, q, ROWS * D);
+    random_normal(&random, 1, k, FEW * D);
+    random_normal(&random, 1, wide_v, FEW * WIDE);
+    random_normal(&random, 1, d_o, ROWS * WIDE);
+    EACH (s, skeletons) {
+        const struct clattn_problem problem = {.d = D, .d_v = WIDE, .skeleton = skeletons[s].forward->name},
+                                    back = {.pass = CLATTN_BACKWARD,
+                                            .d = D,
+                                            .d_v = WIDE,
+                                            .skeleton = skeletons[s].backward->name};
+        const struct clattn_shape shape = {1, 1, 1, ROWS, FEW};
+        double most = 0, off = 0;
+        if (!test_is_for(skeletons[s].forward))
+            continue;
+        assert_success(
+            clattn_host_forward(host, &problem,
+                                &(struct clattn_host_forward_args){
+                                    .shape = shape, .q = q, .k = k, .v = wide_v, .o = wide_o, .m = m, .l = l}));
+        assert_success(clattn_host_backward(host, &back,
+                                            &(struct clattn_host_backward_args){.shape = shape,
+                                                                                .q = q,
+                                                                                .k = k,
+                                                                                .v = wide_v,
+                                                                                .o = wide_o,
+                                                                                .d_o = d_o,
+                                                                                .m = m,
+                                                                                .l = l,
+                                                                                .d_q = gradients,
+                                                                                .d_k = d_k,
+                                                                                .d_v = d_v}));
+        for (int x = 0; x < D; x++) {
+            double sum = 0;
+            for (int j = 0; j < FEW; j++) {
+                sum += (double)d_k[j * D + x];
+                most = fmax(most, fabs((double)d_k[j * D + x]));
+            }
+            off = fmax(off, fabs(sum));
+        }
+        printf("%s: dK of all keys sums up to %.3g of its largest number\n", skeletons[s].backward->name, off / most);
+        assert_true(off < 0x1p-24 * 5 * most);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_keys), cmocka_unit_test(gradient_of_many_keys),
-                                       cmocka_unit_test(gradients_of_many_rows), cmocka_unit_test(wide_heads)};
+                                       cmocka_unit_test(gradients_of_many_rows), cmocka_unit_test(wide_heads),
+                                       cmocka_unit_test(few_keys)};
     test_device_open(&device);
     many = malloc(MOST * D * sizeof *many);
     others = malloc(MOST * D * sizeof *others);
