@@ -41,4 +41,9 @@ for target; do
     found=$(find "$out" -maxdepth 1 -name "$target-*" | wc -l)
     echo "$target: $(figure number_of_executed_units:) executions, $(($(date +%s) - begun)) s, edges $(figure cov:)," \
         "features $(figure ft:), inputs $(figure corp:), found $found"
+    if [ "$(figure number_of_executed_units:)" = '?' ]; then
+        tail -n 3 "$log" >&2
+        echo "$target did not run" >&2
+        exit 1
+    fi
 done
