@@ -140,9 +140,20 @@ static void it_leaves_others_to_others(void **state)
         {{.dtype = CLATTN_FP16, .d = 64, .pass = CLATTN_BACKWARD_ACCUMULATE}, "CLATTN_BACKWARD_ACCUMULATE"},
         {{.dtype = CLATTN_FP16, .d = 64, .b_r = 128, .pass = CLATTN_BACKWARD}, "problem.b_r 128"},
         {{.dtype = CLATTN_FP16, .d = 128, .knobs = "stages=4", .pass = CLATTN_BACKWARD}, "\"stages=4\""},
-        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "dq_sums=2", .unordered = 1, .pass = CLATTN_BACKWARD}, "chains is 2"},
+        {{.dtype = CLATTN_FP16, .d = 64, .knobs = "dq_sums=2", .unordered = 1, .pass = CLATTN_BACKWARD},
+         "dq_sums is 2"},
         {{.dtype = CLATTN_FP16, .d = 64, .knobs = "tile_rows=40", .pass = CLATTN_BACKWARD}, "tile_rows is 40"},
         {{.dtype = CLATTN_FP16, .d = 256, .knobs = "tile_rows=48", .pass = CLATTN_BACKWARD}, "tile_rows is 48"},
+        {{.dtype = CLATTN_FP16, .d = 64, .features = CLATTN_DROPOUT, .knobs = "tile_rows=48", .pass = CLATTN_BACKWARD},
+         "where there is dropout it has to be 64"},
+        {{.dtype = CLATTN_FP16,
+          .d = 64,
+          .features = CLATTN_BLOCK_MASK,
+          .block_q = 64,
+          .block_kv = 64,
+          .knobs = "tile_rows=48",
+          .pass = CLATTN_BACKWARD},
+         "take tile_rows=64"},
     };
     without.nv_wgmma = false;
     EACH (i, rows) {

@@ -253,27 +253,48 @@ static clattn_status nothing_fits(const struct clattn_problem *problem, const st
         problem->d_v, config->b_r, config->b_c, config->work_group_size);
 }
 
+/* What dQ that is turned round has no code for; NULL: nothing that is there. */
+static const char *unturned(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    if (shares_keys(config))
+        return "consumers share keys (b_c is 64)";
+    if (skips_tiles(problem))
+        return "consumers skip blocks of keys (block_kv is no multiple of 128)";
+    return problem->features & CLATTN_DROPOUT ? "there is dropout" : NULL;
+}
+
+static clattn_status check_rows(const struct clattn_problem *problem, const struct cla_config *config,
+                                struct cla_error *error)
+{
+    const int rows = config->backward_hopper.tile_rows;
+    const char *const why = is_turned(problem, config) ? unturned(problem, config) : NULL;
+    if (rows % CLA_PIECE)
+        return cla_fail(error, CLATTN_NOTHING_FITS, "problem.knobs: tile_rows is %d: it has to be a multiple of %d",
+                        rows, CLA_PIECE);
+    if (why)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs: tile_rows is %d: where %s it has to be %d: take tile_rows=%d", rows, why, ROWS,
+                        ROWS);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     if (problem->unordered && config->backward_hopper.dq_sums > 1)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.knobs: chains is %d: where problem.unordered is 1 no block of keys waits for another, "
-                        "and there is one sum of each tile: take dq_sums=1",
-                        config->backward_hopper.dq_sums);
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.knobs: dq_sums is %d: where problem.unordered is 1 no block of keys waits for another, "
+            "and there is one sum of each tile: take dq_sums=1",
+            config->backward_hopper.dq_sums);
     if (config->backward_hopper.sum_stages > 1 && !two_passes(problem, config))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs: sum_stages is %d: up to d = %d a tile's part of dQ takes one stage: take "
                         "sum_stages=1",
                         config->backward_hopper.sum_stages, LARGEST_OWN_D);
-    if (config->backward_hopper.tile_rows % CLA_PIECE ||
-        (is_turned(problem, config) &&
-         (shares_keys(config) || skips_tiles(problem) || problem->features & CLATTN_DROPOUT)))
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.knobs: tile_rows is %d: it has to be a multiple of 16, and 64 where consumers share keys "
-            "or skip tiles, or with dropout",
-            config->backward_hopper.tile_rows);
+    const clattn_status status = check_rows(problem, config, error);
+    if (status)
+        return status;
     if (config->backward_hopper.d_o_stages > 1)
         config->backward_hopper.d_o_stages = config->backward_hopper.stages;
     if (!suits(capabilities, problem, config))
