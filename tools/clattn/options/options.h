@@ -149,6 +149,12 @@ enum { OPTION_FORWARD = 1, OPTION_BACKWARD = 2 };
     {                                                                                                                  \
         .name = name_, .argument = argument_, .kind = OPTION_FILES, OPTION_FIELD(member_), .help = help_               \
     }
+/* With and without a causal mask, or both: without an argument it is on. */
+#define CAUSALS(words_, help_)                                                                                         \
+    {                                                                                                                  \
+        .name = "causal", .argument = "WHEN", .kind = OPTION_WORD, OPTION_FIELD(causal), .words = words_,              \
+        .optional = true, .implied = "on", .help = help_                                                               \
+    }
 #define CAUSAL(help_)                                                                                                  \
     {                                                                                                                  \
         .name = "causal", .argument = "CORNER", .kind = OPTION_WORD, OPTION_FIELD(causal), .words = option_causal,     \
