@@ -16,6 +16,8 @@ clattn_status cla_dispatch_checks(const struct clattn_context *context, const st
                                   struct cla_call *call, struct cla_error *error)
 {
     clattn_status status = CLATTN_SUCCESS;
+    if (to->own)
+        return CLATTN_SUCCESS;
     if (to->recorder)
         status = cla_recorder_open(to->recorder, context->device, error);
     else

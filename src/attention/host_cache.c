@@ -255,7 +255,8 @@ static clattn_status append_rows(const struct step *step, struct cla_host_job *j
     }
     if (rotates)
         args.q = args.q_rotated = cla_host_tensor_of(job, CLA_Q);
-    const struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, appended);
+    struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, appended);
+    to.own = true;
     return cla_append_dispatch(cache->appender, &args, &to, error);
 }
 
@@ -275,7 +276,8 @@ static clattn_status attend_rows(const struct step *step, struct cla_host_job *j
                                              .workspace = workspace->buffer,
                                              .workspace_bytes = workspace->bytes,
                                              .first_event = job->started ? NULL : &job->started};
-    const struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, &job->computed);
+    struct cla_dispatch to = cla_to_queue(cache->host->queue, wait_count, waits, &job->computed);
+    to.own = true;
     return cla_forward_dispatch(job->plan, &args, &to, error);
 }
 

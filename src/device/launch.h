@@ -25,6 +25,7 @@ struct cla_dispatch {
     const cl_uint *wait_points; /* where it is recorded: sync points */
     cl_event *event;            /* each NULL, or where the end's event is put, or its sync point */
     cl_uint *point;
+    bool own; /* queue, events and buffers are the library's, so OpenCL need not be asked what they are */
 };
 
 struct cla_dispatch cla_to_queue(cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
