@@ -35,21 +35,27 @@ static const void *array_of(const struct cla_feature_tensor *row, const struct c
     return array;
 }
 
+static struct clattn_score_args without_tensors(const struct cla_host_job *job,
+                                                const struct clattn_host_score_args *args)
+{
+    struct clattn_score_args score = numbers_of(args);
+    *job->scales = (struct clattn_kv_scales){0};
+    score.kv_scales = args->kv_scales ? job->scales : NULL;
+    return score;
+}
+
 struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
-    struct clattn_kv_scales *const scales = job->scales;
-    struct clattn_score_args score = numbers_of(args);
+    struct clattn_score_args score = without_tensors(job, args);
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = NULL;
-    *scales = (struct clattn_kv_scales){0};
-    score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++) {
         const char *from = struct_of(row, args);
         if (from)
             cla_feature_give(
                 row, cla_host_array(array_of(row, args), row->layout ? (const void *)(from + row->layout) : NULL),
-                &score, scales);
+                &score, job->scales);
     }
     return score;
 }
@@ -57,14 +63,11 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
 struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args)
 {
-    struct clattn_kv_scales *const scales = job->scales;
-    struct clattn_score_args score = numbers_of(args);
+    struct clattn_score_args score = without_tensors(job, args);
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = NULL;
-    *scales = (struct clattn_kv_scales){0};
-    score.kv_scales = args->kv_scales ? scales : NULL;
     for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
-        cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, scales);
+        cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, job->scales);
     return score;
 }
 
