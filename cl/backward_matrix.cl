@@ -38,7 +38,8 @@
  *   CLATTN_.._MOVING            rows of the moving side in a tile, a multiple of 16
  *   CLATTN_.._SLICE             of these, how many meet the fixed rows at a time: a multiple of 16 that divides MOVING
  *                               (and B_C, in d_bias)
- *   CLATTN_.._FIXED_REGISTERS   1: X1 and X2 stay in registers; 0: they are read again from local memory
+ *   CLATTN_.._FIXED_REGISTERS   1: X1 and X2 stay in registers; 2: so that local memory has no place for them; 0: they
+ *                               are read again from local memory
  *   CLATTN_.._SPLIT             (1 for DQ) 1 or 2: sub-groups that share fixed rows, each with its part of the columns
  *                               of dK and dV, which are too many for one's registers beyond d = 128; scores are then
  *                               computed twice
@@ -147,7 +148,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     const int blocks = (p.n_q + FIXED - 1) / FIXED, bh = group / blocks, place = group - bh * blocks;
     const int b = bh / p.heads, h = bh - b * p.heads;
     const int fixed = (CLATTN_CAUSAL ? blocks - 1 - place : place) * FIXED,
-              mine = fixed + lid / UNIT_LANES * UNIT_PIECE * RT;
+              mine = fixed + unit_sub_group(lid) * UNIT_PIECE * RT;
     const clattn_view view = clattn_open(b, h, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
     if (fixed >= view.n_q)
         return;
@@ -224,7 +225,8 @@ CLATTN_INLINE void matrix_key_block(int number, __local uint *memory, int lid, u
 #else
     const int first = 0;
 #endif
-    const int fixed = first + (number - bh * blocks) * FIXED, mine = fixed + lid / UNIT_LANES / SPLIT * UNIT_PIECE * RT;
+    const int fixed = first + (number - bh * blocks) * FIXED,
+              mine = fixed + unit_sub_group(lid) / SPLIT * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
     matrix_pair_sums unused;
     MATRIX_ZERO(out1, O1);
@@ -308,7 +310,7 @@ CLATTN_ASSERT(MATRIX_LOCAL_BYTES >= 4 * UNIT_PIECE * (UNIT_PIECE + 1));
             {                                                                                                          \
                 float sum = out1[0][c].x[e];                                                                           \
                 UNROLL for (int r = 1; r < RT; ++r) sum += out1[r][c].x[e];                                            \
-                if (lid / UNIT_LANES == turn)                                                                          \
+                if (unit_sub_group(lid) == turn)                                                                       \
                     piece[unit_row(lane, UNIT_SLOT(e)) * UNIT_PIECE + unit_column(lane, e)] = sum;                     \
             }                                                                                                          \
             barrier(CLK_LOCAL_MEM_FENCE);                                                                              \
@@ -342,7 +344,7 @@ MATRIX_KERNEL clattn_d_bias(MATRIX_INPUTS, __global clattn_sum *d_bias, const cl
     const int own_b = bh / heads, own_h = bh - own_b * heads;
     const int row_block = tile / key_blocks;
     const int fixed = row_block * CLATTN_B_R, first_key = (tile - row_block * key_blocks) * CLATTN_B_C;
-    const int mine = fixed + lid / UNIT_LANES * UNIT_PIECE * RT;
+    const int mine = fixed + unit_sub_group(lid) * UNIT_PIECE * RT;
     unit_accumulator out1[RT][O1], out2[RT][O2];
     matrix_pair_sums unused;
     bool poisoned = false;

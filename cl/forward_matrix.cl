@@ -324,7 +324,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
 
     const matrix_place place = matrix_find_place((int)get_group_id(0), p);
     const int group_row = place.row, b = place.b, h = place.h;
-    const int row = group_row + lid / (UNIT_LANES * CLATTN_SHARERS) * UNIT_ROWS * RT;
+    const int row = group_row + unit_sub_group(lid) / CLATTN_SHARERS * UNIT_ROWS * RT;
     clattn_view view = clattn_open_forward(b, h, p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_FEWER_ROWS
     if (group_row >= view.n_q)
@@ -343,7 +343,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
 #if CLATTN_SHARERS > 1
     const int all_first = view.first_key, all_keys = view.n_kv;
     const int first_key = CLATTN_SPLIT ? view.first_key : matrix_first_key(group_row, &view);
-    const int sharer = lid / UNIT_LANES % CLATTN_SHARERS;
+    const int sharer = unit_sub_group(lid) % CLATTN_SHARERS;
     if (MATRIX_TAKES_TURNS)
         view.first_key = first_key + sharer * CLATTN_B_C;
     else

@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const unsigned features[] = {0, CLATTN_SOFTCAP | CLATTN_ALIBI, CLATTN_DROPOUT | CLATTN_BIAS};
+/* Bits of features, up to one that is not there. */
+enum { NO_MORE = ~0 };
+static const unsigned pairs[] = {0, CLATTN_SOFTCAP | CLATTN_ALIBI, CLATTN_DROPOUT | CLATTN_BIAS, (unsigned)NO_MORE},
+                      each[] = {0, CLATTN_SOFTCAP, CLATTN_ALIBI, CLATTN_BIAS, CLATTN_DROPOUT, (unsigned)NO_MORE};
 
 static int write_problem(const char *directory, const char *device, const struct clattn_capabilities *capabilities,
                          const struct clattn_problem *problem)
@@ -35,11 +38,12 @@ static int write_problem(const char *directory, const char *device, const struct
 
 /* The skeletons of one kind, forward and backward. */
 static int write_skeletons(const char *directory, const char *device, const struct clattn_capabilities *capabilities,
-                           const char *const skeletons[2], int most_d, enum clattn_dtype dtype)
+                           const char *const skeletons[2], int most_d, enum clattn_dtype dtype,
+                           const unsigned *features)
 {
     int failed = 0;
     for (int d = 64; d <= most_d; d *= 2)
-        for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        for (size_t i = 0; features[i] != (unsigned)NO_MORE; i++)
             for (int backward = 0; backward < 2; backward++) {
                 const struct clattn_problem problem = {.d = d,
                                                        .dtype = dtype,
@@ -53,17 +57,19 @@ static int write_skeletons(const char *directory, const char *device, const stru
     return failed;
 }
 
-/* On matrix units those of Intel's: AMD's are executed (tests/simulator). */
+/* On matrix units, too, where the device has one: on AMD's no kernel may spill, with any feature. */
 static int write_device(const char *directory, const char *device, const struct clattn_capabilities *capabilities)
 {
     static const char *const simt[] = {"forward_simt", "backward_simt"}, *const matrix[] = {"forward_matrix",
                                                                                             "backward_matrix"};
-    int failed = write_skeletons(directory, device, capabilities, simt, 128, CLATTN_FP16);
-    const enum cla_family family = cla_machine_of(capabilities).family;
+    int failed = write_skeletons(directory, device, capabilities, simt, 128, CLATTN_FP16, pairs);
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
-    if (unit && (family == CLA_INTEL || family == CLA_INTEL_NARROW))
-        failed += write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_FP16) +
-                  write_skeletons(directory, device, capabilities, matrix, unit->most_d, CLATTN_BF16);
+    const int most_d = unit && unit->most_d ? unit->most_d : 128;
+    const enum cla_family family = cla_machine_of(capabilities).family;
+    const unsigned *const features = family == CLA_AMD || family == CLA_AMD_WIDE ? each : pairs;
+    if (unit)
+        failed += write_skeletons(directory, device, capabilities, matrix, most_d, CLATTN_FP16, features) +
+                  write_skeletons(directory, device, capabilities, matrix, most_d, CLATTN_BF16, features);
     return failed;
 }
 

@@ -3,11 +3,12 @@
 """Compiles the kernels that run on any GPU for AMD's and Intel's, as planned for the devices of clinfo dumps, and fails
 where registers go to memory beyond what is known, or where an AMD device's SIMD holds one wave alone.
 
-    test_other_spills.py DUMP_TEXTS DUMP_FOLDER [--list] [--all]
+    test_other_spills.py DUMP_TEXTS DUMP_FOLDER [--list] [--all] [PATTERN...]
 
 AMD's want clang 19 or newer with its AMDGPU back end and libclc's amdgcn--amdhsa.bc; Intel's ocloc ($OCLOC, or on the path;
 Debian's package intel-opencl-icd). Exit status 77, which Meson calls skipped, where neither is there. --all compiles every
-feature; else what differs most: plain kernels, and dropout with a bias.
+feature; else what differs most: plain kernels, and dropout with a bias; but of AMD's matrix kernels all. PATTERN takes those whose
+names have it.
 """
 import concurrent.futures
 import os
@@ -21,9 +22,9 @@ import tempfile
 LIBCLC = pathlib.Path(os.environ.get("LIBCLC", "/usr/lib/clc/amdgcn--amdhsa.bc"))
 INTEL = {"tgl": ("tgllp", ""), "dg2": ("dg2", " -cl-intel-256-GRF-per-thread"), "pvc": ("pvc", " -cl-intel-256-GRF-per-thread")}
 
-# Scalar registers that may go to lanes of vector registers, by the beginning of the name: no memory is touched. CDNA's masks of
-# 64 lanes take two of its 102 each, and dropout with a bias has most of them.
-SCALARS = (("amd-gfx9", 150), ("amd-gfx1", 80))
+# Scalar registers that may go to lanes of vector registers, by the name: no memory is touched. CDNA's masks of 64 lanes take two
+# of its 102 each, and dropout with a bias has most of them; matrix kernels have a careful run beside the usual one.
+SCALARS = (("amd-.*_matrix-", 240), ("amd-gfx9", 150), ("amd-gfx1", 80))
 # Accesses to scratch memory, where registers that do not suffice go, that may be in the code of a kernel of Intel's.
 KNOWN = {
     "intel-pvc-backward_simt-clattn_dk_dv-d64-32x32-causal-f520": 32,
@@ -61,7 +62,7 @@ def amd(text, chip, work):
     faults = []
     if number["VGPRs Spill"] or number["ScratchSize"]:
         faults.append(f"{number['VGPRs Spill']} vector registers spill, {number['ScratchSize']} bytes of scratch")
-    allowed = next(most for prefix, most in SCALARS if text.stem.startswith(prefix))
+    allowed = next(most for pattern, most in SCALARS if re.match(pattern, text.stem))
     if number["SGPRs Spill"] > allowed:
         faults.append(f"{number['SGPRs Spill']} scalar registers spill, {allowed} are known")
     if waves < LEAST_WAVES:
@@ -137,7 +138,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run([sys.argv[1], folder, *dumps], check=True, capture_output=True, text=True)
         rows = [line.split()[0] for line in made.stdout.splitlines()]
-        rows = [row for row in rows if "--all" in sys.argv or row.removesuffix("-bf16").endswith(("-f0", "-f520"))]
+        rows = [row for row in rows if "--all" in sys.argv or re.match(r"amd-.*_matrix-|.*-f(0|520)(-bf16)?$", row)]
         only = [a for a in sys.argv[3:] if not a.startswith("--")]
         rows = [row for row in rows if not only or any(re.search(a, row) for a in only)]
         rows = [row for row in rows if (row.startswith("amd-") and has_amd) or (OCLOC and row.startswith("intel-") and row.split("-")[1] in INTEL)]

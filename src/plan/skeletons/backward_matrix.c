@@ -50,9 +50,10 @@ static uint64_t side_local_bytes(const struct clattn_problem *problem, const str
     const int64_t row = cla_matrix_pitch(problem, problem->d) + cla_matrix_pitch(problem, problem->d_v);
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
-    return (uint64_t)(fixed_rows(config, side) * row +
-                      stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side)) +
-                      sub_groups(config) * config->unit->scratch_bytes + 16);
+    const int64_t place = config->backward_matrix.side[side].fixed_registers == 2 ? 0 : fixed_rows(config, side) * row;
+    const int64_t sides = place + stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side));
+    const int64_t result = (int64_t)fixed_rows(config, side) * cla_matrix_pitch(problem, cla_widest(problem));
+    return (uint64_t)((sides > result ? sides : result) + sub_groups(config) * config->unit->scratch_bytes + 16);
 }
 
 static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
@@ -287,7 +288,9 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
         "(dK, dV)",
         sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "the fixed side, and the moving one %s (dQ) and %s (dK, dV): %llu of %llu bytes",
+                  "%s the moving side %s (dQ) and %s (dK, dV): %llu of %llu bytes",
+                  dq->fixed_registers == 2 && dk_dv->fixed_registers == 2 ? "not the fixed side:"
+                                                                          : "the fixed side, and",
                   dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
                   (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
 }
@@ -305,7 +308,7 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
     {name "_fixed_registers",                                                                                           \
      offsetof(struct cla_config, backward_matrix.side[index].fixed_registers),                                          \
      0,                                                                                                                 \
-     1,                                                                                                                 \
+     2,                                                                                                                 \
      {0, 1},                                                                                                            \
      2},                                                                                                                \
         {name "_moving", offsetof(struct cla_config, backward_matrix.side[index].moving), CLA_PIECE, 256, {32, 64}, 2}, \
