@@ -68,6 +68,15 @@ class Run(CommandTest):
         with open(cache, "rb") as file:
             self.assertEqual(file.read(), before)
 
+    def test_devices(self):
+        """One device as two: each with half, whatever passes."""
+        shared = ("--devices", "0:0,0:0", "--shares", "1,1")
+        for passing in ("kv", "q", "auto"):
+            self.check("<f4", 2e-6, causal="bottom-right", words=("--causal", *shared, "--passing", passing))
+        for word, value in (("--shares", "1,1"), ("--passing", "q")):
+            self.refused(USAGE, "run", *self.names(), word, value, says=(f"{word} needs --devices P:D,...",))
+        self.refused(USAGE, "run", *self.names(), *shared, "--passing", "rows", says=("must be one of auto, kv, q",))
+
     def test_pages(self):
         batch, heads, kv_heads, n_q, page, d, pool = 2, 4, 2, 3, 4, 8, 7
         table = [[3, 1, 6], [0, 5, 2]]

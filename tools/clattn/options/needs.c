@@ -18,6 +18,10 @@ static bool is_given(const struct option_spec *option, const void *values)
         return *(const int *)field != 0;
     case OPTION_PAIR:
         return ((const struct option_number *)field)->given;
+    case OPTION_INTEGERS:
+        return ((const struct option_list *)field)->count != 0;
+    case OPTION_DEVICES:
+        return ((const struct option_devices *)field)->count != 0;
     default:
         return false;
     }
