@@ -85,8 +85,9 @@ static void print_summary(const struct crew *crew)
         fprintf(stderr, "%s%d:%d %.1f %%", i ? ", " : "", session->platform, session->device,
                 crew->weights[i] / all * 100.0);
     }
-    fprintf(stderr, ": batch %" PRId64 ", heads %" PRId64 ", n %" PRId64 " x %" PRId64 " in %.1f ms\n", shape->batch,
-            shape->heads, shape->n_q, shape->n_kv, ms_of(crew));
+    fprintf(stderr, ": batch %" PRId64 ", heads %" PRId64 ", n %" PRId64 " x %" PRId64 " in %.1f ms; %s passed\n",
+            shape->batch, shape->heads, shape->n_q, shape->n_kv, ms_of(crew),
+            crew->members[0].rank.info.passing == CLATTN_RING_PASS_Q ? "Q" : "K and V");
 }
 
 static int compute_all(struct crew *crew, struct failure *failure)
