@@ -7,7 +7,8 @@
 #
 #     tools/check.sh --quick   under 3 minutes: a plain build, the tests that need no device, and some of a device
 #     tools/check.sh           the above, about 22 minutes on 2 cores
-#     tools/check.sh --full    and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
+#                              (of long enumerations a part, which the commit chooses: CLATTN_TEST_TURN, tests/README.md)
+#     tools/check.sh --full    all of these, and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
 #                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
 #                              the Python package built and installed with what PyPI has (suite packages),
 #                              and what a change of compiler or C library would show: builds with every warning an error
@@ -30,10 +31,18 @@ cd "$(dirname "$0")/.."
 . tools/debian.sh
 
 # The tests choose their driver themselves; a program's own choice must not reach them.
-unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_LAYERS CLATTN_TEST_DEVICE CLATTN_TEST_SKELETON CLATTN_TEST_FULL CLATTN_TEST_SEED
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_LAYERS CLATTN_TEST_DEVICE CLATTN_TEST_SKELETON CLATTN_TEST_FULL CLATTN_TEST_SEED \
+    CLATTN_TEST_TURN
 unset CLATTN_CACHE_DIR CLATTN_DISABLE POCL_EXTRA_BUILD_FLAGS
 # A division by zero is to end a test, as it would end a program on another driver; PoCL would pass over it.
 export POCL_SIGFPE_HANDLER=0
+
+# Of long enumerations each commit takes another part; without a history, each day does.
+if [ $full = no ]; then
+    CLATTN_TEST_TURN=$((0x$(git rev-parse --short=7 HEAD 2>/dev/null | cut -c 1-7 | grep . || date +%j)))
+    export CLATTN_TEST_TURN
+    say "CLATTN_TEST_TURN=$CLATTN_TEST_TURN"
+fi
 
 begun=$(date +%s)
 if [ $quick = yes ]; then

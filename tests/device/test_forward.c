@@ -3,12 +3,14 @@
  * The variants that the library can make of a skeleton, against the float64 reference: d x type x causal. The argument
  * names the skeleton, so that the enumeration can be spread over processes. Without CLATTN_TEST_FULL=1 each d meets
  * each type once and each mask once, in a Latin square, and not all nine pairs of them (a d that is much like its
- * neighbours one type and mask); and of a skeleton that is for other devices a sample is taken, or, with `all` as
+ * neighbours one type and mask), of which a turn takes all of the usual d, a third of others' and half of the
+ * neighbours'; and of a skeleton that is for other devices a sample is taken, or, with `all` as
  * second argument, the whole square. */
 #include "plan/sizes.h"
 #include "plan/skeleton.h"
 #include "plan/splits.h"
 #include "support/forward.h"
+#include "support/turn.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,11 @@ enum { DIMENSIONS = sizeof head_dimensions / sizeof head_dimensions[0] };
 static bool is_like_its_neighbours(int d)
 {
     return d != 1 && d != 64 && d != 128 && d != 512;
+}
+
+static bool is_usual(int d)
+{
+    return d == 64 || d == 128;
 }
 
 /* Lengths, in the order of the work they make. The last are for one type and a small d alone: the reference takes its
@@ -52,7 +59,11 @@ static bool in_square(int variant)
     const int i = variant % DIMENSIONS, causal = variant / DIMENSIONS % 3, dtype = variant / DIMENSIONS / 3;
     if (test_is_full())
         return true;
-    return (i + causal + dtype) % 3 == 0 && (!is_like_its_neighbours(head_dimensions[i]) || dtype == i / 2 % 3);
+    if ((i + causal + dtype) % 3 != 0)
+        return false;
+    if (is_like_its_neighbours(head_dimensions[i]))
+        return dtype == i / 2 % 3 && test_is_turn(i / 2, 2);
+    return is_usual(head_dimensions[i]) || test_is_turn(i + dtype, 3);
 }
 
 static bool is_taken(int variant, int d, enum clattn_dtype dtype)
