@@ -3,7 +3,9 @@
 """The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile,
 and what is refused. Without PyTorch this is skipped."""
 import importlib.util
+import os
 import sys
+import time
 import unittest
 
 if not importlib.util.find_spec('torch'):
@@ -102,6 +104,33 @@ class Operator(unittest.TestCase):
 
         self.assertTrue(torch.equal(drawn(3), drawn(3)))
         self.assertFalse(torch.equal(drawn(3), drawn(4)))
+
+    def test_threads_rest_before_long_calls(self):
+        """Threads of loops are ended before attention that is long, and the next loop begins as many; by CLATTN_OPENMP
+        they stay."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(3)
+        self.addCleanup(torch.set_num_threads, threads)
+        self.addCleanup(operator.openmp._pause.cache_clear)
+        few, many = (torch.ones(1, 4, n, 16) for n in (8, 1024))
+
+        def ends(x, choice):
+            os.environ['CLATTN_OPENMP'] = choice
+            self.addCleanup(os.environ.pop, 'CLATTN_OPENMP', None)
+            operator.openmp._pause.cache_clear()
+            torch.ones(2**20).mul_(2)
+            before = len(os.listdir('/proc/self/task'))
+            operator.openmp.rest(x, x, 'bhnd')
+            deadline = time.monotonic() + 5
+            while choice == 'pause' and x is many and time.monotonic() < deadline:
+                if len(os.listdir('/proc/self/task')) == before - 2:
+                    break
+                time.sleep(0.01)
+            return before - len(os.listdir('/proc/self/task'))
+
+        self.assertEqual([ends(many, 'pause'), ends(few, 'pause'), ends(many, 'keep')], [2, 0, 0])
+        with self.assertRaisesRegex(ValueError, "CLATTN_OPENMP is 'never': 'pause' or 'keep'"):
+            ends(many, 'never')
 
     def test_refusals(self):
         q, k, v = tensors(3, 1, 2, 8, 16)
