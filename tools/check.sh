@@ -6,7 +6,7 @@
 # says how many meson tests passed and failed, its exit status whether all did. Everything it makes is in build-check*/.
 #
 #     tools/check.sh --quick   under 3 minutes: a plain build, the tests that need no device, and some of a device
-#     tools/check.sh           the above, about 22 minutes on 2 cores
+#     tools/check.sh           the above, about 18 minutes on 2 cores
 #                              (of long enumerations a part, which the commit chooses: CLATTN_TEST_TURN, tests/README.md)
 #     tools/check.sh --full    all of these, and then kernels for NVIDIA's, AMD's and Intel's GPUs by clang 19, NVIDIA's assembler and
 #                              ocloc, where these are, and AMD's machine code on simulated GPUs (suite assembler),
@@ -50,7 +50,7 @@ if [ $quick = yes ]; then
 elif [ $full = yes ]; then
     say 'about 45 minutes on 2 cores: all suites, sanitizers, other compilers and systems'
 else
-    say 'about 22 minutes on 2 cores; --quick takes 3'
+    say 'about 18 minutes on 2 cores; --quick takes 3'
 fi
 if ! has_opencl_driver; then
     say 'there is no OpenCL driver: taking PoCL, on which the tests run anyhow'
