@@ -6,6 +6,7 @@
  * the result. The forward pass is the library's, as a caller has it. */
 #include "support/backward.h"
 #include "support/cases.h"
+#include "support/rule.h"
 #include "support/unit.h"
 #include <float.h>
 #include <math.h>
@@ -39,88 +40,6 @@ static const char *forward_of(const char *backward)
     return NULL;
 }
 
-static double unit_of(enum clattn_dtype dtype)
-{
-    return dtype == CLATTN_FP32 ? 0x1p-24 : dtype == CLATTN_FP16 ? 0x1p-11 : 0x1p-8;
-}
-
-static bool judge_one(const char *name, const float *out, const double *exact, const float *naive, size_t count,
-                      double unit)
-{
-    bool finite = true;
-    double largest = 0.0;
-    for (size_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs(exact[i]));
-        finite = finite && isfinite(naive[i]);
-    }
-    /* Where the plain formula overflows, as fp16's scores may, it says nothing of what is allowed. (A pair's dP and
-     * delta are sums of their own here, where the plain formula's cancel each other's rounding: 2 units of 6.) */
-    const struct reference_verdict verdict = reference_judge_gradient(
-        out, exact, finite ? naive : NULL, count, (finite ? 6.0 : 8.0) * unit * largest + (double)FLT_MIN);
-    if (!verdict.pass)
-        fprintf(stderr, "%s[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", name, verdict.at,
-                (double)out[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
-    return verdict.pass;
-}
-
-/* By the rule alone: nothing is allowed for a large LSE. */
-static bool judge(const struct forward_case *forward, const struct backward_arrays *arrays)
-{
-    const struct forward_arrays *in = &arrays->forward;
-    const struct reference_problem problem = forward_reference_of(forward, in);
-    const size_t q = reference_q_count(&problem), k = reference_k_count(&problem), v = reference_v_count(&problem),
-                 bias = arrays->d_bias ? reference_d_bias_count(&problem) : 0,
-                 sinks = problem.score.features & CLATTN_SINKS ? (size_t)problem.shape.heads : 0,
-                 all = q + k + v + bias + sinks;
-    double *exact = calloc(all + 1, sizeof *exact);
-    float *naive = calloc(all + 1, sizeof *naive);
-    const struct reference_gradients gradients = {exact, exact + q, exact + q + k, exact + q + k + v,
-                                                  exact + all - sinks};
-    const struct reference_naive_gradients naive_ones = {naive, naive + q, naive + q + k, naive + q + k + v,
-                                                         naive + all - sinks};
-    const double unit = unit_of(problem.dtype);
-    bool right = exact && naive && reference_backward(&problem, in->q, in->k, in->v, arrays->d_o, &gradients, NULL) &&
-                 reference_naive_backward(&problem, in->q, in->k, in->v, arrays->d_o, &naive_ones);
-    right = right && judge_one("d_q", arrays->d_q, exact, naive, q, unit);
-    right = right && judge_one("d_k", arrays->d_k, exact + q, naive + q, k, unit);
-    right = right && judge_one("d_v", arrays->d_v, exact + q + k, naive + q + k, v, unit);
-    if (right && bias)
-        right = judge_one("d_bias", arrays->d_bias, exact + q + k + v, naive + q + k + v, bias, unit);
-    if (right && sinks)
-        right = judge_one("d_sinks", arrays->d_sinks, exact + all - sinks, naive + all - sinks, sinks, 0x1p-24);
-    free(exact);
-    free(naive);
-    return right;
-}
-
-/* What the forward pass makes of them, by its rule. */
-static bool judge_output(const struct forward_case *forward, const struct forward_arrays *arrays)
-{
-    const struct reference_problem problem = forward_reference_of(forward, arrays);
-    const size_t count = reference_o_count(&problem);
-    double *exact = calloc(count + 1, sizeof *exact), largest = 0.0;
-    float *naive = calloc(count + 1, sizeof *naive);
-    bool right = exact && naive &&
-                 reference_attention(&problem, arrays->q, arrays->k, arrays->v, exact, NULL, NULL, NULL) &&
-                 reference_naive(&problem, arrays->q, arrays->k, arrays->v, naive);
-    bool finite = true;
-    for (size_t i = 0; i < count && right; i++) {
-        largest = fmax(largest, fabs(exact[i]));
-        finite = finite && isfinite(naive[i]);
-    }
-    if (right) {
-        const struct reference_verdict verdict =
-            reference_judge(arrays->o, exact, finite ? naive : NULL, count, 4.0 * unit_of(problem.dtype) * largest);
-        right = verdict.pass;
-        if (!right)
-            fprintf(stderr, "o[%zu] = %.9g, not %.9g: off by %.3g, allowed %.3g\n", verdict.at,
-                    (double)arrays->o[verdict.at], exact[verdict.at], verdict.error, verdict.allowed);
-    }
-    free(exact);
-    free(naive);
-    return right;
-}
-
 static struct forward_case case_of(const struct cla_skeleton *skeleton, enum clattn_dtype dtype, unsigned features)
 {
     struct forward_case forward = {.problem = {.d = D, .dtype = dtype, .scale = 0.25f},
@@ -149,15 +68,15 @@ static bool run(const struct forward_case *forward, struct backward_arrays *arra
     first.kv_chunk = 0;
     first.path = PATH_DEVICE;
     arrays->forward.without_m = true;
-    bool right = forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    bool right = forward_run(&device, NULL, &first, &arrays->forward) && rule_of_output(&first, &arrays->forward);
     arrays->forward.without_m = false;
-    right = right && forward_run(&device, NULL, &first, &arrays->forward) && judge_output(&first, &arrays->forward);
+    right = right && forward_run(&device, NULL, &first, &arrays->forward) && rule_of_output(&first, &arrays->forward);
     return right && backward_run(&device, NULL, forward, BACKWARD_ALL, arrays);
 }
 
 static bool passes(const struct forward_case *forward, struct backward_arrays *arrays, const char *what, double value)
 {
-    const bool right = run(forward, arrays) && judge(forward, arrays);
+    const bool right = run(forward, arrays) && rule_of_gradients(forward, arrays);
     if (!right)
         fprintf(stderr, "failed: %s, type %d, %s %g\n", forward->problem.skeleton, (int)forward->problem.dtype, what,
                 value);
@@ -212,7 +131,7 @@ static void leave_offset_alone(const struct forward_case *forward, struct backwa
         score->bias[i] = reference_round(problem.dtype, (float)offset);
 }
 
-static int failures_of_offsets(struct forward_case forward, bool alone)
+static int failures_of_kind(struct forward_case forward, bool alone)
 {
     static const double offsets[] = {0,   1,    -1,    1e4,  -1e4, -65504, 65504,    -1e6,   1e6,
                                      1e9, -1e9, -1e30, 1e30, 3e38, -3e38,  -FLT_MAX, FLT_MAX};
@@ -265,39 +184,49 @@ static bool has_part(const struct cla_skeleton *skeleton, const char *scene, con
     return test_samples(skeleton, scene) && takes_type(skeleton, forward->problem.dtype) && serves(forward);
 }
 
-static void offsets_fall_out(void **state)
+typedef int (*failures_function)(struct forward_case forward);
+
+static int failures_of_each(const char *scene, unsigned features, failures_function failures_of)
 {
-    (void)state;
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
-            const struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, CLATTN_BIAS);
-            if (has_part(*skeleton, __func__, &forward))
-                failures += failures_of_offsets(forward, false) + failures_of_offsets(forward, true);
+            const struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, features);
+            failures += has_part(*skeleton, scene, &forward) ? failures_of(forward) : 0;
         }
-    assert_int_equal(failures, 0);
+    return failures;
+}
+
+static int failures_of_offsets(struct forward_case forward)
+{
+    return failures_of_kind(forward, false) + failures_of_kind(forward, true);
+}
+
+static void offsets_fall_out(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_of_each(__func__, CLATTN_BIAS, failures_of_offsets), 0);
+}
+
+static int failures_of_scales(struct forward_case forward)
+{
+    static const float scales[] = {1e-3f, 0.2f, 1.0f, 1e3f, 1e4f, 1e6f, -1e3f};
+    struct backward_arrays arrays;
+    int failures = 0;
+    assert_true(make(&forward, &arrays));
+    EACH (i, scales) {
+        forward.problem.scale = scales[i];
+        failures += !passes(&forward, &arrays, "scale", (double)scales[i]);
+    }
+    backward_arrays_free(&arrays);
+    return failures;
 }
 
 /* From rows of nearly equal weights to rows where one key has all. */
 static void scales_do_not_matter(void **state)
 {
     (void)state;
-    static const float scales[] = {1e-3f, 0.2f, 1.0f, 1e3f, 1e4f, 1e6f, -1e3f};
-    int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
-        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
-            struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, 0);
-            struct backward_arrays arrays;
-            if (!has_part(*skeleton, __func__, &forward))
-                continue;
-            assert_true(make(&forward, &arrays));
-            for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
-                forward.problem.scale = scales[i];
-                failures += !passes(&forward, &arrays, "scale", (double)scales[i]);
-            }
-            backward_arrays_free(&arrays);
-        }
-    assert_int_equal(failures, 0);
+    assert_int_equal(failures_of_each(__func__, 0, failures_of_scales), 0);
 }
 
 /* One key of each row has all the weight but `rest` or so. */
@@ -311,28 +240,29 @@ static void favour_one_key(const struct forward_case *forward, struct backward_a
                 j == 7 * row % N_KV ? 0.0f : reference_round(forward->problem.dtype, (float)log(rest / (N_KV - 1)));
 }
 
+static int failures_of_roundings(struct forward_case forward)
+{
+    static const double rests[] = {0.5, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9}; /* the last: P rounds to 1 */
+    struct backward_arrays arrays;
+    int failures = 0;
+    forward.problem.d_v = 256; /* long sums */
+    forward.problem.scale = 0.01f;
+    if (!mends(cla_skeleton_find(forward.problem.skeleton), forward.problem.dtype) || !serves(&forward))
+        return 0;
+    assert_true(make(&forward, &arrays));
+    EACH (i, rests) {
+        favour_one_key(&forward, &arrays, rests[i]);
+        failures += !passes(&forward, &arrays, "weight of all keys but one", rests[i]);
+    }
+    backward_arrays_free(&arrays);
+    return failures;
+}
+
 /* What is left of dP - delta there is small beside the rounding of either: they have to be rounded alike. */
 static void roundings_of_delta_cancel(void **state)
 {
     (void)state;
-    static const double rests[] = {0.5, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9}; /* the last: P rounds to 1 */
-    int failures = 0;
-    for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
-        for (int dtype = CLATTN_FP32; dtype <= CLATTN_BF16; dtype++) {
-            struct forward_case forward = case_of(*skeleton, (enum clattn_dtype)dtype, CLATTN_BIAS);
-            struct backward_arrays arrays;
-            forward.problem.d_v = 256; /* long sums */
-            forward.problem.scale = 0.01f;
-            if (!mends(*skeleton, forward.problem.dtype) || !has_part(*skeleton, __func__, &forward))
-                continue;
-            assert_true(make(&forward, &arrays));
-            for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
-                favour_one_key(&forward, &arrays, rests[i]);
-                failures += !passes(&forward, &arrays, "weight of all keys but one", rests[i]);
-            }
-            backward_arrays_free(&arrays);
-        }
-    assert_int_equal(failures, 0);
+    assert_int_equal(failures_of_each(__func__, CLATTN_BIAS, failures_of_roundings), 0);
 }
 
 /* Terms of dP, half of them 4096 or so and half of them as much below 0, whose sum is some 1500. */
@@ -424,7 +354,7 @@ static void parts_sum_up(void **state)
         assert_true(run_part(part, 0, &arrays));
         part.shape.n_kv = N_KV - FIRST;
         assert_true(run_part(part, FIRST, &arrays));
-        assert_true(judge(&forward, &arrays));
+        assert_true(rule_of_gradients(&forward, &arrays));
         backward_arrays_free(&arrays);
     }
 }
