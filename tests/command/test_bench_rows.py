@@ -100,10 +100,19 @@ class KeptRows(unittest.TestCase):
             self.assertIn("SLOWER", text)
             self.assertNotIn("\033", text)
 
+    def test_comparisons_fit(self):
+        kept = [self.keep(name, [row(n, 1.0)]) for name, n in (("a.json", 16384), ("b.json", 512))]
+        for old in kept:
+            for columns in (60, 80):
+                words = [CLATTN, "bench", "--from", kept[0], "--compare", old]
+                lines = on_terminal(words, "stdout", {"COLUMNS": str(columns)})[1].splitlines()
+                self.assertIn("16384", lines[3])
+                self.assertLessEqual(max(len(re.sub("\033[^m]*m", "", line)) for line in lines if "/" not in line), columns)
+
     def test_rows_are_matched_by_what_they_measure(self):
         old = [row(512, 1.0), row(512, 1.0, causal=True), row(512, 9.0, dtype="fp16")]
         new = [row(512, 1.0, causal=True, path="forward_simt"), row(512, 1.0), row(256, 1.0)]
-        self.assertEqual(self.compare(new, old), ["same", "same", "file"])
+        self.assertEqual(self.compare(new, old), ["same", "same", "here"])
         self.compare([row(512, 1.0, device="Another")], old, status=NOTHING_SHARED, says=["Some 'device'", "Another"])
         self.assertEqual(self.compare([row(512, 1.0, median_ms=None)], old), ["timed"])
 

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from command import CLATTN, CommandTest, DEVICE, FILE, LAYER, OK, USAGE, run_tests
+from command import CLATTN, CommandTest, DEVICE, DUMPS, FILE, LAYER, OK, USAGE, run_tests
 from terminal import on_terminal
 
 
@@ -145,6 +145,20 @@ class Terminal(CommandTest):
                 self.assertEqual(status, OK)
                 self.assertLessEqual(max(len(line) for line in text.splitlines() if " " in line.strip()), columns)
                 self.assertEqual(text.split(), whole.split())
+
+    def test_tables_fit(self):
+        """No line with a place to break is wider than the terminal, but that command line which one is to copy."""
+        h200 = os.path.join(DUMPS, "nvidia-h200.json")
+        for words, widths in ((["devices"], (60, 80)), (["verify", "--only", "3"], (60, 80)), (["compile"], (60, 80)),
+                              (["tune", "--clinfo", h200, "--d", "64"], (60, 80)),
+                              (["bench", "--n", "16", "--repetitions", "1", "--no-standard"], (60, )),
+                              (["verify", "--soak", "100", "--cases", "1", "--jobs", "1"], (60, ))):
+            for columns in widths:
+                status, text = on_terminal([CLATTN, *words], "stdout", {"COLUMNS": str(columns)})
+                self.assertEqual(status, OK, words)
+                for line in text.splitlines():
+                    if " " in line.strip() and not line.startswith("  reproduce: "):
+                        self.assertLessEqual(len(line), columns, line)
 
     def test_slow_compilation(self):
         """A kernel that takes a second is named, with caches off. Builds are made to take two."""

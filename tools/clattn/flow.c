@@ -35,15 +35,24 @@ static size_t piece_of(const char *text, size_t least, size_t room)
     return cut > least ? cut : room + strcspn(text + room, " ");
 }
 
+/* Where a further line begins: at the hang, or as far left of it as its first word needs, but behind the first line. */
+static size_t indent_of(const char *text, size_t own, size_t hang, size_t room)
+{
+    const size_t word = strcspn(text, " "), least = own + 2 < hang ? own + 2 : hang;
+    if (hang + word <= room)
+        return hang;
+    return room >= least + word ? room - word : least;
+}
+
 static void put_line(FILE *stream, const char *text, size_t room)
 {
-    const size_t hang = hang_of(text, room);
+    const size_t own = strspn(text, " "), hang = hang_of(text, room);
     size_t indent = 0, piece = piece_of(text, hang, room);
     while (text[piece]) {
         fprintf(stream, "%*s%.*s\n", (int)indent, "", (int)piece, text);
         text += piece;
         text += strspn(text, " ");
-        indent = hang;
+        indent = indent_of(text, own, hang, room);
         piece = piece_of(text, 0, room - indent);
     }
     fprintf(stream, "%*s%s\n", *text ? (int)indent : 0, "", text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/rows.h"
+#include "flow.h"
 #include "system/terminal.h"
 #include "table.h"
 #include <string.h>
@@ -58,12 +59,12 @@ static enum verdict judge(const json_t *row, const json_t *old)
 enum { DTYPE, BATCH, HEADS, N_Q, N_KV, D, CAUSAL, PASS, OLD_MS, MS, RATIO, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {
-    [DTYPE] = {"dtype", -5, 0},   [BATCH] = {"batch", 5, 2}, [HEADS] = {"heads", 5, 1},    [N_Q] = {"n_q", 6, 0},
-    [N_KV] = {"n_kv", 6, 0},      [D] = {"d", 4, 0},         [CAUSAL] = {"causal", -6, 0}, [PASS] = {"pass", -8, 0},
-    [OLD_MS] = {"old ms", 10, 0}, [MS] = {"ms", 10, 0},      [RATIO] = {"ratio", 7, 0},
+    [DTYPE] = {"dtype", -5, 2},   [BATCH] = {"batch", 5, 5}, [HEADS] = {"heads", 5, 4},    [N_Q] = {"n_q", 6, 0},
+    [N_KV] = {"n_kv", 6, 0},      [D] = {"d", 4, 0},         [CAUSAL] = {"causal", -6, 1}, [PASS] = {"pass", -8, 0},
+    [OLD_MS] = {"old ms", 10, 3}, [MS] = {"ms", 10, 0},      [RATIO] = {"ratio", 7, 0},
 };
 
-/* The verdict stands behind the columns. */
+/* The verdict stands behind the columns, after a blank. */
 enum { VERDICT_WIDTH = 9 };
 
 static void fill_row(const json_t *row, const json_t *old, enum verdict verdict, table_cells cells)
@@ -95,17 +96,17 @@ static void print_row(const json_t *row, const json_t *old, enum verdict verdict
     table_cells cells;
     bool shown[COLUMNS];
     fill_row(row, old, verdict, cells);
-    table_fit(columns, COLUMNS, 2 + VERDICT_WIDTH, stream, shown);
+    table_fit(columns, COLUMNS, 1 + VERDICT_WIDTH, stream, shown);
     table_print(columns, COLUMNS, shown, cells, stream);
-    fprintf(stream, "  %s%s%s\n", tinted ? colours[verdict] : "", old ? words[verdict] : "not in the old file",
+    fprintf(stream, " %s%s%s\n", tinted ? colours[verdict] : "", old ? words[verdict] : "only here",
             tinted ? "\033[0m" : "");
 }
 
 static void print_head(const char *old_path, FILE *stream)
 {
     bool shown[COLUMNS];
-    fprintf(stream, "\nbeside %s:\n", old_path);
-    table_fit(columns, COLUMNS, 2 + VERDICT_WIDTH, stream, shown);
+    flow(stream, "\nbeside %s:\n", old_path);
+    table_fit(columns, COLUMNS, 1 + VERDICT_WIDTH, stream, shown);
     table_print_head(columns, COLUMNS, shown, stream);
     putc('\n', stream);
 }
@@ -137,8 +138,8 @@ int bench_compare(const json_t *rows, const json_t *old, const char *old_path, F
     }
     for (size_t i = 0; i < json_array_size(old); i++)
         comparison->only_old += !find(rows, json_array_get(old, i));
-    fprintf(stream, "%d slower, %d faster, %d the same within noise; %d rows only here, %d only there\n",
-            comparison->slower, comparison->faster, comparison->same, comparison->only_new, comparison->only_old);
+    flow(stream, "%d slower, %d faster, %d the same within noise; %d rows only here, %d only there\n",
+         comparison->slower, comparison->faster, comparison->same, comparison->only_new, comparison->only_old);
     if (comparison->only_new == (int)json_array_size(rows))
         return none_shared(rows, old, old_path, failure);
     if (comparison->slower)

@@ -57,27 +57,27 @@ enum {
 
 static const struct table_column columns[COLUMNS] = {
     [DTYPE] = {"dtype", -5, 0},
-    [KEYS] = {"k, v", -9, 12},
-    [BATCH] = {"batch", 5, 3},
-    [HEADS] = {"heads", 5, 2},
+    [KEYS] = {"k, v", -9, 13},
+    [BATCH] = {"batch", 5, 4},
+    [HEADS] = {"heads", 5, 3},
     [N_Q] = {"n_q", 6, 0},
     [N_KV] = {"n_kv", 6, 0},
     [D] = {"d", 4, 0},
     [CAUSAL] = {"causal", -6, 0},
     [PASS] = {"pass", -8, 0},
-    [PATH] = {"path", -13, 0},
+    [PATH] = {"path", -13, 1},
     [MS] = {"ms", 10, 0},
-    [SPREAD] = {"spread", 6, 6},
-    [HOST_US] = {"host us", 8, 10},
-    [GFLOPS] = {"GFLOP/s", 9, 0},
-    [PEAK] = {"peak", 7, 4},
-    [LIMIT] = {"limit", 8, 5},
-    [READ] = {"read", 7, 13},
-    [STANDARD_MS] = {"standard ms", 12, 7},
-    [FASTER] = {"faster", 7, 1},
-    [EXTRA] = {"extra", 9, 8},
-    [STANDARD_EXTRA] = {"standard", 9, 9},
-    [TRAFFIC] = {"traffic", 9, 11},
+    [SPREAD] = {"spread", 6, 7},
+    [HOST_US] = {"host us", 8, 11},
+    [GFLOPS] = {"GFLOP/s", 8, 0},
+    [PEAK] = {"peak", 7, 5},
+    [LIMIT] = {"limit", 8, 6},
+    [READ] = {"read", 7, 14},
+    [STANDARD_MS] = {"standard ms", 12, 8},
+    [FASTER] = {"faster", 7, 2},
+    [EXTRA] = {"extra", 9, 9},
+    [STANDARD_EXTRA] = {"standard", 9, 10},
+    [TRAFFIC] = {"traffic", 9, 12},
 };
 
 void bench_print_head(const struct session *session, double peak, double copy, const struct bench_shape *shape)
@@ -176,6 +176,6 @@ void bench_print_row(const struct bench_row *row)
     table_print(columns, COLUMNS, shown, cells, stdout);
     putchar('\n');
     if (row->problem[0])
-        printf("      %s\n", row->problem);
+        flow(stdout, "      %s\n", row->problem);
     fflush(stdout);
 }

@@ -2,6 +2,7 @@
 #include "child.h"
 #include "commands.h"
 #include "files/output_file.h"
+#include "flow.h"
 #include "json_out.h"
 #include "progress.h"
 #include "report/report.h"
@@ -149,7 +150,7 @@ static void print_summary(const json_t *rows, const char *path)
         printf("%-22s %-10s %6.1f s\n", json_string_value(json_object_get(row, "name")), report_outcome(row),
                json_number_value(json_object_get(row, "seconds")));
     }
-    printf("%s: please look through it, and attach it to an issue of the project\n", path);
+    flow(stdout, "%s: please look through it, and attach it to an issue of the project\n", path);
 }
 
 static int write_report(const struct values *values, const json_t *device, json_t *rows, struct output_file *output,

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "flow.h"
 #include "json_out.h"
 #include "tune/tune.h"
-#include <stdio.h>
 
 enum { SHOWN = 12 };
 
 static void print_candidate(const struct clattn_plan_info *info, int rank, double base)
 {
-    printf("  %2d  %-16s B_r %3d  B_c %3d  %4d items  cost %.3f  %s\n", rank, info->skeleton, info->b_r, info->b_c,
-           info->work_group_size, info->estimate / base, info->knobs);
+    flow(stdout, "  %2d  %-16s B_r %3d  B_c %3d  %4d items  cost %.3f  %s\n", rank, info->skeleton, info->b_r,
+         info->b_c, info->work_group_size, info->estimate / base, info->knobs);
     for (int i = 1; i < info->step_count; i++)
-        printf("      %s: %s\n", info->steps[i].name, info->steps[i].reason);
+        flow(stdout, "      %s: %s\n", info->steps[i].name, info->steps[i].reason);
 }
 
 static void print_ranked(const struct tune_problem *problem, const struct clattn_plan_info *infos, int count)
 {
     char name[96];
     tune_problem_name(problem, name, sizeof name);
-    printf("%s: the planner's choice first, then by the model's cost (1 is that of the choice; costs of different "
-           "kernels do not compare)\n",
-           name);
+    flow(stdout,
+         "%s: the planner's choice first, then by the model's cost (1 is that of the choice; costs of different "
+         "kernels do not compare)\n",
+         name);
     for (int i = 0; i < count && i < SHOWN; i++)
         print_candidate(&infos[i], i + 1, infos[0].estimate);
     if (count > SHOWN)
-        printf("      and %d more (--json lists them)\n", count - SHOWN);
+        flow(stdout, "      and %d more (--json lists them)\n", count - SHOWN);
 }
 
 static json_t *json_ranked(const char *title, const struct tune_problem *problem, const struct clattn_plan_info *infos,
@@ -51,7 +52,7 @@ int tune_rank(const struct values *values, struct clinfo_device *item, json_t *r
     if (!tune_list_create(&list, values, &item->capabilities))
         return fail(failure, STATUS_DEVICE, "no memory for a list of problems");
     if (!rows)
-        printf("%s: not here, so planned only\n", title);
+        flow(stdout, "%s: not here, so planned only\n", title);
     for (int i = 0; i < list.count && !status; i++) {
         static struct clattn_plan_info infos[TUNE_MOST];
         int count = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/soak.h"
 #include "child.h"
+#include "flow.h"
 #include "progress.h"
 #include "system/system.h"
 #include "verify/draw.h"
@@ -171,8 +172,9 @@ static void print_failure(struct run *run, const struct soak_record *record)
     char command[320];
     soak_reproducer(run->soak, &run->log, record, command, sizeof command);
     progress_clear(&run->progress);
-    printf("%s: %s\n  %s\n  reproduce: %s\n", soak_outcome_name(record->outcome), record->name ? record->name : "?",
-           record->text ? record->text : "", command);
+    flow(stdout, "%s: %s\n  %s\n", soak_outcome_name(record->outcome), record->name ? record->name : "?",
+         record->text ? record->text : "");
+    printf("  reproduce: %s\n", command); /* (in one line, to be copied) */
     fflush(stdout);
 }
 

@@ -100,13 +100,14 @@ struct report_table {
 
 static void make_table(struct report_table *table)
 {
-    static const struct table_column first[OUTCOMES_FROM] = {{"", -24, 0},     {"cases", 6, 0}, {"programs", 8, 7},
+    static const struct table_column first[OUTCOMES_FROM] = {{"", -24, 0},     {"cases", 6, 4}, {"programs", 8, 7},
                                                              {"3-5", 5, 8},    {"6-8", 5, 8},   {"9-12", 5, 8},
                                                              {"masked", 6, 9}, {"blind", 6, 9}};
     memcpy(table->columns, first, sizeof first);
     for (int i = 0; i < SOAK_OUTCOMES; i++) {
         const char *name = soak_outcome_name((enum soak_outcome)i);
-        table->columns[OUTCOMES_FROM + i] = (struct table_column){name, (int)strlen(name) + 2, 0};
+        table->columns[OUTCOMES_FROM + i] =
+            (struct table_column){name, (int)strlen(name) + 2, i == SOAK_REFUSED ? 5 : 0};
     }
     table->columns[COLUMNS - 1] = (struct table_column){"largest", 8, 6};
     table_fit(table->columns, COLUMNS, 0, stdout, table->shown);

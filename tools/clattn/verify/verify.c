@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "child.h"
 #include "commands.h"
+#include "flow.h"
 #include "json_out.h"
 #include "progress.h"
 #include "random.h"
@@ -143,12 +144,14 @@ static void report_failure(struct tally *tally, int index, const char *name, con
     char command[768];
     reproducer(tally, index, command, sizeof command);
     tally->failed++;
-    if (tally->failures)
+    if (tally->failures) {
         json_array_append_new(tally->failures,
                               json_pack("{s:i, s:o, s:o, s:o}", "case", index, "name", json_text(name), "reason",
                                         json_text(result->text), "reproduce", json_text(command)));
-    else
-        printf("FAILED case %d: %s\n  %s\n  reproduce: %s\n", index, name, result->text, command);
+    } else {
+        flow(stdout, "FAILED case %d: %s\n  %s\n", index, name, result->text);
+        printf("  reproduce: %s\n", command); /* (in one line, to be copied) */
+    }
 }
 
 static void check(struct tally *tally, const struct verify_case *listed, int index)
@@ -196,19 +199,19 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
                       "largest_error_case", tally->largest < 0 ? json_null() : json_integer(tally->largest), "seconds",
                       json_measure(seconds), "failures", tally->failures),
             NULL, failure);
-    printf("%s: %d of %d cases passed",
-           tally->failed   ? "FAILED"
-           : tally->passed ? "certified"
-                           : "nothing certified",
-           tally->passed, count);
+    flow(stdout, "%s: %d of %d cases passed",
+         tally->failed   ? "FAILED"
+         : tally->passed ? "certified"
+                         : "nothing certified",
+         tally->passed, count);
     if (tally->skipped)
-        printf(", %d skipped (the kernel does not fit the device%s)", tally->skipped,
-               tally->values->b_r || tally->values->b_c ? ", or these sizes the case" : "");
-    printf("; largest error %.0f %% of what is allowed", 100.0 * tally->share);
+        flow(stdout, ", %d skipped (the kernel does not fit the device%s)", tally->skipped,
+             tally->values->b_r || tally->values->b_c ? ", or these sizes the case" : "");
+    flow(stdout, "; largest error %.0f %% of what is allowed", 100.0 * tally->share);
     if (tally->largest >= 0)
-        printf(" (case %d: %s)", tally->largest, tally->largest_name);
-    printf("; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n", seconds, device,
-           tally->session->capabilities->driver_version, tally->values->seed);
+        flow(stdout, " (case %d: %s)", tally->largest, tally->largest_name);
+    flow(stdout, "; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n", seconds, device,
+         tally->session->capabilities->driver_version, tally->values->seed);
     return STATUS_OK;
 }
 
