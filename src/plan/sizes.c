@@ -170,9 +170,19 @@ const struct cla_stale_max_sizes cla_stale_max_sizes = {
     .most_d = 128, .narrow_d = 64, .few_keys = 1024, .formed_again_d = 64};
 
 /* H200: the notes of HOPPER. Without TMA 2 tiles a work-group took 16.0 us for 17.5 (n 333), 8 tiles 20.5 for
- * 21.3 (d 80, n 1024), 4 tiles 15.8 for 17.8 (77 keys); 23 tiles 89 for 88 (n 128, 256 sequences). */
-const struct cla_hopper_lengths cla_hopper_lengths = {
-    .wide = 2047, .narrow = 511, .causal = 3071, .four_causal = 256, .longest = 8192, .few_tiles = 8};
+ * 21.3 (d 80, n 1024), 4 tiles 15.8 for 17.8 (77 keys); 23 tiles 89 for 88 (n 128, 256 sequences). Pipelines: the
+ * notes' table "Pipelines for short sequences". */
+const struct cla_hopper_lengths cla_hopper_lengths = {.wide = 2047,
+                                                      .narrow = 511,
+                                                      .causal = 3071,
+                                                      .four_causal = 256,
+                                                      .longest = 8192,
+                                                      .few_tiles = 8,
+                                                      .single_rows = 32,
+                                                      .single_keys = 128,
+                                                      .paired_causal = 2048,
+                                                      .paired_cost = 103,
+                                                      .pipeline_blocks = 2};
 
 /* Products of warp groups take any multiple of 16. */
 static const int usual_keys[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0},

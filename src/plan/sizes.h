@@ -41,9 +41,13 @@ extern const struct cla_stale_max_sizes cla_stale_max_sizes;
 /* Rows of a sequence up to which forward_hopper's smaller blocks are worth more than its fast ones: where d_v is wide
  * or narrow, where half of the pairs are hidden, and so where four consumers have causal rows; and from which on its
  * widest tiles gain more than they lose at the diagonal or a change of rows. And tiles of a work-group up to which
- * TMA's descriptors cost more than they gain. */
+ * TMA's descriptors cost more than they gain. Then for pipelines of few tiles: rows up to which a consumer by itself
+ * is slower than forward_matrix, and keys up to which it is faster than two; rows and keys of causal sequences up to
+ * which pairs of consumers are faster than four together; by how much they are slower, in hundredths, where nothing
+ * is hidden; and blocks of rows for each pipeline below which a compute unit has too few for several. */
 struct cla_hopper_lengths {
     int wide, narrow, causal, four_causal, longest, few_tiles;
+    int single_rows, single_keys, paired_causal, paired_cost, pipeline_blocks;
 };
 extern const struct cla_hopper_lengths cla_hopper_lengths;
 

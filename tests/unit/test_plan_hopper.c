@@ -111,7 +111,7 @@ static void sizes_suit_the_number_of_blocks(void **state)
         {1, 20000, 20000, CLATTN_FULL, 192, 128, 1}, {4, 100000, 100000, CLATTN_FULL, 256, 64, 1},
         {44, 512, 128, CLATTN_FULL, 256, 64, 0},     {600, 512, 128, CLATTN_FULL, 256, 64, 1},
         {1, 128, 100, CLATTN_FULL, 128, 128, 0},     {5000, 128, 128, CLATTN_FULL, 128, 64, 1},
-        {5000, 128, 129, CLATTN_FULL, 128, 128, 1},
+        {200, 128, 129, CLATTN_FULL, 128, 128, 0},
     };
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     EACH (i, rows) {

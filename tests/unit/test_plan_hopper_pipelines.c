@@ -104,6 +104,60 @@ static void masks_that_are_mostly_seen_have_no_teams(void **state)
     }
 }
 
+/* Calls of many blocks that have few tiles each (the notes of forward_hopper, "Pipelines for short sequences"). */
+static void many_blocks_of_few_tiles_have_pipelines(void **state)
+{
+    (void)state;
+    static const char single[] = "stages=2 q_stages=1 ping_pong=1 tma=1 stale_max=1 pipelines=4",
+                      wide[] = "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2",
+                      paired[] = "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=2",
+                      together[] = "stages=4 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1",
+                      two[] = "stages=2 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1";
+    static const struct {
+        int d;
+        int64_t heads, n_q, n_kv;
+        enum clattn_causal causal;
+        int b_r, b_c;
+        const char *knobs; /* NULL: forward_matrix */
+    } rows[] = {
+        {64, 3072, 128, 128, CLATTN_FULL, 128, 64, wide},
+        {64, 528, 128, 128, CLATTN_FULL, 128, 64, wide},
+        {32, 6144, 128, 128, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 64, wide},
+        {64, 1024, 384, 384, CLATTN_FULL, 128, 64, paired},
+        {64, 1024, 640, 640, CLATTN_FULL, 128, 64, paired},
+        {64, 1024, 768, 768, CLATTN_CAUSAL_TOP_LEFT, 128, 64, paired},
+        {64, 512, 2048, 2048, CLATTN_CAUSAL_TOP_LEFT, 128, 64, paired},
+        {64, 512, 2049, 2049, CLATTN_CAUSAL_TOP_LEFT, 256, 64, together},
+        {64, 1024, 128, 4096, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 128,
+         "stages=3 q_stages=2 ping_pong=1 tma=1 stale_max=1 pipelines=1"},
+        {64, 1024, 1024, 1024, CLATTN_FULL, 256, 64, together},
+        {64, 6144, 64, 64, CLATTN_FULL, 64, 64, single},
+        {64, 6144, 32, 32, CLATTN_FULL, 64, 64, NULL},
+        {64, 1055, 64, 64, CLATTN_FULL, 64, 64, NULL},
+        {64, 6144, 64, 129, CLATTN_FULL, 64, 64, NULL},
+        {128, 1536, 128, 128, CLATTN_CAUSAL_TOP_LEFT, 64, 64, wide},
+        {80, 2304, 128, 128, CLATTN_FULL, 64, 64, wide},
+        {128, 6144, 64, 64, CLATTN_FULL, 64, 64, wide},
+        {128, 1536, 256, 256, CLATTN_FULL, 128, 128, two},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_BF16,
+                                               .d = rows[i].d,
+                                               .causal = rows[i].causal,
+                                               .expected_heads = rows[i].heads,
+                                               .expected_n_q = rows[i].n_q,
+                                               .expected_n_kv = rows[i].n_kv};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (!rows[i].knobs != (strcmp(info.skeleton, "forward_matrix") == 0) ||
+            (rows[i].knobs &&
+             (info.b_r != rows[i].b_r || info.b_c != rows[i].b_c || strcmp(info.knobs, rows[i].knobs) != 0)))
+            fail_msg("row %d: %s, blocks of %d x %d, %s", (int)i, info.skeleton, info.b_r, info.b_c, info.knobs);
+    }
+}
+
 static void three_teams_are_refused(void **state)
 {
     (void)state;
@@ -249,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_in_blocks_have_tiles_that_suit_them),
         cmocka_unit_test(masks_that_are_mostly_seen_have_no_teams),
+        cmocka_unit_test(many_blocks_of_few_tiles_have_pipelines),
         cmocka_unit_test(three_teams_are_refused),
         cmocka_unit_test(fewer_items_are_fewer_teams),
         cmocka_unit_test(the_users_functions_leave_four_consumers),

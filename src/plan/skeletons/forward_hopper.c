@@ -225,6 +225,19 @@ static bool gains_by_tma(const struct clattn_capabilities *capabilities, const s
     return tiles > cla_hopper_lengths.few_tiles * (double)capabilities->compute_units;
 }
 
+static bool take_few_tiles(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                           struct cla_config *config)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    struct cla_config other = *config;
+    if (!cla_hopper_take_few_tiles(capabilities->compute_units, problem, &other) || !has_items(&limits, &other) ||
+        !has_room(&limits, problem, &other))
+        return false;
+    complete(&limits, problem, &other);
+    *config = other;
+    return true;
+}
+
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
@@ -233,6 +246,8 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     if (!fit(&limits, problem, situation, config))
         return false;
     if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv)
+        return true;
+    if (take_few_tiles(capabilities, problem, config))
         return true;
     if (consumers(config) > 2 && config->pipelines <= 1) {
         if (situation == CLA_HOPPER_PLAIN_LONG)
@@ -353,8 +368,11 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 {
     struct cla_error unused;
     struct cla_config config = {0};
-    return !check(capabilities, problem, &unused) && problem->d % 8 == 0 && problem->d_v % 8 == 0 &&
-           !(problem->expected_n_q && problem->expected_n_q < FEWEST_ROWS) && find(capabilities, problem, &config);
+    if (check(capabilities, problem, &unused) || problem->d % 8 || problem->d_v % 8 ||
+        !find(capabilities, problem, &config))
+        return false;
+    return !problem->expected_n_q || problem->expected_n_q >= FEWEST_ROWS ||
+           take_few_tiles(capabilities, problem, &config);
 }
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)

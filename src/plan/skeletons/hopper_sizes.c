@@ -4,6 +4,7 @@
 #include "plan/skeletons/hopper_sizes.h"
 #include "plan/checked.h"
 #include "plan/matrix_units.h"
+#include "plan/packing.h"
 #include "plan/problem.h"
 #include "plan/sizes.h"
 
@@ -190,4 +191,37 @@ void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper
     if (has_window_alone(problem) && !cla_hopper_forced_rows(problem) && !problem->b_c)
         take_pipelines(problem, 1, config);
     suit_block_mask(problem, config);
+}
+
+/* How many consumers each pipeline would have where blocks of rows have few tiles: while one pipeline begins or ends a
+ * block another computes. 0: all of a work-group's consumers go together. */
+static int pipeline_of(const struct clattn_problem *problem)
+{
+    const struct cla_hopper_lengths *lengths = &cla_hopper_lengths;
+    const int64_t n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
+    if (problem->b_r || problem->b_c || problem->work_group_size || !is_plain(problem) || problem->d_v > 128)
+        return 0;
+    if (n_q <= CLA_WARP_GROUP_ROWS)
+        return n_q > lengths->single_rows && n_kv <= lengths->single_keys && cla_expected_pack(problem) == 1;
+    if (!is_narrow(problem))
+        return n_q <= lengths->single_keys && n_kv <= lengths->single_keys;
+    if (problem->causal != CLATTN_FULL)
+        return n_q <= lengths->paired_causal && n_kv <= lengths->paired_causal ? 2 : 0;
+    return lengths->paired_cost * cla_ceil_div(n_q, 128) < 200 * cla_ceil_div(n_q, 256) ? 2 : 0;
+}
+
+bool cla_hopper_take_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config)
+{
+    const int each = pipeline_of(problem);
+    struct cla_config other = *config;
+    if (!each || !problem->expected_heads)
+        return false;
+    take_pipelines(problem, each, &other);
+    const int64_t blocks = problem->expected_heads * cla_ceil_div(problem->expected_n_q, other.b_r);
+    if (blocks < cla_hopper_lengths.pipeline_blocks * other.pipelines * units)
+        return false;
+    other.hopper.stages = problem->expected_n_kv > 2 * other.b_c && each > 1 ? 4 : 2;
+    other.hopper.ping_pong = other.hopper.tma = 1;
+    *config = other;
+    return true;
 }
