@@ -440,7 +440,7 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     }
 #endif
 #if MATRIX_JOINS && CLATTN_SPLIT
-    if (!join_is_last(counter, p.splits, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
+    if (!join_is_last(counter, p, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid))
         return;
     for (int at = lid; at < quads; at += WG) {
         const int r = at / JOIN_QUADS, x = at % JOIN_QUADS * 4;

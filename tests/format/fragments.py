@@ -32,7 +32,7 @@ ALLOWED = [
     (r'common/formats', r'#define CLATTN_(BLOCK|HALF_OF_\d+) +32\b|HALF_OF_16\b', 'elements of a block of ggml, and of vectors'),
     (r'backward_shares', r'enum \{ WARP_KEYS = 16, WARP_ITEMS = 32 \}', 'how backward_hopper.cl left its parts'),
     (r'common/hopper_backward_work', r'> 4 [?] 16 : 8', 'messages that are kept'),
-    (r'common/matrix_join', r'JOIN_STATES 16\b', 'states that are read at a time'),
+    (r'common/matrix_join', r'JOIN_MOST 16\b', 'states that are read at a time'),
     (r'common/hopper_tiles', r'HOPPER_MESSAGE_BYTES 16\b|chunks <= 16 [?] 16 : 32|multiple of 32 up to', 'bytes of a message; chunks, rounded up'),
     (r'common/hopper_forward_walk', r'HOPPER_ROUNDS 32\b', 'bits of a word'),
     (r'source/hopper_tma', r'HOPPER_DESCRIPTOR_WORDS 32\b|\* 2 : 16\b', 'a TMA descriptor, and a stride that it takes'),
