@@ -94,5 +94,14 @@ static inline __attribute__((unused)) void vstore4(float4 x, size_t n, float *to
 #define get_num_groups(dimension)     ((size_t)machine_groups())
 #define reqd_work_group_size(x, y, z) unused
 #define atomic_inc(at)                (machine_maybe_pause(), (*(at))++)
+#define atom_inc                      atomic_inc
+#define atom_cmpxchg(at, is, becomes) (machine_maybe_pause(), model_exchange((volatile ulong *)(at), is, becomes))
+static inline __attribute__((unused)) ulong model_exchange(volatile ulong *at, ulong is, ulong becomes)
+{
+    const ulong was = *at;
+    if (was == is)
+        *at = becomes;
+    return was;
+}
 
 #endif
