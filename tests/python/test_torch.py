@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import time
+import types
 import unittest
 
 if not importlib.util.find_spec('torch'):
@@ -114,21 +115,23 @@ class Operator(unittest.TestCase):
         self.addCleanup(operator.openmp._pause.cache_clear)
         few, many = (torch.ones(1, 4, n, 16) for n in (8, 1024))
 
-        def ends(x, choice):
+        def ends(x, choice, device=clattn.default_device()):
             os.environ['CLATTN_OPENMP'] = choice
             self.addCleanup(os.environ.pop, 'CLATTN_OPENMP', None)
             operator.openmp._pause.cache_clear()
             torch.ones(2**20).mul_(2)
             before = len(os.listdir('/proc/self/task'))
-            operator.openmp.rest(x, x, 'bhnd')
+            operator.openmp.rest(device, x, x, 'bhnd')
             deadline = time.monotonic() + 5
-            while choice == 'pause' and x is many and time.monotonic() < deadline:
+            while choice == 'pause' and x is many and device.shares_memory and time.monotonic() < deadline:
                 if len(os.listdir('/proc/self/task')) == before - 2:
                     break
                 time.sleep(0.01)
             return before - len(os.listdir('/proc/self/task'))
 
-        self.assertEqual([ends(many, 'pause'), ends(few, 'pause'), ends(many, 'keep')], [2, 0, 0])
+        gpu = types.SimpleNamespace(shares_memory=False)  # leaves the cores alone
+        ended = [ends(many, 'pause'), ends(few, 'pause'), ends(many, 'keep'), ends(many, 'pause', gpu)]
+        self.assertEqual(ended, [2, 0, 0, 0])
         with self.assertRaisesRegex(ValueError, "CLATTN_OPENMP is 'never': 'pause' or 'keep'"):
             ends(many, 'never')
 

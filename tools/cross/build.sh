@@ -78,6 +78,7 @@ make_jansson() {
     source_package jansson
     sed -e 's/@json_inline@/inline/' -e 's/@json_have_[a-z_]*@/1/' "$deps/jansson/src/jansson_config.h.in" >"$deps/include/jansson_config.h"
     ln -sfn "$deps/jansson/src/jansson.h" "$deps/include/"
+    : >"$deps/include/jansson_private_config.h" # (what configure writes; what of it counts here is given below)
     for file in dump error hashtable hashtable_seed load memory pack_unpack strbuffer strconv utf value version; do
         $compiler -O2 -w -std=gnu99 -DHAVE_STDINT_H=1 -D__USE_MINGW_ANSI_STDIO=1 "-I$deps/include" -c -o "$deps/jansson-$file.o" "$deps/jansson/src/$file.c"
     done

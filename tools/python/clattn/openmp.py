@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional
 import torch
 
 from . import errors
+from .device import Device
 
 # Products of a call: some 0.3 ms of one core. To end a thread and to begin it again takes less than 0.1 ms.
 _MANY = 2**24
@@ -35,9 +36,10 @@ def _pause() -> Optional[Callable[[int], int]]:
         return None
 
 
-def rest(q: Any, k: Any, layout: str) -> bool:
-    """Ends the threads of the calling thread's loops before attention of these tensors; whether it did."""
-    pause = _pause()
+def rest(device: Device, q: Any, k: Any, layout: str) -> bool:
+    """Ends the threads of the calling thread's loops before attention of these tensors on a device that wants the same
+    cores; whether it did."""
+    pause = _pause() if device.shares_memory else None
     n_kv = k.shape[-2 if layout in ('bhnd', 'hnd') else -3]
     if pause is None or torch.get_num_threads() == 1 or q.numel() * n_kv < _MANY:
         return False

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from . import errors, openmp, views
 from .attention import Gradients, attention as compute, attention_backward as compute_backward
+from .device import default_device
 
 _NONE, _LSE, _ALL = 0, 1, 2
 
@@ -63,7 +64,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optio
     options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
                        cu_q, cu_kv, max_n)
     o, lse, m, l = _outputs(q, v, layout, statistics)
-    openmp.rest(q, k, layout)
+    openmp.rest(default_device(), q, k, layout)
     with torch.no_grad():
         compute(q, k, v, out=o, statistics=dict(zip(('lse', 'm', 'l'), (lse, m, l)[:(0, 1, 3)[statistics]])), **options)
     return o, lse, m, l
@@ -90,7 +91,7 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
                        cu_q, cu_kv, max_n)
     names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
     out = Gradients(**{name: _gradient_of(x, layout) for name, x in (('q', q), ('k', k), ('v', v)) if name in names})
-    openmp.rest(q, k, layout)
+    openmp.rest(default_device(), q, k, layout)
     with torch.no_grad():
         made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, out=out, **options)
     d_bias, d_sinks = made.bias, made.sinks
