@@ -88,7 +88,7 @@ make_jansson() {
 
 # describe NAME VERSION CFLAGS LIBS
 describe() {
-    printf 'Name: %s\nDescription: for the cross build\nVersion: %s\nCflags: -I%s/include %s\nLibs: %s\n' "$1" "$2" "$deps" "$3" \
+    printf 'Name: %s\nDescription: for the cross build\nVersion: %s\nCflags: -isystem%s/include %s\nLibs: %s\n' "$1" "$2" "$deps" "$3" \
         "$4" >"$deps/lib/pkgconfig/$1.pc"
 }
 

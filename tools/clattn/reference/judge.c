@@ -13,9 +13,9 @@ static double norm(const float *a, size_t d)
 
 double reference_largest(const float *a, size_t d)
 {
-    double largest = 0.0;
+    float largest = 0.0f; /* (in double, gcc 12 for aarch64 breaks down here) */
     for (size_t c = 0; c < d; c++)
-        largest = fmax(largest, fabs((double)a[c]));
+        largest = fmaxf(largest, fabsf(a[c]));
     return largest;
 }
 
