@@ -6,12 +6,13 @@ and the time.
     training.py [--steps 200] [--n 1024] [--threads 2]
 
 The text is what this interpreter's library says of itself, by bytes. All runs begin with the same weights and meet the
-same pieces. Several threads of PyTorch wait for work in a loop for ever, for some microseconds, or not at all (WAITS): each
-attention has a process of each kind, and its best one counts. They take turns of 5 steps, so that load on the machine
-meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which other
-load moves least: of those that wait passively, since a loop takes CPU time for nothing. Freed memory stays with all of
-them (KEEPS_MEMORY): by where some small block lies the C library gives it to the system or not, and it comes back by
-page faults, up to 28 ms of a step of either attention.
+same pieces. Several threads of PyTorch wait for work in a loop for some milliseconds, for some microseconds, or not at all,
+and threads have their processors or go where the system puts them (KINDS): each attention has a process of each kind,
+and its best one counts; the ratio with nothing set stands beside that. They take turns of 5 steps, so that load on the
+machine meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which
+other load moves least: of those that wait passively, since a loop takes CPU time for nothing. Freed memory stays with
+all of them (KEEPS_MEMORY): by where some small block lies the C library gives it to the system or not, and it comes
+back by page faults, up to 28 ms of a step of either attention.
 """
 import argparse
 import json
@@ -23,19 +24,13 @@ import subprocess
 import sys
 import time
 
-WAITS = {
-    'active': {
-        'OMP_WAIT_POLICY': 'active'
-    }, 'short': {
-        'GOMP_SPINCOUNT': '1000'
-    }, 'passive': {
-        'OMP_WAIT_POLICY': 'passive'
-    }
-}
-
-
-KEEPS_MEMORY = {'MALLOC_MMAP_THRESHOLD_': str(2**25), 'MALLOC_TRIM_THRESHOLD_': str(2**32)}
 ATTENTIONS = ('torch', 'clattn')
+SHORT, PASSIVE = {'GOMP_SPINCOUNT': '1000'}, {'OMP_WAIT_POLICY': 'passive'}
+KINDS = {
+    'torch': {'default': {}, 'short': SHORT, 'passive': PASSIVE, 'placed': {'OMP_PROC_BIND': 'true'}},
+    'clattn': {'default': {}, 'short': SHORT, 'passive': PASSIVE, 'placed': {'POCL_AFFINITY': '1'}}
+}
+KEEPS_MEMORY = {'MALLOC_MMAP_THRESHOLD_': str(2**25), 'MALLOC_TRIM_THRESHOLD_': str(2**32)}
 
 
 def arguments():
@@ -118,15 +113,15 @@ def train(given):
         print(json.dumps([run.step(piece) for piece in pieces]), flush=True)
 
 
-def waits_of(given):
+def kinds_of(given):
     """One thread waits for no other."""
-    return WAITS if given.threads > 1 else ('passive', )
+    return tuple(KINDS['torch']) if given.threads > 1 else ('passive', )
 
 
 class Child:
     """Such a process, at the other end of two pipes."""
-    def __init__(self, attention, waits, threads):
-        environment = {**os.environ, **KEEPS_MEMORY, **WAITS[waits], 'POCL_MAX_PTHREAD_COUNT': str(threads)}
+    def __init__(self, attention, kind, threads):
+        environment = {**os.environ, **KEEPS_MEMORY, **KINDS[attention][kind], 'POCL_MAX_PTHREAD_COUNT': str(threads)}
         self.process = subprocess.Popen([sys.executable, *sys.argv, '--child', attention],
                                         stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE,
@@ -160,9 +155,9 @@ def main():
     if given.child:
         train(given)
         return
-    runs = {(attention, waits): Child(attention, waits, given.threads)
+    runs = {(attention, kind): Child(attention, kind, given.threads)
             for attention in ATTENTIONS
-            for waits in waits_of(given)}
+            for kind in kinds_of(given)}
     for first in range(0, given.steps, 5):
         for run in runs.values():
             run.train(min(5, given.steps - first))
@@ -172,10 +167,12 @@ def main():
               flush=True)
     totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()}
               for kind in ('clock', 'cpu')}
-    compared = {'clock': tuple(waits_of(given)), 'cpu': ('passive', )}
+    compared = {'clock': ('clock', kinds_of(given)), 'cpu': ('cpu', ('passive', ))}
+    if given.threads > 1:
+        compared['clock_default'] = ('clock', ('default', ))
     best = {
-        kind: [min(totals[kind][f'{attention}-{waits}'] for waits in compared[kind]) for attention in ATTENTIONS]
-        for kind in totals
+        name: [min(totals[time_of][f'{attention}-{kind}'] for kind in kinds) for attention in ATTENTIONS]
+        for name, (time_of, kinds) in compared.items()
     }
     torch_run, clattn_run = (runs[attention, 'passive'] for attention in ATTENTIONS)
     named = {key: value for key, value in vars(given).items() if key != 'child'}
@@ -186,8 +183,8 @@ def main():
             **{f'{kind}_s': {key: round(s, 2)
                              for key, s in named.items()}
                for kind, named in totals.items()},
-            **{f'ratio_{kind}': round(b / a, 3)
-               for kind, (a, b) in best.items()}, 'torch': torch_run.about[0], 'device': torch_run.about[1]
+            **{f'ratio_{name}': round(b / a, 3)
+               for name, (a, b) in best.items()}, 'torch': torch_run.about[0], 'device': torch_run.about[1]
         }))
     for run in runs.values():
         run.end()
