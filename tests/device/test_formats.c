@@ -34,7 +34,7 @@ struct operand_way {
 struct way {
     struct operand_way k, v;
     int page_keys;
-    bool chunks;
+    bool chunks, latent; /* latent: V is the first columns of K's rows, in K's buffer */
     struct clattn_problem problem;
 };
 
@@ -157,15 +157,20 @@ static void expand(const struct way *way, struct operand *operand, const int32_t
     }
 }
 
-static struct operand draw(const struct way *way, const struct operand_way *of, const int32_t table[BATCH][N_KV])
+static struct operand draw(const struct way *way, const struct operand_way *of)
 {
     struct operand operand = {.way = {of->type, of->columns, of->group, of->zeros}};
     operand.row_bytes = formats_row_bytes(of->type, of->columns);
     operand.groups = formats_groups(&operand.way);
     draw_rows(way, of, &operand);
     draw_scales(way, of, &operand);
-    expand(way, &operand, table);
     return operand;
+}
+
+static void cut(const struct way *way, const struct operand *k, struct operand *v)
+{
+    for (int i = 0; way->latent && i < outer_of(way) * KV_HEADS * inner_of(way); i++)
+        memcpy(v->rows + (size_t)i * v->row_bytes, k->rows + (size_t)i * k->row_bytes, v->row_bytes);
 }
 
 static void drop(struct operand *operand)
@@ -232,7 +237,9 @@ static void give_keys(const struct job *job, int from, int to, struct clattn_ten
 {
     const struct way *way = job->way;
     *k = tensor_of(way, job->k.rows, job->k.row_bytes, from, to);
-    *v = tensor_of(way, job->v.rows, job->v.row_bytes, from, to);
+    *v = way->latent ? *k : tensor_of(way, job->v.rows, job->v.row_bytes, from, to);
+    if (way->latent)
+        v->layout = clattn_layout_bhnd(KV_HEADS, inner_of(way), way->k.columns);
     if (job->k.groups)
         scales->k_scales = scales_of(way, &way->k, &job->k, job->k.scales, from, to);
     if (way->k.zeros)
@@ -349,8 +356,11 @@ static bool check(const struct way *way, const char *skeleton)
     for (int i = 0; i < BATCH * N_KV; i++)
         job.table[i / N_KV][i % N_KV] = (int32_t)random_below(&chance, PAGES);
     random_normal(&chance, 1.0, job.q, sizeof job.q / sizeof *job.q);
-    job.k = draw(way, &way->k, (const int32_t(*)[N_KV])job.table);
-    job.v = draw(way, &way->v, (const int32_t(*)[N_KV])job.table);
+    job.k = draw(way, &way->k);
+    job.v = draw(way, &way->v);
+    cut(way, &job.k, &job.v);
+    expand(way, &job.k, (const int32_t(*)[N_KV])job.table);
+    expand(way, &job.v, (const int32_t(*)[N_KV])job.table);
     bool good = test_succeeded(clattn_plan_create(&plan, device.clattn, &problem), "clattn_plan_create");
     const size_t count = (size_t)(BATCH * HEADS * N_Q * way->v.columns);
     float *o = malloc(count * sizeof *o);
@@ -392,6 +402,7 @@ static const struct way ways[] = {
      .v = {CLATTN_AS_Q8_0, 50, 0, 0, false},
      .problem = {.features = CLATTN_SOFTCAP, .causal = CLATTN_CAUSAL_TOP_LEFT}},
     {.k = {CLATTN_AS_Q8_0, 576, 0, 0, false}, .v = {CLATTN_AS_FP8_E4M3, 512, 128, BY_GROUP, false}},
+    {.k = {CLATTN_AS_Q8_0, 576, 0, 0, 0}, .v = {CLATTN_AS_Q8_0, 512, 0, 0, 0}, .page_keys = 16, .latent = true},
     {.k = {CLATTN_AS_FP8_E5M2, 33, 3, ALL, false}, .v = {CLATTN_AS_INT8, 64, 32, ALL, true}, .chunks = true},
 };
 
@@ -477,11 +488,8 @@ static void wrong_calls_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format),
-        cmocka_unit_test(wrong_problems_are_refused),
-        cmocka_unit_test(wrong_calls_are_refused),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_format), cmocka_unit_test(wrong_problems_are_refused),
+                                       cmocka_unit_test(wrong_calls_are_refused)};
     chance.state = 41;
     test_device_open(&device);
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
