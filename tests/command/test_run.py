@@ -157,8 +157,10 @@ class Run(CommandTest):
         self.assert_close(read_npy(self.path("o.npy"))[2],
                           attention(q, k, v, (1, heads, kv_heads, n_q, n), d, d, "bottom-right")[0], 2e-6)
         self.assertIn("what --k-format and --v-format say", self.run_it("run", *self.names(), status=FILE).stderr)
-        self.assertIn("k_scales is NULL", self.run_it(
-            "run", *self.names(), "--k-format=int8", "--v-format=q4_0", status=DEVICE).stderr)
+        self.refused_run(USAGE, *self.names(), "--k-format=int8", "--v-format=q4_0",
+                         says=["--k-format int8 needs --k-scales FILE"])
+        self.refused_run(USAGE, *self.names(), *words, "--v-scales", self.path("scales.npy"),
+                         says=["--v-scales needs --v-format int8"])
         self.assertIn("needs '|u1'", self.run_it(
             "run", *self.names(), "--k-format=q8_0", "--v-format=q4_0", status=FILE).stderr)
         self.assertIn("blocks of 34", self.run_it(

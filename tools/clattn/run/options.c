@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "run/options.h"
 #include "commands.h"
+#include "options/names.h"
 #include <clattn/problem.h>
 #include <string.h>
 
@@ -246,6 +247,33 @@ static int check_cache(const struct values *values, struct failure *failure)
     return check_cache_files(values, failure);
 }
 
+/* Formats whose scales lie apart do not go without; other types have none. */
+static int check_scales(const struct values *values, struct failure *failure)
+{
+    const char *const *files = values->score.features.files;
+    const struct {
+        const char *name;
+        int format;
+        bool scales, zeros;
+    } operands[] = {{"k", values->k_format, files[SCORE_K_SCALES], files[SCORE_K_ZEROS]},
+                    {"v", values->v_format, files[SCORE_V_SCALES], files[SCORE_V_ZEROS]}};
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
+        const char *const name = operands[i].name;
+        const int type = operands[i].format + 1;
+        const bool scaled = type >= CLATTN_AS_INT8 && type <= CLATTN_AS_FP8_E5M2;
+        if (scaled && !operands[i].scales)
+            return fail(failure, STATUS_USAGE, "--%s-format %s needs --%s-scales FILE: what elements are multiples of",
+                        name, format_name(operands[i].format), name);
+        if (operands[i].scales && !scaled)
+            return fail(failure, STATUS_USAGE,
+                        "--%s-scales needs --%s-format int8, int4, fp8_e4m3 or fp8_e5m2: others have no scales apart",
+                        name, name);
+        if (operands[i].zeros && type != CLATTN_AS_INT8 && type != CLATTN_AS_INT4)
+            return fail(failure, STATUS_USAGE, "--%s-zeros needs --%s-format int8 or int4", name, name);
+    }
+    return STATUS_OK;
+}
+
 static int check_dropout(double dropout, struct failure *failure)
 {
     if (dropout > 0.0 && dropout * 8192 < 1)
@@ -263,6 +291,8 @@ int run_options_check(const struct command_spec *command, const struct values *v
         status = check_dropout(values->score.features.numbers[SCORE_DROPOUT].real, failure);
     if (!status)
         status = options_check_needs(command, values, failure);
+    if (!status)
+        status = check_scales(values, failure);
     if (!status)
         status = check_pairs(values, failure);
     if (!status)
