@@ -51,6 +51,11 @@ struct clattn_host_kv_scales {
     uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
+/* The values of features that came when struct clattn_score_args was full. So far there are none. */
+struct clattn_score_more {
+    uint64_t reserved[128]; /* 0: clattn/version.h */
+};
+
 /* The values of the problem's features. Fields of features that the problem does not have must be zero. Layouts of all
  * zero strides are dense, as everywhere, where the sizes are greater than 1; a stride of 0 among others broadcasts, so
  * one bias can serve all heads or batch elements.
@@ -172,7 +177,7 @@ struct clattn_score_args {
      * CLATTN_VARLEN it is of the sequence that the first packed row belongs to; others begin with their row 0. */
     int64_t dropout_row;
 
-    uint64_t reserved[1]; /* 0: clattn/version.h */
+    const struct clattn_score_more *more; /* NULL: all of it is 0. It need not outlive the call */
 };
 
 /* The values of the problem's features: struct clattn_score_args with arrays in place of buffers, and the same rules.

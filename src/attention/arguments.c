@@ -47,6 +47,8 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
     if (!status && score)
         status = cla_check_reserved(&cla_struct_kv_scales, "score.kv_scales", score->kv_scales, error);
     if (!status && score)
+        status = cla_check_reserved(&cla_struct_score_more, "score.more", score->more, error);
+    if (!status && score)
         status = cla_score_check(call, score, error);
     if (status)
         return status;

@@ -234,9 +234,9 @@ static clattn_status forward(struct clattn_host *host, const struct clattn_probl
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_forward_args");
     struct clattn_problem resolved;
-    struct clattn_kv_scales scales;
+    struct cla_score_room room;
     struct cla_host_job job = {.host = host,
-                               .scales = &scales,
+                               .room = &room,
                                .splits = 1,
                                .args = args,
                                .watch = {args->progress, args->cancel, args->progress_user}};
@@ -349,9 +349,9 @@ static clattn_status backward(struct clattn_host *host, const struct clattn_prob
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "args is NULL: it must point to a struct clattn_host_backward_args");
     struct clattn_problem resolved;
-    struct clattn_kv_scales scales;
+    struct cla_score_room room;
     struct cla_host_job job = {.host = host,
-                               .scales = &scales,
+                               .room = &room,
                                .splits = 1,
                                .args = args,
                                .watch = {args->progress, args->cancel, args->progress_user}};

@@ -303,8 +303,8 @@ static clattn_status compute_step(struct cla_host_job *job, cl_uint wait_count, 
 static clattn_status run_step(struct step *step, struct cla_error *error)
 {
     struct clattn_host_cache *cache = step->cache;
-    struct clattn_kv_scales scales;
-    struct cla_host_job job = {.host = cache->host, .plan = cache->plan, .splits = 1, .args = step, .scales = &scales};
+    struct cla_score_room room;
+    struct cla_host_job job = {.host = cache->host, .plan = cache->plan, .splits = 1, .args = step, .room = &room};
     clattn_status status = check_step(step, &job, error);
     if (!status)
         status = add_step_bytes(step, &job, error);

@@ -62,10 +62,10 @@ struct cla_host_job {
     bool chunk_given, may_stream; /* kv_chunk is the caller's; keys can come in pieces */
     size_t state_bytes;           /* where they do, in forward passes */
     bool streamed; /* K and V, and their gradients, are not copied as a whole; dQ and d_bias are sums in float */
-    struct clattn_kv_scales *scales; /* room for what arguments point to */
-    cl_event copied[CLA_OPERANDS];   /* NULL where nothing was */
-    cl_event begun[CLA_BEGUN];       /* of commands before the work: buffers that begin with zeros */
-    cl_event started;                /* the first of the work's commands; NULL where it is timed otherwise */
+    struct cla_score_room *room;   /* for what arguments point to */
+    cl_event copied[CLA_OPERANDS]; /* NULL where nothing was */
+    cl_event begun[CLA_BEGUN];     /* of commands before the work: buffers that begin with zeros */
+    cl_event started;              /* the first of the work's commands; NULL where it is timed otherwise */
     cl_event computed;
     double copy_in_ms, compute_ms, copy_out_ms; /* of what has no event here */
     const void *args;                           /* the call's, for `compute` */

@@ -4,26 +4,10 @@
 #include "plan/checked.h"
 #include <string.h>
 
-/* The numbers, which both structs have alike. */
-static struct clattn_score_args numbers_of(const struct clattn_host_score_args *args)
-{
-    static const size_t bytes[] = {[CLA_NUMBER_FLOAT] = sizeof(float),
-                                   [CLA_NUMBER_INT64] = sizeof(int64_t),
-                                   [CLA_NUMBER_UINT64] = sizeof(uint64_t),
-                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t),
-                                   [CLA_NUMBER_INT] = sizeof(int)};
-    struct clattn_score_args score = {0};
-    const struct cla_feature *of;
-    const struct cla_feature_number *number;
-    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
-        memcpy((char *)&score + number->given, (const char *)args + number->array, bytes[number->type]);
-    return score;
-}
-
 /* The struct that has a tensor, which may be NULL, and its array. */
 static const char *struct_of(const struct cla_feature_tensor *row, const struct clattn_host_score_args *args)
 {
-    return row->apart ? (const char *)args->kv_scales : (const char *)args;
+    return row->home == CLA_IN_SCALES ? (const char *)args->kv_scales : (const char *)args;
 }
 
 static const void *array_of(const struct cla_feature_tensor *row, const struct clattn_host_score_args *args)
@@ -38,9 +22,10 @@ static const void *array_of(const struct cla_feature_tensor *row, const struct c
 static struct clattn_score_args without_tensors(const struct cla_host_job *job,
                                                 const struct clattn_host_score_args *args)
 {
-    struct clattn_score_args score = numbers_of(args);
-    *job->scales = (struct clattn_kv_scales){0};
-    score.kv_scales = args->kv_scales ? job->scales : NULL;
+    struct clattn_score_args score = {.more = &job->room->more,
+                                      .kv_scales = args->kv_scales ? &job->room->scales : NULL};
+    *job->room = (struct cla_score_room){0};
+    cla_feature_give_numbers(args, &score);
     return score;
 }
 
@@ -55,7 +40,7 @@ struct clattn_score_args cla_host_score_arrays(const struct cla_host_job *job,
         if (from)
             cla_feature_give(
                 row, cla_host_array(array_of(row, args), row->layout ? (const void *)(from + row->layout) : NULL),
-                &score, job->scales);
+                &score);
     }
     return score;
 }
@@ -67,7 +52,7 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = NULL;
     for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
-        cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score, job->scales);
+        cla_feature_give(row, cla_host_tensor_of(job, CLA_SCORE + i), &score);
     return score;
 }
 

@@ -47,15 +47,14 @@ static struct cla_sizes scale_sizes(const struct cla_call *call, int keys)
     return sizes;
 }
 
-/* each: how many numbers each head has, as its rows; 0 as 1; of keys, whose they are. */
-static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent extent, int each)
+static struct cla_sizes sizes_of(const struct cla_call *call, const struct cla_feature_tensor *row)
 {
     const struct clattn_problem *problem = call->problem;
     const struct clattn_shape *shape = &call->shape;
-    const int numbers = each ? each : 1;
-    switch (extent) {
-    case CLA_OF_PAIRS:
-        return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, shape->n_kv};
+    struct cla_sizes sizes = {0};
+    if (cla_feature_sizes(row, shape, &sizes))
+        return sizes;
+    switch (row->extent) {
     case CLA_OF_BLOCKS:
         return (struct cla_sizes){shape->batch, shape->heads, block_rows(problem, shape),
                                   block_columns(problem, shape)};
@@ -65,27 +64,18 @@ static struct cla_sizes sizes_of(const struct cla_call *call, enum cla_extent ex
         if (call->features & CLATTN_VARLEN)
             return (struct cla_sizes){1, shape->heads, call->score.total_q, 1};
         return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, 1};
-    case CLA_OF_HEADS:
-        return (struct cla_sizes){shape->batch, shape->heads, numbers, 1};
-    case CLA_OF_HEAD:
-        return (struct cla_sizes){1, shape->heads, numbers, 1};
-    case CLA_OF_BATCH:
-        return (struct cla_sizes){shape->batch, 1, 1, 1};
     case CLA_OF_TREE:
         return (struct cla_sizes){shape->batch, shape->heads, shape->n_q, cla_ceil_div(call->tree_keys, 32)};
-    case CLA_OF_SEQUENCES:
-        return (struct cla_sizes){shape->batch + 1, 1, 1, 1};
     case CLA_OF_PAGES:
         return cla_pages_sizes(call, shape->n_kv);
     case CLA_OF_KEYS:
     case CLA_BESIDE_KEYS:
-        return scale_sizes(call, each);
+        return scale_sizes(call, row->keys);
     case CLA_OF_DROPOUT:
         return (struct cla_sizes){1, 1, 2, 1};
-    case CLA_LOOSE:
-        break;
+    default:
+        return sizes;
     }
-    return (struct cla_sizes){0};
 }
 
 clattn_status cla_score_check(struct cla_call *call, const struct clattn_score_args *args, struct cla_error *error)
@@ -106,14 +96,15 @@ void cla_score_sizes(struct cla_call *call)
     struct cla_operand *operands = call->operands;
     const struct cla_feature *of;
     const struct cla_feature_tensor *tensor = NULL;
-    operands[CLA_BIAS_GRAD].sizes = sizes_of(call, CLA_OF_PAIRS, 0);
+    const struct clattn_shape *shape = &call->shape;
+    operands[CLA_BIAS_GRAD].sizes = (struct cla_sizes){shape->batch, shape->heads, shape->n_q, shape->n_kv};
     operands[CLA_BIAS_GRAD].element_bytes = cla_size_of(call->problem, CLA_BIAS_GRAD);
-    operands[CLA_SINKS_GRAD].sizes = sizes_of(call, CLA_OF_HEAD, 0);
+    operands[CLA_SINKS_GRAD].sizes = (struct cla_sizes){1, shape->heads, 1, 1};
     operands[CLA_SINKS_GRAD].element_bytes = element_bytes(call, CLA_FLOAT);
     for (int i = 0; (tensor = cla_feature_tensor_after(tensor, &of)); i++) {
         if (!(call->features & of->bit))
             continue; /* what block_q is, is known with a block mask alone */
-        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor->extent, tensor->keys ? tensor->keys : tensor->each);
+        operands[CLA_SCORE + i].sizes = sizes_of(call, tensor);
         operands[CLA_SCORE + i].element_bytes = element_bytes(call, tensor->element);
     }
 }

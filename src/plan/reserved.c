@@ -19,7 +19,6 @@ struct cla_struct {
     const struct member *members;
     size_t member_count;
     struct member (*of_feature)(const struct cla_feature_tensor *row); /* NULL, or one more for each tensor of these */
-    bool numbers; /* of the room's words, those that numbers of features have are no longer reserved */
 };
 
 #define WORDS(type) (sizeof((struct clattn_##type *)0)->reserved / sizeof(uint64_t))
@@ -34,27 +33,15 @@ struct cla_struct {
                                                  WORDS(type),                                                          \
                                                  members,                                                              \
                                                  member_count,                                                         \
-                                                 of_feature,                                                           \
-                                                 false}
+                                                 of_feature}
 #define PLAIN(type)                 STRUCT(type, NULL, 0, NULL)
 #define HOLDER(type)                STRUCT(type, type##_members, sizeof type##_members / sizeof *type##_members, NULL)
 #define OF_FEATURES(type, function) STRUCT(type, NULL, 0, function)
 
-#define BEHIND(type, last) (offsetof(struct clattn_##type, last) + sizeof((struct clattn_##type *)0)->last)
-
-/* The same of a struct whose room begins behind `last`, whether there is a word left or none: a number of a feature may
- * take the last one, and then nothing in the struct is called `reserved`. */
-#define OF_FEATURES_BEHIND(type, last, function)                                                                       \
-    _Static_assert((sizeof(struct clattn_##type) - BEHIND(type, last)) % sizeof(uint64_t) == 0,                        \
-                   "reserved room is of whole words");                                                                 \
-    const struct cla_struct cla_struct_##type = {"struct clattn_" #type,                                               \
-                                                 sizeof(struct clattn_##type),                                         \
-                                                 BEHIND(type, last),                                                   \
-                                                 (sizeof(struct clattn_##type) - BEHIND(type, last)) / 8,              \
-                                                 NULL,                                                                 \
-                                                 0,                                                                    \
-                                                 function,                                                             \
-                                                 true}
+/* The same of a struct that has none left. */
+#define FULL(type, function)                                                                                           \
+    const struct cla_struct cla_struct_##type = {                                                                      \
+        "struct clattn_" #type, sizeof(struct clattn_##type), 0, 0, NULL, 0, function}
 
 #define ONE(holder, member, type)                                                                                      \
     {                                                                                                                  \
@@ -97,15 +84,24 @@ HOLDER(tensor);
 /* Those of the score features come from their table. */
 static struct member tensor_of(const struct cla_feature_tensor *row)
 {
-    return (struct member){row->name, &cla_struct_tensor, row->given, !cla_feature_is_bare(row) && !row->apart};
+    return (struct member){row->name, &cla_struct_tensor, row->given,
+                           !cla_feature_is_bare(row) && row->home == CLA_IN_SCORE};
+}
+
+static struct member more_tensor_of(const struct cla_feature_tensor *row)
+{
+    return (struct member){row->name, &cla_struct_tensor, row->given,
+                           !cla_feature_is_bare(row) && row->home == CLA_IN_MORE};
 }
 
 static struct member layout_of(const struct cla_feature_tensor *row)
 {
-    return (struct member){row->layout_name, &cla_struct_layout, row->layout, row->layout != 0 && !row->apart};
+    return (struct member){row->layout_name, &cla_struct_layout, row->layout,
+                           row->layout != 0 && row->home != CLA_IN_SCALES};
 }
 
-OF_FEATURES_BEHIND(score_args, dropout_row, tensor_of);
+FULL(score_args, tensor_of);
+OF_FEATURES(score_more, more_tensor_of);
 OF_FEATURES(host_score_args, layout_of);
 
 static const struct member kv_scales_members[] = {ONE(kv_scales, k_scales, tensor), ONE(kv_scales, k_zeros, tensor),
@@ -189,22 +185,12 @@ struct found {
     int depth;
 };
 
-static bool is_taken(const struct cla_struct *type, size_t word)
-{
-    const struct cla_feature *of;
-    const struct cla_feature_number *row = NULL;
-    while (type->numbers && (row = cla_feature_number_after(row, &of)))
-        if (row->given / 8 == type->reserved / 8 + word)
-            return true;
-    return false;
-}
-
 static bool is_zero(const struct cla_struct *type, const char *given, struct found *found)
 {
     for (size_t i = 0; i < type->words; i++) {
         uint64_t value;
         memcpy(&value, given + type->reserved + 8 * i, sizeof value);
-        if (value && !is_taken(type, i)) {
+        if (value) {
             *found = (struct found){.type = type, .word = i, .value = value};
             return false;
         }

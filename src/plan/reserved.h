@@ -13,9 +13,9 @@ extern const struct cla_struct cla_struct_problem, cla_struct_shape, cla_struct_
     cla_struct_traffic_params, cla_struct_tuning_record, cla_struct_tensor, cla_struct_score_args,
     cla_struct_forward_args, cla_struct_backward_args, cla_struct_accumulate_args, cla_struct_finish_args,
     cla_struct_append_params, cla_struct_append_args, cla_struct_host_params, cla_struct_host_score_args,
-    cla_struct_kv_scales, cla_struct_host_kv_scales, cla_struct_host_forward_args, cla_struct_host_backward_args,
-    cla_struct_host_cache_params, cla_struct_host_cache_args, cla_struct_ring_params, cla_struct_ring_transport,
-    cla_struct_ring_part, cla_struct_ring_forward_args, cla_struct_ring_backward_args;
+    cla_struct_score_more, cla_struct_kv_scales, cla_struct_host_kv_scales, cla_struct_host_forward_args,
+    cla_struct_host_backward_args, cla_struct_host_cache_params, cla_struct_host_cache_args, cla_struct_ring_params,
+    cla_struct_ring_transport, cla_struct_ring_part, cla_struct_ring_forward_args, cla_struct_ring_backward_args;
 
 /* Whether all reserved room of a struct that a caller gave is 0, of the structs inside it, too. `name` is the
  * argument's: "args". NULL is what other checks refuse. Asked first of all at each public function, so that a value

@@ -109,15 +109,9 @@ static bool size_feature(const struct cla_job *job, const struct cla_feature_ten
         array->sizes = (struct cla_sizes){batch, heads, rows, cla_ceil_div(job->score->tree_keys, 32)};
         return true;
     default:
-        break;
+        array->rows_each = 0;
+        return cla_feature_sizes(row, shape, &array->sizes);
     }
-    array->rows_each = 0;
-    array->sizes = row->extent == CLA_OF_HEADS       ? (struct cla_sizes){batch, heads, row->each ? row->each : 1, 1}
-                   : row->extent == CLA_OF_HEAD      ? (struct cla_sizes){1, heads, row->each ? row->each : 1, 1}
-                   : row->extent == CLA_OF_SEQUENCES ? (struct cla_sizes){batch + 1, 1, 1, 1}
-                                                     : (struct cla_sizes){batch, 1, 1, 1};
-    return row->extent == CLA_OF_HEADS || row->extent == CLA_OF_HEAD || row->extent == CLA_OF_SEQUENCES ||
-           row->extent == CLA_OF_BATCH;
 }
 
 static clattn_status take_feature(struct cla_job *job, int number, struct cla_error *error)
@@ -126,7 +120,7 @@ static clattn_status take_feature(struct cla_job *job, int number, struct cla_er
     const struct cla_feature_tensor *row = cla_feature_tensor(number, &of);
     struct cla_array *array = &job->arrays[CLA_SCORE + number];
     const void *data = NULL;
-    if (!row->apart)
+    if (row->home != CLA_IN_SCALES)
         memcpy(&data, (const char *)job->score + row->array, sizeof data);
     if (!(job->problem->features & of->bit) || !size_feature(job, row, array)) {
         if (data)

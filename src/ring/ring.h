@@ -29,6 +29,7 @@ struct cla_run {
     struct clattn_tensor tensors[CLA_OPERANDS];
     struct cla_device_block state;
     struct clattn_score_args score;
+    struct clattn_score_more more;                  /* which `score` points to */
     int64_t dropout_row;                            /* which row of the sequence the first one is */
     bool has_sinks;                                 /* d_sinks have been computed, or are elsewhere */
     struct cla_device_block returned;               /* a state of these rows, from another rank */

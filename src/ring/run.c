@@ -134,19 +134,13 @@ static bool is_put_elsewhere(int which)
 
 static void give_score(struct cla_run *run, const struct cla_job *job)
 {
-    static const size_t bytes[] = {[CLA_NUMBER_FLOAT] = sizeof(float),
-                                   [CLA_NUMBER_INT64] = sizeof(int64_t),
-                                   [CLA_NUMBER_UINT64] = sizeof(uint64_t),
-                                   [CLA_NUMBER_UINT32] = sizeof(uint32_t)};
     const struct cla_feature *of;
     const struct cla_feature_tensor *row = NULL;
-    const struct cla_feature_number *number;
-    run->score = (struct clattn_score_args){0};
-    for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
-        memcpy((char *)&run->score + number->given, (const char *)job->score + number->array, bytes[number->type]);
+    run->more = (struct clattn_score_more){0};
+    run->score = (struct clattn_score_args){.more = &run->more};
+    cla_feature_give_numbers(job->score, &run->score);
     for (int i = 0; (row = cla_feature_tensor_after(row, &of)); i++)
-        if (!row->apart)
-            cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score, NULL);
+        cla_feature_give(row, run->tensors[CLA_SCORE + i], &run->score);
     if (job->problem->features & CLATTN_VARLEN)
         run->score.total_q = run->count;
     if (job->problem->features & CLATTN_DROPOUT)

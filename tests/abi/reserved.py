@@ -9,8 +9,8 @@ import sys
 
 import declarations
 
-# Structs whose room the features' values may use up (cl/README.md, "A new score feature").
-MAY_BE_FULL = {'clattn_score_args'}
+# Structs without room of their own: what is added goes to a struct that they point to.
+FULL = {'clattn_score_args'}
 
 
 def main():
@@ -19,16 +19,17 @@ def main():
     lines = ['#include <clattn/clattn.h>', '#include <stddef.h>', '',
              'struct reserved_place {', '    const char *path;', '    size_t offset, words;', '};', '']
     for name, members in sorted(found.structs.items()):
-        ends = members and members[-1].name == 'reserved' and members[-1].type == 'uint64_t'
-        if not ends and name not in MAY_BE_FULL:
-            sys.exit(f'struct {name} does not end in `uint64_t reserved[N]`')
+        ends = bool(members) and members[-1].name == 'reserved' and members[-1].type == 'uint64_t'
+        if ends == (name in FULL):
+            sys.exit(f'struct {name} {"ends" if ends else "does not end"} in `uint64_t reserved[N]`')
         lines.append(f'static const struct reserved_place reserved_of_{name[len("clattn_"):]}[] = {{')
         for path in declarations.reserved_paths(found, name):
             lines.append(f'    {{"{path}", offsetof(struct {name}, {path}), '
                          f'sizeof(((struct {name} *)0)->{path}) / sizeof(uint64_t)}},')
         lines += ['    {NULL, 0, 0},', '};', '']
-    lines += ['/* Every struct of the headers: NAME(struct clattn_NAME). */', '#define EACH_PUBLIC_STRUCT(DO) \\']
-    lines += [f'    DO({name[len("clattn_"):]}) \\' for name in sorted(found.structs)] + ['', '']
+    lines += ['/* Every struct of the headers that has room: NAME(struct clattn_NAME). */',
+              '#define EACH_PUBLIC_STRUCT(DO) \\']
+    lines += [f'    DO({name[len("clattn_"):]}) \\' for name in sorted(found.structs) if name not in FULL] + ['', '']
     with open(output, 'w', encoding='utf-8') as file:
         file.write('\n'.join(lines))
 

@@ -24,6 +24,7 @@ static struct clattn_host_cache_params given_cache_params;
 static struct clattn_host_cache_args given_cache_args;
 static struct clattn_host_forward_args given_host_forward;
 static struct clattn_kv_scales given_scales;
+static struct clattn_score_more given_more;
 static struct clattn_host_kv_scales given_host_scales;
 static struct clattn_host_backward_args given_host_backward;
 
@@ -242,6 +243,7 @@ static const struct {
     GIVEN(finish, "args", finish_args, given_finish),
     GIVEN(forward, "args", forward_args, given_forward),
     GIVEN(forward, "score.kv_scales", kv_scales, given_scales),
+    GIVEN(forward, "score.more", score_more, given_more),
     GIVEN(backward, "args", backward_args, given_backward),
     GIVEN(create_appender, "params", append_params, given_append_params),
     GIVEN(append, "args", append_args, given_append),
@@ -307,6 +309,7 @@ static int set_up_given(void **state)
     given_record.ms = 1;
     given_forward = good_args();
     given_forward.score.kv_scales = &given_scales;
+    given_forward.score.more = &given_more;
     given_host_forward = good_host_args();
     given_host_forward.score.kv_scales = &given_host_scales;
     given_accumulate = (struct clattn_accumulate_args){.shape = shape,

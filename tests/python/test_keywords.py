@@ -20,7 +20,7 @@ ARRAYS = {
 }
 # dropout_row is for calls of some rows, such as a ring's.
 OWN = {
-    'reserved', 'shape', 'score', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features', 'dropout_row'
+    'reserved', 'shape', 'score', 'more', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features', 'dropout_row'
 }
 # Members whose keyword has another name. Chunks of a backward pass are kv_chunk's.
 NAMES = {
@@ -30,8 +30,8 @@ NAMES = {
     'key_count': 'kv_chunk', 'expected_n_q': 'expected', 'expected_n_kv': 'expected', 'expected_heads': 'expected',
     'expected_kv_heads': 'expected', 'expected_density': 'expected'
 }
-FORWARD = ('clattn_problem', 'clattn_score_args', 'clattn_host_score_args', 'clattn_kv_scales', 'clattn_shape',
-           'clattn_forward_args', 'clattn_host_forward_args')
+FORWARD = ('clattn_problem', 'clattn_score_args', 'clattn_score_more', 'clattn_host_score_args', 'clattn_kv_scales',
+           'clattn_shape', 'clattn_forward_args', 'clattn_host_forward_args')
 BACKWARD = ('clattn_backward_args', 'clattn_host_backward_args')
 # Of the problem and of scores what backward passes alone have.
 BACKWARD_ONLY = {'score_mod_grad', 'unordered', 'd_lse'}
@@ -49,7 +49,8 @@ def missing(structs, keywords, left_out=()):
 
 
 def keywords_of(function):
-    return set(inspect.signature(function).parameters)
+    """Its names, and those that `more` takes."""
+    return set(inspect.signature(function).parameters) | set(_abi.SCORE_MORE)
 
 
 def main():

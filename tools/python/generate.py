@@ -77,6 +77,28 @@ def enum_lines(text_of_headers):
         yield f'{name} = {value}'
 
 
+def feature_lines(members, include):
+    """Of each value of struct clattn_score_more the feature, and the names of a tensor's dimensions, which the comment
+    in its line or before it says: "CLATTN_KEY_SCALE: fp32 [batch, heads, n_kv]"."""
+    header = (pathlib.Path(include) / 'clattn' / 'score.h').read_text(encoding='utf-8')
+    body = re.search(r'struct clattn_score_more {(.*?)\n};', header, flags=re.S).group(1)
+    yield '\n# Values of features: the feature, and dimensions; of a number None.\nSCORE_MORE = {'
+    for member in members:
+        if member.name == 'reserved':
+            continue
+        said = re.search(rf'\b{member.name};[ \t]*/\*(.*?)\*/', body, flags=re.S) or \
+            re.search(rf'/\*((?:(?!\*/).)*)\*/\s*[\w ]+\b{member.name};', body, flags=re.S)
+        text = said.group(1) if said else ''
+        feature, sizes = re.search(r'\bCLATTN_\w+', text), re.search(r'\[([^\]]*)\]', text)
+        tensor = member.type == 'struct clattn_tensor'
+        if not feature or (tensor and not sizes):
+            sys.exit(f'clattn_score_more.{member.name}: what is "{text.strip()}"? Its comment names the feature, and of '
+                     'a tensor the dimensions')
+        dimensions = tuple(size.strip() for size in sizes.group(1).split(',')) if tensor else None
+        yield f"    '{member.name}': ({feature.group(0)}, {dimensions}),"
+    yield '}'
+
+
 def function_lines(functions):
     yield '\n\n# Of each function the result and the parameters.\nFUNCTIONS = {'
     for name, types in functions.items():
@@ -119,6 +141,7 @@ def main():
     ]
     if missing:
         sys.exit(f'enumerators without a value of their own: {", ".join(missing)}')
+    lines += feature_lines(found.structs['clattn_score_more'], include)
     lines += function_lines(found.functions)
     with open(output, 'w', encoding='utf-8') as file:
         file.write('\n'.join(lines) + '\n')

@@ -5,6 +5,15 @@
 #include "plan/operand.h"
 
 #define GIVEN(member_) .name = #member_, .path = "score." #member_, .given = offsetof(struct clattn_score_args, member_)
+
+/* Of struct clattn_score_more. */
+#define MORE(member_)                                                                                                  \
+    .name = #member_, .path = "score.more->" #member_, .home = CLA_IN_MORE,                                            \
+    .given = offsetof(struct clattn_score_more, member_)
+#define MORE_NUMBER(member_, type_)                                                                                    \
+    .name = #member_, .home = CLA_IN_MORE, .given = offsetof(struct clattn_score_more, member_), ARRAY(member_),       \
+    .type = CLA_NUMBER_##type_
+
 #define LOOSE(member_) GIVEN(member_), .memory = offsetof(struct clattn_score_args, member_##_memory)
 #define BARE(member_)  LOOSE(member_), .offset = offsetof(struct clattn_score_args, member_##_offset)
 #define ARRAY(member_) .array = offsetof(struct clattn_host_score_args, member_)
@@ -27,7 +36,7 @@
         .name = #member_, .constant = constant_, .bit = bit_, .tensors = {                                             \
             {.name = #member_,                                                                                         \
              .path = "score.kv_scales->" #member_,                                                                     \
-             .apart = true,                                                                                            \
+             .home = CLA_IN_SCALES,                                                                                    \
              .keys = keys_,                                                                                            \
              .given = offsetof(struct clattn_kv_scales, member_),                                                      \
              .array = offsetof(struct clattn_host_kv_scales, member_),                                                 \

@@ -3,6 +3,7 @@
 #define CLA_FEATURE_H
 
 #include "plan/error.h"
+#include "plan/layout.h"
 #include "plan/text.h"
 #include <clattn/problem.h>
 #include <clattn/score.h>
@@ -30,6 +31,7 @@ enum cla_extent {
     CLA_OF_BLOCKS,     /* [batch, heads, blocks of rows, blocks of keys] of the problem's block_q and block_kv */
     CLA_OF_BLOCK_ROWS, /* [batch, heads, blocks of rows + 1] */
     CLA_OF_ROWS,       /* [batch, heads, n_q] */
+    CLA_OF_EACH_KEY,   /* [batch, heads, n_kv] */
     CLA_OF_HEADS,      /* [batch, heads] */
     CLA_OF_HEAD,       /* [heads] */
     CLA_OF_BATCH,      /* [batch], dense */
@@ -43,6 +45,9 @@ enum cla_extent {
 };
 
 enum cla_element { CLA_FLOAT = 1, CLA_AS_BIAS, CLA_BYTE, CLA_INT, CLA_WORD };
+
+/* Which struct has it: struct clattn_score_args, or one that this points to and that need not be there. */
+enum cla_home { CLA_IN_SCORE, CLA_IN_MORE, CLA_IN_SCALES };
 
 /* What numbers count, those of CLA_OF_BATCH as lengths, those of CLA_OF_SEQUENCES from the first sequence on. */
 enum cla_counted { CLA_COUNTS_ROWS = 1, CLA_COUNTS_KEYS };
@@ -71,8 +76,8 @@ struct cla_feature_tensor {
     int keys; /* of keys: the operand whose they are, CLA_K or CLA_V (plan/operand.h) */
     enum cla_element element;
     enum cla_counted counts; /* 0: nothing */
-    bool apart;              /* it is in kv_scales of the two structs, which may be NULL, not in these themselves */
-    size_t given;            /* where struct clattn_score_args has it */
+    enum cla_home home;      /* arrays of CLA_IN_SCALES are in struct clattn_host_kv_scales, too */
+    size_t given;            /* where that has it */
     size_t offset;           /* of a bare cl_mem, where the number of its first element is; 0: a clattn_tensor has it */
     size_t memory;           /* of a bare cl_mem, where its enum clattn_memory is; 0: there is none of its own */
     size_t array, layout;    /* where struct clattn_host_score_args has it; layout 0: it has none */
@@ -88,6 +93,7 @@ enum cla_number_type { CLA_NUMBER_FLOAT = 1, CLA_NUMBER_INT64, CLA_NUMBER_UINT64
 struct cla_feature_number {
     const char *name;
     enum cla_number_type type;
+    enum cla_home home;
     size_t given, array;
     /* Of a float that kernels get as it is, as view->NAME: what it may be, and words that say so. NULL: the number has
      * a check of its own (plan/features/feature_check.h). */
@@ -168,10 +174,29 @@ const struct cla_feature_tensor *cla_feature_tensor_after(const struct cla_featu
 /* Whether kernels have a parameter for it. */
 bool cla_feature_tensor_is_argument(int number);
 
-/* A tensor as the caller gives it, whatever struct clattn_score_args has it as; and the reverse. */
+/* A tensor as the caller gives it, whatever struct clattn_score_args has it as. */
 struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args);
+
+/* Where a number is; NULL where its struct is not there. */
+const void *cla_feature_number_given(const struct cla_feature_number *row, const struct clattn_score_args *args);
+
+/* The reverse, for those who make the arguments and own what these point to. What has no struct is not written. */
 void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_tensor given,
-                      struct clattn_score_args *args, struct clattn_kv_scales *scales);
+                      struct clattn_score_args *args);
+void cla_feature_give_number(const struct cla_feature_number *row, int64_t whole, double real,
+                             struct clattn_score_args *args);
+
+/* All numbers that the host's struct has. */
+void cla_feature_give_numbers(const struct clattn_host_score_args *given, struct clattn_score_args *args);
+
+/* What arguments that are made point to. */
+struct cla_score_room {
+    struct clattn_score_more more;
+    struct clattn_kv_scales scales;
+};
+
+/* Sizes of a tensor that the shape alone says, [batch, heads, rows, columns]; false of others. */
+bool cla_feature_sizes(const struct cla_feature_tensor *row, const struct clattn_shape *shape, struct cla_sizes *sizes);
 
 /* Whether that is a bare cl_mem. */
 static inline bool cla_feature_is_bare(const struct cla_feature_tensor *tensor)

@@ -15,7 +15,9 @@ static bool is_set(const struct clattn_tensor *tensor)
 
 static double value_of(const struct cla_feature_number *number, const struct clattn_score_args *args)
 {
-    const void *given = (const char *)args + number->given;
+    const void *given = cla_feature_number_given(number, args);
+    if (!given)
+        return 0;
     switch (number->type) {
     case CLA_NUMBER_INT64:
         return (double)*(const int64_t *)given;
@@ -31,6 +33,11 @@ static double value_of(const struct cla_feature_number *number, const struct cla
     return (double)*(const float *)given;
 }
 
+static const char *home_text(const struct cla_feature_number *number)
+{
+    return number->home == CLA_IN_MORE ? "more->" : "";
+}
+
 /* Values for something that the problem does not do are a mistake of the caller's, not a wish to be passed over. */
 static clattn_status check_absent_numbers(const struct cla_feature_call *call, struct cla_error *error)
 {
@@ -39,8 +46,8 @@ static clattn_status check_absent_numbers(const struct cla_feature_call *call, s
     for (int i = 0; (number = cla_feature_number_after(i ? number : NULL, &of)); i++)
         if (!(call->features & of->bit) && value_of(number, call->args) != 0)
             return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                            "score.%s is %.10g, and the problem has no %s: it must be 0 then", number->name,
-                            value_of(number, call->args), of->constant);
+                            "score.%s%s is %.10g, and the problem has no %s: it must be 0 then", home_text(number),
+                            number->name, value_of(number, call->args), of->constant);
     return CLATTN_SUCCESS;
 }
 
@@ -72,8 +79,8 @@ static clattn_status take_numbers(const struct cla_feature_call *call, struct cl
             continue;
         const float value = (float)value_of(number, call->args);
         if (!(value >= number->least && value <= number->most))
-            return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.%s is %g: it is %s", number->name, (double)value,
-                            number->range);
+            return cla_fail(error, CLATTN_INVALID_ARGUMENT, "score.%s%s is %g: it is %s", home_text(number),
+                            number->name, (double)value, number->range);
         memcpy((char *)call->params + cla_feature_number_at(i), &value, sizeof value);
     }
     return CLATTN_SUCCESS;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/features/feature.h"
 #include "plan/kernel_params.h"
-#include "plan/layout.h"
 #include <limits.h>
 #include <string.h>
 
@@ -98,25 +97,6 @@ const struct cla_feature_number *cla_feature_setting(int number, const struct cl
     return NULL;
 }
 
-void cla_feature_number_set(const struct cla_feature_number *row, int64_t whole, double real, void *number)
-{
-    switch (row->type) {
-    case CLA_NUMBER_FLOAT:
-        *(float *)number = (float)real;
-        break;
-    case CLA_NUMBER_INT64:
-    case CLA_NUMBER_UINT64:
-        *(int64_t *)number = whole;
-        break;
-    case CLA_NUMBER_UINT32:
-        *(uint32_t *)number = (uint32_t)whole;
-        break;
-    case CLA_NUMBER_INT:
-        *(int *)number = (int)whole;
-        break;
-    }
-}
-
 /* What kernels have of a tensor: words of 8 bytes in their parameters, these as a struct's members, what a view of a
  * head holds of it, and how that is found; with packed rows (cl/score/view.clh), what it holds beside that and how, and
  * how another head's is found. $ stands for the tensor's name in kernels, @ for the type of its elements, # for how
@@ -138,6 +118,9 @@ static const struct extent {
     [CLA_OF_ROWS] = {5, "clattn_layout $;", "__global const @ *$; long $_row;",
                      "v.$ = score_$ + clattn_at(score_params.$, b, h, v.row_base); v.$_row = score_params.$.row;", "",
                      "", ""},
+    [CLA_OF_EACH_KEY] = {5, "clattn_layout $;", "__global const @ *$; long $_row;",
+                         "v.$ = score_$ + clattn_at(score_params.$, b, h, 0); v.$_row = score_params.$.row;",
+                         "long $_head;", "v.$_head = score_params.$.head;", "own.$ += head * own.$_head;"},
     [CLA_OF_HEADS] = {3, "long $_offset, $_batch, $_head;", "@ $;",
                       "v.$ = v.n_q > 0 ? score_$[score_params.$_offset + b * score_params.$_batch + "
                       "h * score_params.$_head] : 0;",
@@ -204,35 +187,6 @@ static const char *const elements[] = {[CLA_FLOAT] = "float",
 static const char *kernel_name(const struct cla_feature_tensor *tensor)
 {
     return tensor->kernel ? tensor->kernel : tensor->name;
-}
-
-struct clattn_tensor cla_feature_given(const struct cla_feature_tensor *tensor, const struct clattn_score_args *args)
-{
-    const char *const of = tensor->apart ? (const char *)args->kv_scales : (const char *)args;
-    struct clattn_tensor given = {0};
-    if (!of)
-        return given;
-    if (!cla_feature_is_bare(tensor))
-        return *(const struct clattn_tensor *)(of + tensor->given);
-    given.buffer = *(const cl_mem *)(of + tensor->given);
-    given.layout.offset = tensor->offset ? *(const int64_t *)(of + tensor->offset) : 0;
-    given.memory = tensor->memory ? *(const enum clattn_memory *)(of + tensor->memory) : CLATTN_BUFFER;
-    return given;
-}
-
-void cla_feature_give(const struct cla_feature_tensor *tensor, struct clattn_tensor given,
-                      struct clattn_score_args *args, struct clattn_kv_scales *scales)
-{
-    char *const of = tensor->apart ? (char *)scales : (char *)args;
-    if (!cla_feature_is_bare(tensor)) {
-        *(struct clattn_tensor *)(of + tensor->given) = given;
-        return;
-    }
-    *(cl_mem *)(of + tensor->given) = given.buffer;
-    if (tensor->memory)
-        *(enum clattn_memory *)(of + tensor->memory) = (enum clattn_memory)given.memory;
-    if (tensor->offset)
-        *(int64_t *)(of + tensor->offset) = given.layout.offset;
 }
 
 bool cla_feature_tensor_is_argument(int number)

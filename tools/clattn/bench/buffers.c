@@ -94,7 +94,7 @@ static int create_forward(const struct session *session, const struct bench_shap
     if (!status)
         status = create_vectors(session, shape, args, failure);
     if (!status)
-        status = bench_score_create(session, shape, &args->score, failure);
+        status = bench_score_create(session, shape, &args->score, &buffers->more, failure);
     return status ? status : bench_keys_create(session, shape, buffers, failure);
 }
 

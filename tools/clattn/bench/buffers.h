@@ -10,6 +10,7 @@ struct bench_buffers {
         args; /* with an LSE, of a backward row with m and l; the workspace is whoever's turn it is */
     struct clattn_backward_args backward; /* of a row of that pass; the tensors of `args` among its own */
     struct clattn_kv_scales scales;       /* of K and V */
+    struct clattn_score_more more;        /* of the features */
     uint64_t o_elements, q_elements, k_elements, v_elements;
 };
 

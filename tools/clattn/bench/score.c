@@ -168,14 +168,15 @@ static int make_integers(const struct session *session, const struct bench_shape
     return make_numbers(session, row->name, s->n_q * words, -1, 0, &tensor->buffer, failure);
 }
 
-/* Numbers of pairs, of rows or of heads, dense, but that a bias is shared. */
+/* Numbers of pairs, rows, keys or heads, dense, but that a bias is shared. */
 static int make_floats(const struct session *session, const struct bench_shape *shape,
                        const struct cla_feature_tensor *row, struct clattn_tensor *tensor, struct failure *failure)
 {
     const struct clattn_shape *s = &shape->sizes;
-    const bool pairs = row->extent == CLA_OF_PAIRS, once = pairs && !cla_feature_is_bare(row);
-    const int64_t each = pairs ? s->n_q * s->n_kv : row->extent == CLA_OF_ROWS ? s->n_q : row->each ? row->each : 1;
-    const size_t count = (size_t)((once ? 1 : s->heads) * (once || row->extent == CLA_OF_HEAD ? 1 : s->batch) * each);
+    const bool once = row->extent == CLA_OF_PAIRS && !cla_feature_is_bare(row);
+    struct cla_sizes sizes = {s->batch, s->heads, s->n_q, 1}; /* of rows */
+    cla_feature_sizes(row, s, &sizes);
+    const size_t count = (size_t)((once ? 1 : sizes.batch * sizes.heads) * sizes.rows * sizes.columns);
     struct random random = {.state = SEED};
     float *values = malloc(count * sizeof *values);
     for (size_t i = 0; values && i < count; i++)
@@ -193,7 +194,7 @@ static int make_tensor(const struct session *session, const struct bench_shape *
         return own_of(row)->make(session, shape, args, failure);
     const int status = row->element == CLA_INT ? make_integers(session, shape, row, args->tree_keys, &tensor, failure)
                                                : make_floats(session, shape, row, &tensor, failure);
-    cla_feature_give(row, tensor, args, NULL);
+    cla_feature_give(row, tensor, args);
     return status;
 }
 
@@ -204,7 +205,7 @@ static void give_numbers(const struct bench_shape *shape, struct clattn_score_ar
     const struct cla_feature_number *row;
     for (int i = 0; (row = cla_feature_number(i, &of)); i++)
         if ((shape->features & of->bit) && row->drawn_from < row->drawn_to)
-            cla_feature_number_set(row, 0, (double)(row->drawn_from + row->drawn_to) / 2, (char *)args + row->given);
+            cla_feature_give_number(row, 0, (double)(row->drawn_from + row->drawn_to) / 2, args);
     if (shape->features & CLATTN_WINDOW) {
         args->window_left = shape->window_left;
         args->window_right = shape->window_right;
@@ -224,12 +225,12 @@ static void give_numbers(const struct bench_shape *shape, struct clattn_score_ar
 }
 
 int bench_score_create(const struct session *session, const struct bench_shape *shape, struct clattn_score_args *args,
-                       struct failure *failure)
+                       struct clattn_score_more *more, struct failure *failure)
 {
     int status = STATUS_OK;
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
-    *args = (struct clattn_score_args){.softcap = 0.0f};
+    *args = (struct clattn_score_args){.more = more};
     give_numbers(shape, args);
     for (int i = 0; (row = cla_feature_tensor(i, &of)) && !status; i++)
         if ((shape->features & of->bit) && is_made(row))

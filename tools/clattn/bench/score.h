@@ -11,7 +11,7 @@
 void bench_score_problem(const struct bench_shape *shape, struct clattn_problem *problem);
 
 int bench_score_create(const struct session *session, const struct bench_shape *shape, struct clattn_score_args *args,
-                       struct failure *failure);
+                       struct clattn_score_more *more, struct failure *failure);
 void bench_score_destroy(struct clattn_score_args *args);
 
 #endif

@@ -101,30 +101,32 @@ static double value_at(const struct cla_feature_tensor *row, const void *values,
     return row->element == CLA_INT ? (double)((const int32_t *)values)[place] : (double)((const float *)values)[place];
 }
 
+/* The place of a pair's value; of heads with several numbers i says which. */
+static size_t place_of(const struct reference_problem *problem, const struct cla_feature_tensor *row, int n,
+                       const struct reference_head *head, int64_t i, int64_t j)
+{
+    const struct clattn_shape *shape = &problem->shape;
+    const struct clattn_layout *at = &problem->score.more_at[n];
+    struct cla_sizes sizes = {shape->batch, shape->heads, shape->n_q, (problem->score.tree_keys + 31) / 32};
+    if (row->extent == CLA_OF_BATCH)
+        return (size_t)head->b;
+    if (row->extent == CLA_OF_ROWS) /* dense, as LSE is */
+        return head->rows + (size_t)i;
+    cla_feature_sizes(row, shape, &sizes); /* of a tree they are those */
+    const int64_t lengths[4] = {sizes.batch, sizes.heads, sizes.rows, sizes.columns};
+    const int64_t b = sizes.batch == 1 ? 0 : head->b, last = sizes.columns == 1 ? 0 : j;
+    const int64_t row_number = row->extent == CLA_OF_EACH_KEY ? j : sizes.rows == 1 ? 0 : i;
+    return reference_place(at, lengths, b, head->h, row_number, last);
+}
+
 double reference_of_tensor(const struct reference_problem *problem, const struct reference_head *head, const char *name,
                            int64_t i, int64_t j)
 {
-    const struct reference_score *score = &problem->score;
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
-    for (int n = 0; (row = cla_feature_tensor(n, &of)); n++) {
-        if (strcmp(row->name, name) != 0)
-            continue;
-        const bool tree = row->extent == CLA_OF_TREE, pairs = row->extent == CLA_OF_PAIRS || tree;
-        const int64_t each = row->each ? row->each : 1;
-        const int64_t sizes[4] = {problem->shape.batch, problem->shape.heads, pairs ? problem->shape.n_q : each,
-                                  tree    ? (score->tree_keys + 31) / 32
-                                  : pairs ? problem->shape.n_kv
-                                          : 1};
-        const int64_t b = row->extent == CLA_OF_HEAD ? 0 : head->b;
-        if (row->extent == CLA_OF_BATCH)
-            return value_at(row, score->more[n], (size_t)head->b);
-        if (row->extent == CLA_OF_ROWS) /* dense, as LSE is */
-            return value_at(row, score->more[n], head->rows + (size_t)i);
-        return value_at(
-            row, score->more[n],
-            reference_place(&score->more_at[n], sizes, b, head->h, pairs || row->each ? i : 0, pairs ? j : 0));
-    }
+    for (int n = 0; (row = cla_feature_tensor(n, &of)); n++)
+        if (strcmp(row->name, name) == 0)
+            return value_at(row, problem->score.more[n], place_of(problem, row, n, head, i, j));
     return NAN;
 }
 

@@ -72,7 +72,7 @@ static void give_arrays(const struct score_files *score, bool backward, struct c
     const struct cla_feature *of;
     const struct cla_feature_tensor *row;
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
-        char *const to = row->apart ? (char *)scales : (char *)args;
+        char *const to = row->home == CLA_IN_SCALES ? (char *)scales : (char *)args;
         if (!cla_features_of_pass(of->bit, backward))
             continue;
         memcpy(to + row->array, &score->values[i], sizeof score->values[i]);

@@ -17,32 +17,64 @@ static bool is_broadcast(const struct cla_feature_tensor *row)
     return row->layout != 0;
 }
 
-/* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions, of which each may be 1. */
-static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t columns)
+/* "(4, 8) or (2, 4, 8)": the last `least` to `most` of the lengths, which begin with the last one. */
+static void shapes_text(const int64_t *wanted, int least, int most, char *text, size_t size)
 {
-    const struct clattn_shape *shape = &entry->arrays->shape;
-    const int64_t wanted[] = {columns, rows, shape->heads, shape->batch};
+    size_t used = 0;
+    for (int count = least; count <= most; count++) {
+        used += (size_t)snprintf(text + used, size - used, "%s(", count == least ? "" : count == most ? " or " : ", ");
+        for (int i = count - 1; i >= 0; i--)
+            used += (size_t)snprintf(text + used, size - used, "%" PRId64 "%s", wanted[i],
+                                     i            ? ", "
+                                     : count == 1 ? ",)"
+                                                  : ")");
+    }
+}
+
+/* An array of the last `least` to `most` dimensions, of which each may be 1: the stride of each, the last one first, 0
+ * where it is broadcast. */
+static int match_dimensions(const struct score_entry *entry, const int64_t *wanted, int least, int most,
+                            int64_t strides[4])
+{
     const struct cla_feature_tensor *row = score_row(entry);
-    bool fits = entry->header->dimensions >= 2;
-    int64_t strides[4], stride = 1;
-    for (int i = 0; i < 4; i++) {
+    bool fits = entry->header->dimensions >= least && entry->header->dimensions <= most;
+    int64_t stride = 1;
+    for (int i = 0; i < most; i++) {
         const int64_t length = score_length_at(entry->header, i);
         fits = fits && ((length == 1 && is_broadcast(row)) || length == wanted[i]);
         strides[i] = length == 1 && wanted[i] != 1 ? 0 : stride;
         stride *= length;
     }
-    if (fits) {
-        entry->score->layouts[entry->which] = (struct clattn_layout){
-            .batch = strides[3], .head = strides[2], .row = strides[1], .column = strides[0], .strided = 1};
+    if (fits)
         return STATUS_OK;
-    }
-    char right[192];
-    snprintf(right, sizeof right,
-             "(%" PRId64 ", %" PRId64 "), (%" PRId64 ", %" PRId64 ", %" PRId64 ") or (%" PRId64 ", %" PRId64
-             ", %" PRId64 ", %" PRId64 ")%s",
-             rows, columns, shape->heads, rows, columns, shape->batch, shape->heads, rows, columns,
-             is_broadcast(row) ? "; each may be 1" : ", all of it");
+    char shapes[192], right[256];
+    shapes_text(wanted, least, most, shapes, sizeof shapes);
+    snprintf(right, sizeof right, "%s%s", shapes, is_broadcast(row) ? "; each may be 1" : ", all of it");
     return score_wrong_shape(entry, right);
+}
+
+/* An array over pairs, [batch, heads, rows, columns] or its last two or three dimensions. */
+static int match_pairs(const struct score_entry *entry, int64_t rows, int64_t columns)
+{
+    const struct clattn_shape *shape = &entry->arrays->shape;
+    const int64_t wanted[] = {columns, rows, shape->heads, shape->batch};
+    int64_t strides[4];
+    const int status = match_dimensions(entry, wanted, 2, 4, strides);
+    entry->score->layouts[entry->which] = (struct clattn_layout){
+        .batch = strides[3], .head = strides[2], .row = strides[1], .column = strides[0], .strided = 1};
+    return status;
+}
+
+/* An array over keys, [batch, heads, keys] or its last one or two dimensions. */
+static int match_each_key(const struct score_entry *entry)
+{
+    const struct clattn_shape *shape = &entry->arrays->shape;
+    const int64_t wanted[] = {shape->n_kv, shape->heads, shape->batch};
+    int64_t strides[4];
+    const int status = match_dimensions(entry, wanted, 1, 3, strides);
+    entry->score->layouts[entry->which] =
+        (struct clattn_layout){.batch = strides[2], .head = strides[1], .row = strides[0], .column = 1, .strided = 1};
+    return status;
 }
 
 /* Words of bits. */
@@ -184,6 +216,8 @@ static int match_extent(const struct score_entry *entry, const struct cla_featur
         return score_match_block_indptr(entry, block);
     case CLA_OF_ROWS:
         return match_rows(entry);
+    case CLA_OF_EACH_KEY:
+        return match_each_key(entry);
     case CLA_OF_HEADS:
     case CLA_OF_HEAD:
         return match_heads(entry, row);

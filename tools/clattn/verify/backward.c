@@ -36,7 +36,7 @@ static clattn_status enqueue(const struct session *session, const clattn_plan *p
 }
 
 static bool launch(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
-                   const struct stage *stage, struct verify_result *result)
+                   struct stage *stage, struct verify_result *result)
 {
     struct clattn_backward_args args = {.shape = stage->problem->shape,
                                         .q = stage_tensor(stage, STAGE_Q),

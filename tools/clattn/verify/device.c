@@ -3,7 +3,7 @@
 
 /* A forward pass in guarded buffers. */
 
-static bool launch(const struct session *session, const clattn_plan *plan, const struct stage *stage, bool without_m,
+static bool launch(const struct session *session, const clattn_plan *plan, struct stage *stage, bool without_m,
                    struct verify_result *result)
 {
     const struct clattn_tensor none = {0};

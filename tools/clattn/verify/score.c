@@ -256,13 +256,15 @@ static int32_t *integers(struct making *making, const struct cla_feature_tensor 
     return values;
 }
 
-/* Tensors of later features: those of rows and bare ones dense, of pairs or of heads broadcast as chance has it. */
+/* Tensors of later features: those of rows and bare ones dense, of pairs, keys or heads broadcast as chance has it. */
 static void make_tensor(struct making *making, int n, const struct cla_feature_tensor *row)
 {
     const struct clattn_shape *shape = &making->problem->shape;
     struct reference_score *score = &making->problem->score;
     size_t *count = &making->score->counts.more[n];
     const bool bare = cla_feature_is_bare(row);
+    struct cla_sizes sizes;
+    cla_feature_sizes(row, shape, &sizes);
     if (row->extent == CLA_OF_BATCH) {
         *count = (size_t)shape->batch;
     } else if (row->extent == CLA_OF_TREE) {
@@ -270,10 +272,10 @@ static void make_tensor(struct making *making, int n, const struct cla_feature_t
         *count = spread(making, shape->n_q, (score->tree_keys + 31) / 32, true, &score->more_at[n]);
     } else if (row->extent == CLA_OF_ROWS) {
         *count = reference_row_count(making->problem);
-    } else if (row->extent == CLA_OF_PAIRS && bare) {
-        *count = (size_t)(shape->batch * shape->heads * shape->n_q * shape->n_kv);
-    } else if (row->extent == CLA_OF_PAIRS) {
-        *count = spread(making, shape->n_q, shape->n_kv, true, &score->more_at[n]);
+    } else if ((row->extent == CLA_OF_PAIRS || row->extent == CLA_OF_EACH_KEY) && bare) {
+        *count = (size_t)(sizes.batch * sizes.heads * sizes.rows * sizes.columns);
+    } else if (row->extent == CLA_OF_PAIRS || row->extent == CLA_OF_EACH_KEY) {
+        *count = spread(making, sizes.rows, sizes.columns, true, &score->more_at[n]);
     } else {
         const int64_t batch =
             row->extent == CLA_OF_HEADS && (bare || random_below(&making->random, 2)) ? shape->batch : 1;

@@ -397,8 +397,8 @@ static void give_tensors(const struct stage *stage, struct clattn_score_args *ar
     for (int i = 0; (row = cla_feature_tensor(i, &of)); i++) {
         struct clattn_tensor tensor = {.buffer = stage->tensors[STAGE_SCORE + i].buffer, .layout = stage->score_at[i]};
         tensor.layout.offset += stage->offset;
-        if (tensor.buffer && !row->apart && !(of->bit & absent))
-            cla_feature_give(row, tensor, args, NULL);
+        if (tensor.buffer && row->home != CLA_IN_SCALES && !(of->bit & absent))
+            cla_feature_give(row, tensor, args);
     }
 }
 
@@ -410,13 +410,14 @@ static void give_numbers(const struct stage *stage, struct clattn_score_args *ar
     const struct cla_feature_number *number;
     for (int i = 0; (number = cla_feature_number(i, &of)); i++)
         if (number->range && (score->features & of->bit))
-            cla_feature_number_set(number, 0, score->more_numbers[i], (char *)args + number->given);
+            cla_feature_give_number(number, 0, score->more_numbers[i], args);
 }
 
-struct clattn_score_args stage_score(const struct stage *stage)
+struct clattn_score_args stage_score(struct stage *stage)
 {
     const struct reference_score *score = &stage->problem->score;
-    struct clattn_score_args args = {.kv_scales = &stage->scales, .block_count = (int64_t)stage->csr->column_count};
+    struct clattn_score_args args = {
+        .kv_scales = &stage->scales, .more = &stage->more, .block_count = (int64_t)stage->csr->column_count};
     give_tensors(stage, &args);
     give_numbers(stage, &args);
     if (score->features & CLATTN_WINDOW) {

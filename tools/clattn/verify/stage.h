@@ -54,7 +54,8 @@ struct stage {
     struct clattn_layout score_at[CLA_SCORE_TENSORS]; /* of those of the score features, less the offset */
     struct verify_pages pages;                        /* where the case has them */
     const struct verify_stored *stored;
-    struct clattn_kv_scales scales;
+    struct clattn_kv_scales scales; /* which arguments point to, as to `more` */
+    struct clattn_score_more more;
 };
 
 /* Describes the tensors of a pass that takes `data` (a forward pass and the streaming state: O, LSE, m and l are
@@ -70,6 +71,6 @@ void stage_close(struct stage *stage);
 
 /* As the library takes them; buffer NULL where there is none. */
 struct clattn_tensor stage_tensor(const struct stage *stage, enum stage_tensor which);
-struct clattn_score_args stage_score(const struct stage *stage);
+struct clattn_score_args stage_score(struct stage *stage);
 
 #endif

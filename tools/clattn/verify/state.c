@@ -13,7 +13,7 @@ struct states {
     const struct session *session;
     const clattn_plan *plan;
     const struct verify_case *item;
-    const struct stage *stage;
+    struct stage *stage;
     cl_mem memory[2];
     size_t bytes;
     cl_mem workspace;

@@ -163,6 +163,7 @@ class _Arguments:
         for name in 'kv':
             score.scales(call, name, getattr(self, name), options.get(f'{name}_scales'), options.get(f'{name}_zeros'),
                          int(options.get(f'{name}_scale_group') or 0))
+        score.more(call, options['more'], sizes)
         score.lse_gradient(call, options.get('d_lse'), self.rows_shape())
         score.functions(call, options['score_mod'], options.get('score_mod_grad'), options['mask_mod'], options['data'])
 
@@ -266,7 +267,8 @@ def attention(q: Any,
               device: Optional[Device] = None,
               queue: Any = None,
               wait_for: Sequence[Any] = (),
-              first_event: Optional[List[Any]] = None) -> Any:
+              first_event: Optional[List[Any]] = None,
+              **more: Any) -> Any:
     """O = softmax(modified(scale Q K^T)) V, on the arrays where they lie.
 
     q, k, v         arrays of NumPy, of pyopencl, or tensors of PyTorch on the CPU: float32, float16 or bfloat16 (of
@@ -316,6 +318,7 @@ def attention(q: Any,
     device          None: default_device(), or the device of the queue
     queue, wait_for a pyopencl.CommandQueue (None: that of the arrays) and events to wait for. The call does not wait:
                     the outputs carry its event; first_event is a list that gets that of its first command
+    more            values of further features, each by its name in struct clattn_score_more (include/clattn/score.h)
 
     Answers with O, or a tuple (O, LSE, m, l) of what was asked for. Raises ArgumentError, DtypeError or Error."""
     options = dict(locals())
@@ -401,7 +404,8 @@ def attention_backward(d_o: Any,
                        device: Optional[Device] = None,
                        queue: Any = None,
                        wait_for: Sequence[Any] = (),
-                       first_event: Optional[List[Any]] = None) -> Gradients:
+                       first_event: Optional[List[Any]] = None,
+                       **more: Any) -> Gradients:
     """The gradients of a loss by q, k, v, a bias and sinks (`need` names those wanted), from that by O, d_o.
 
     o, and either m and l (exact) or lse, are what attention() gave with the same arguments (return_ml, return_lse);

@@ -24,16 +24,25 @@ _BARE = {'data': 'data_count', 'block_columns': 'block_count'}
 # Of arrays on a device the small ones may be on the host.
 _MAY_BE_COPIED = {
     'alibi', 'block_offsets', 'block_columns', 'pages', 'page_offsets', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv',
-    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *SCALES
+    'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *SCALES, *_abi.SCORE_MORE
 }
 
 _READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
 
 
+def _axes_of_more(name: str) -> Optional[Tuple[str, ...]]:
+    """Of a later feature: batch and heads by their names, and what else there is as rows and columns."""
+    _, dimensions = _abi.SCORE_MORE.get(name, (0, None))
+    if dimensions is None:
+        return None
+    others = iter(('row', 'column'))
+    return tuple({'batch': 'batch', 'heads': 'head'}.get(size) or next(others) for size in dimensions)
+
+
 def _layout(name: str, view: View, offset: int) -> _abi.clattn_layout:
     if name in _DENSE:
         return _abi.clattn_layout(offset=offset)
-    axes = _AXES.get(name) or (_FOUR if len(view.shape) == 4 else _PACKED)
+    axes = _AXES.get(name) or _axes_of_more(name) or (_FOUR if len(view.shape) == 4 else _PACKED)
     axes = axes[-len(view.shape):]  # of packed sequences there is no batch
     return _abi.clattn_layout(offset=offset, strided=1, **dict(zip(axes, view.strides)))
 
@@ -96,10 +105,10 @@ class Call:
         made = device.appender(self.append_params, self.problem) if self.append_params is not None else \
             device.plan(self.problem, tuple(sorted(self.texts.items())))
         args = self.kind.args(shape=self.shape, **self.numbers)
-        self._fill_score(args.score)
-        scales = _abi.clattn_kv_scales()
+        scales, more = _abi.clattn_kv_scales(), _abi.clattn_score_more()
+        self._fill_score(args, more)
         for name, view in self.tensors.items():
-            target = self._target(args, scales, name)
+            target = self._target(args, scales, more, name)
             buffer, offset = places[name]
             if name in _BARE or name in _OFFSET:
                 self._set_bare(target, view, name, places[name])
@@ -130,16 +139,19 @@ class Call:
                 f'{view.name} is in shared virtual memory: it must be in a cl_mem or on the host')
 
     @staticmethod
-    def _target(args: Any, scales: Any, name: str) -> Any:
-        """The struct that has a tensor: that of the call, or one inside it."""
+    def _target(args: Any, scales: Any, more: Any, name: str) -> Any:
+        """The struct that has a value: that of the call, one inside it, or one that this points to."""
         if name in SCALES:
             args.score.kv_scales = c.addressof(scales)
             return scales
+        if more is not None and name in _abi.SCORE_MORE:
+            args.score.more = c.addressof(more)
+            return more
         return args if hasattr(type(args), name) else args.score
 
-    def _fill_score(self, score: Any) -> None:
+    def _fill_score(self, args: Any, more: Any) -> None:
         for name, value in self.score.items():
-            setattr(score, name, value)
+            setattr(self._target(args, None, more, name), name, value)
 
     def _run_buffers(self, device: Device, queue: int, waits: Tuple[int, ...]) -> int:
         """Arrays in cl_mem objects or shared virtual memory; small arrays of the host beside them are copied."""
@@ -187,10 +199,10 @@ class Call:
         args = self.kind.host_args(shape=self.shape, **self.numbers)
         if self.pieces:
             self.pieces.fill(args)
-        self._fill_score(args.score)
+        self._fill_score(args, None)
         scales = _abi.clattn_host_kv_scales()
         for name, view in self.tensors.items():
-            target = self._target(args, scales, name)
+            target = self._target(args, scales, None, name)
             setattr(target, name, view.address)
             if name in _BARE:
                 setattr(target, _BARE[name], view.shape[0])

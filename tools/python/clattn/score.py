@@ -259,6 +259,22 @@ def tree_mask(call: Call, values: Any, sizes: Sizes) -> None:
     call.tensors['tree_mask'] = view.expand((sizes.batch, sizes.heads, sizes.n_q, words.shape[-1]))
 
 
+def more(call: Call, values: Mapping[str, Any], sizes: Sizes) -> None:
+    """Features whose values are in struct clattn_score_more, by their names there."""
+    for name, value in values.items():
+        if name not in _abi.SCORE_MORE:
+            raise TypeError(f'{name} is no argument of this function')
+        if value is None:
+            continue
+        feature, dimensions = _abi.SCORE_MORE[name]
+        call.problem.features |= feature
+        if dimensions is None:
+            call.score[name] = finite(value, name)
+            continue
+        shape = tuple(getattr(sizes, size) if hasattr(sizes, size) else int(size) for size in dimensions)
+        call.tensors[name] = views.scalars(value, name, 'fp32').expand(shape)
+
+
 def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]) -> None:
     if values is None:
         return
