@@ -236,6 +236,8 @@ class KeptRows(unittest.TestCase):
         text = self.script_of(rows, "speed")
         self.assertRegex(text, r"\$p0m1 << EOD\n\S+ 0 # n 1024\nEOD\n")  # standard attention, full
         self.assertRegex(text, r"\$p1m0 << EOD\n0.0000 0 # n 512\nEOD\n")  # nothing, causal
+        backward = [row(512, 1.0), row(512, 4.0, **{**failed, "pass": "backward"})]
+        self.assertRegex(self.script_of(backward, "speed"), r"\$p1m1 << EOD\n\S+ 0 # n 512\nEOD\n")  # it has none
         self.assertIn("x: not measured, or did not run", text)
         self.assertNotIn("are not shown", text)
         self.assertIn("1 rows of other shapes", self.script_of(rows + [row(512, 2.0, batch=2)], "speed"))

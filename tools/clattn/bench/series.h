@@ -34,7 +34,7 @@ bool bench_row_is_causal(const json_t *row);
 /* False where the row does not have it. */
 bool bench_series_speed(const json_t *row, const struct bench_series *series, struct bench_speed *speed);
 
-/* The series that rows of `pass` have, in the order in which pictures show them; how many. */
+/* The series of all rows as those of `pass`, in the order in which pictures show them; how many. */
 int bench_series_list(const json_t *rows, const char *pass, struct bench_series series[BENCH_MOST_SERIES]);
 
 /* "clattn fp16", "cuDNN fp16", "standard fp16"; and its colour, "#0072B2", of those that people who are colour-blind
