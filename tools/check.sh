@@ -42,6 +42,8 @@ if [ $full = no ]; then
     CLATTN_TEST_TURN=$((0x$(git rev-parse --short=7 HEAD 2>/dev/null | cut -c 1-7 | grep . || date +%j)))
     export CLATTN_TEST_TURN
     say "CLATTN_TEST_TURN=$CLATTN_TEST_TURN"
+else
+    export CLATTN_TEST_TURN=all
 fi
 
 begun=$(date +%s)

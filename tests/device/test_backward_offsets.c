@@ -7,6 +7,7 @@
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/rule.h"
+#include "support/turn.h"
 #include "support/unit.h"
 #include <float.h>
 #include <math.h>
@@ -181,7 +182,7 @@ static bool mends(const struct cla_skeleton *skeleton, enum clattn_dtype dtype)
 /* Whether a scene's case of one type is for a skeleton: of those for GPUs a CPU has half in each scene. */
 static bool has_part(const struct cla_skeleton *skeleton, const char *scene, const struct forward_case *forward)
 {
-    return test_samples(skeleton, scene) && takes_type(skeleton, forward->problem.dtype) && serves(forward);
+    return test_is_turn_of(skeleton, scene) && takes_type(skeleton, forward->problem.dtype) && serves(forward);
 }
 
 typedef int (*failures_function)(struct forward_case forward);
@@ -376,7 +377,7 @@ static void other_ways_hold(void **state)
                 forward.problem.unordered = 0;
             struct clattn_problem problem = forward.problem;
             problem.pass = way == 1 ? CLATTN_BACKWARD_ACCUMULATE : CLATTN_BACKWARD;
-            if (!test_samples(*skeleton, __func__) || !test_serves(&device, &problem) ||
+            if (!test_is_turn_of(*skeleton, __func__) || !test_serves(&device, &problem) ||
                 (way && strstr((*skeleton)->name, "simt") == NULL && way == 2))
                 continue;
             assert_true(make(&forward, &arrays));

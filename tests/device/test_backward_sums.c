@@ -129,20 +129,13 @@ static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
     return failures;
 }
 
-/* A CPU has two of three, in two turns. */
-static bool is_sampled(size_t kernel)
-{
-    const bool all = test_is_full() || clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU;
-    return all || (kernel % 3 != case_seed() % 3 && test_is_turn((int)kernel / 3, 2));
-}
-
 static void every_shape(void **state)
 {
     (void)state;
     int failures = 0;
     for (const struct cla_skeleton *const *skeleton = test_backward_skeletons(); *skeleton; skeleton++)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-            if (cla_skeleton_describe(*skeleton).any_order && is_sampled(i))
+            if (cla_skeleton_describe(*skeleton).any_order && test_is_turn((int)i, 3))
                 failures += failures_of(i, *skeleton);
     assert_int_equal(failures, 0);
 }

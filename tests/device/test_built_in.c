@@ -6,6 +6,7 @@
 #include "plan/tuning/tuning_db.h"
 #include "support/backward.h"
 #include "support/cases.h"
+#include "support/turn.h"
 #include "support/unit.h"
 #include <stdio.h>
 #include <string.h>
@@ -39,13 +40,6 @@ static bool check(const struct clattn_tuning_record *row, int n)
     return row->pass == CLATTN_FORWARD ? forward_check(&device, &item) : backward_check(&device, &item, BACKWARD_ALL);
 }
 
-/* A CPU has an eighth of its rows sampled: compiling one takes seconds. */
-static bool is_sampled(int at)
-{
-    const bool all = test_is_full() || clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU;
-    return all || (uint64_t)at % 8 == case_seed() % 8;
-}
-
 /* Rows of other classes of lengths have the same kernel. */
 static bool is_first(int at)
 {
@@ -66,7 +60,7 @@ static void rows_are_right(void **state)
         struct forward_case item = case_of(row, 0);
         const struct cla_skeleton *skeleton = cla_skeleton_find(row->skeleton);
         assert_non_null(skeleton);
-        if (!is_sampled(i) || !is_first(i) || !test_is_for(skeleton) || !test_serves(&device, &item.problem))
+        if (!test_is_turn(i, 8) || !is_first(i) || !test_is_for(skeleton) || !test_serves(&device, &item.problem))
             continue;
         taken++;
         for (int n = 0; n < LENGTHS; n++)

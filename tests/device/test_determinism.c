@@ -4,6 +4,7 @@
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/compare.h"
+#include "support/turn.h"
 #include "support/unit.h"
 #include <stdio.h>
 
@@ -60,7 +61,7 @@ static int failures_of(const char *scene, struct forward_case forward)
         skip();
     assert_true(forward_arrays_make(&forward, &arrays));
     for (const struct cla_skeleton *const *skeleton = test_skeletons(); *skeleton; skeleton++) {
-        if (!test_samples(*skeleton, scene))
+        if (!test_is_turn_of(*skeleton, scene))
             continue;
         forward.problem.skeleton = (*skeleton)->name;
         for (int n = 0; n < (test_knobs(*skeleton, 1) ? 2 : 1) && test_serves(&device, &forward.problem); n++) {

@@ -5,6 +5,7 @@
 #include "support/backward.h"
 #include "support/cases.h"
 #include "support/state.h"
+#include "support/turn.h"
 #include "support/unit.h"
 #include <clattn/standard.h>
 #include <math.h>
@@ -49,7 +50,7 @@ static void every_forward_skeleton(void **state)
         in_pieces.path = PATH_HOST;
         in_pieces.kv_chunk = 40;
         failures += !check_forward(case_of(CLATTN_BF16, 0), *skeleton, 1);
-        if (!test_samples(*skeleton, __func__))
+        if (!test_is_turn_of(*skeleton, __func__))
             continue;
         failures += !check_forward(scattered(CLATTN_FP16), *skeleton, 1);
         failures += !check_forward(case_of(CLATTN_FP16, CLATTN_VARLEN | CLATTN_SINKS), *skeleton, 3);
@@ -83,7 +84,7 @@ static void every_backward_skeleton(void **state)
         problem.unordered = forward.problem.unordered = cla_skeleton_describe(*skeleton).any_order;
         problem.pass = CLATTN_BACKWARD;
         failures += test_serves(&device, &problem) && !backward_check(&device, &forward, BACKWARD_ALL);
-        if (!test_samples(*skeleton, __func__))
+        if (!test_is_turn_of(*skeleton, __func__))
             continue;
         problem.pass = CLATTN_BACKWARD_ACCUMULATE;
         forward.kv_chunk = 40;

@@ -7,7 +7,8 @@
 /* The features and the user's functions, as bits: enum clattn_feature, then these two. */
 enum { CASE_SCORE_MOD = 1 << 10, CASE_MASK_MOD = 1 << 11, CASE_FEATURES = 12 };
 
-/* The seed of what is sampled: CLATTN_TEST_SEED, or a fixed one. Printed, so that a failure can be had again. */
+/* The seed of what is drawn at random: CLATTN_TEST_SEED, or a fixed one. Printed, so that a failure can be had
+ * again. */
 uint64_t case_seed(void);
 
 /* A case with these features; type, mask, lengths (of FlashAttention's tests), head dimensions, grouping, layouts and

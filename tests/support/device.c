@@ -135,23 +135,9 @@ uint64_t test_seed(void)
     return wanted ? strtoull(wanted, NULL, 0) : 20220527; /* the day of FlashAttention */
 }
 
-/* How many skeletons of its direction that are for GPUs stand before one. */
-static unsigned place_of(const struct cla_skeleton *skeleton)
+bool test_is_on_cpu(void)
 {
-    unsigned place = 0;
-    for (const struct cla_skeleton *const *next = cla_skeletons; *next != skeleton; next++)
-        place += (*next)->backward == skeleton->backward && !(*next)->for_cpus && test_is_for(*next);
-    return place;
-}
-
-bool test_samples(const struct cla_skeleton *skeleton, const char *scene)
-{
-    unsigned turn = (unsigned)test_seed();
-    if (!is_cpu || skeleton->for_cpus || test_is_full() || named_skeleton())
-        return true;
-    for (; *scene; scene++)
-        turn += (unsigned char)*scene;
-    return (place_of(skeleton) + turn) % 2 == 0;
+    return is_cpu;
 }
 
 bool test_asks_for(bool backward)

@@ -36,13 +36,11 @@ bool test_asks_for(bool backward);
  * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
 bool test_is_for(const struct cla_skeleton *skeleton);
 
-/* CLATTN_TEST_SEED, which says what is sampled; or one that is always the same. */
-uint64_t test_seed(void);
+/* Whether the device that was opened last is a CPU. */
+bool test_is_on_cpu(void);
 
-/* Whether a scene is to run with a skeleton: on a CPU, where a kernel takes a second or more to compile, with its own
- * and with every other one of those for GPUs. Which of these follows from the scene's name and CLATTN_TEST_SEED. Always
- * with CLATTN_TEST_FULL=1 or CLATTN_TEST_SKELETON. */
-bool test_samples(const struct cla_skeleton *skeleton, const char *scene);
+/* CLATTN_TEST_SEED, of all that is drawn at random; or one that is always the same. */
+uint64_t test_seed(void);
 
 /* Whether all of each enumeration is asked for: CLATTN_TEST_FULL=1. */
 bool test_is_full(void);
