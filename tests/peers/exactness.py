@@ -114,10 +114,15 @@ def run_clattn(command, kind, arrays, words, arguments, folder):
     call = [command, "run", "--quiet", "--dtype=" + arguments.dtype, "--causal=" + kind["causal"], *words,
             *arguments.extra]
     for name, array in arrays.items():
+        if arguments.forward and name == "grad-out":
+            continue
         path = os.path.join(folder, name + ".npy")
         save(path, rounded(array, arguments.dtype) if name in OF_DTYPE else torch.from_numpy(array))
         call += ["--" + name, path]
-    wanted = {"o": "out", "lse": "lse", "dq": "dq", "dk": "dk", "dv": "dv"}
+    wanted = {"o": "out", "lse": "lse"}
+    if arguments.forward:
+        return run(call, wanted, folder)
+    wanted.update({"dq": "dq", "dk": "dk", "dv": "dv"})
     wanted.update({"dbias": "dbias"} if "bias" in arrays else {})
     wanted.update({"dsink": "dsink"} if "sink" in arrays else {})
     return run(call, wanted, folder)
@@ -204,7 +209,7 @@ def attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, order):
     return o, torch.logsumexp(scores, 2)
 
 
-def run_torch(kind, size, arrays, dtype, library, order=0):
+def run_torch(kind, size, arrays, dtype, arguments, order=0):
     """The outputs by plain operations; order: that in which head dimensions are summed (order_of)."""
     names = {"q": "dq", "k": "dk", "v": "dv", "bias": "dbias", "sink": "dsink"}
     tensors = {name: torch.from_numpy(arrays[name]).to(dtype).requires_grad_(name in names)
@@ -214,14 +219,14 @@ def run_torch(kind, size, arrays, dtype, library, order=0):
         of_rows, of_keys = slice(None), slice(None)
         if "cu_q" in size:
             of_rows, of_keys = (slice(int(size[at][b]), int(size[at][b + 1])) for at in ("cu_q", "cu_kv"))
-        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library, order)
+        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, arguments.library, order)
         parts.append(o)
         lses.append(lse)
     join = (lambda all_: torch.cat(all_, 1)) if "cu_q" in size else torch.stack
     o, lse = join(parts), join(lses)
-    wanted = [name for name in names if name in tensors]
+    wanted = [name for name in names if name in tensors and not arguments.forward]
     grads = [None] * len(wanted)
-    if o.requires_grad:  # some row sees a key
+    if wanted and o.requires_grad:  # some row sees a key
         grads = torch.autograd.grad(o, [tensors[name] for name in wanted], torch.from_numpy(arrays["grad-out"]).to(dtype),
                                     allow_unused=True)
     result = {"o": o, "lse": lse}
@@ -281,6 +286,7 @@ def parse_arguments():
     parser.add_argument("--itself", action="store_true", help="PyTorch beside itself, too")
     parser.add_argument("--orders", metavar="N", type=int, default=1, help="PyTorch's error is the root mean square of N orders'")
     parser.add_argument("--dtype", choices=list(LEAST), default="fp32")
+    parser.add_argument("--forward", action="store_true", help="O and LSE alone")
     parser.add_argument("--problems", metavar="N", type=int, default=500)
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the number of the first")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="one in N of the numbers; 48: of one kind")
@@ -300,11 +306,11 @@ def judge(arguments, commands, folder, n):
     size, arrays, words = draw_problem(np.random.default_rng([arguments.seed, number, n]), kind)
     for name in set(OF_DTYPE) & set(arrays):
         arrays[name] = rounded(arrays[name], arguments.dtype).float().numpy()
-    truth = run_torch(kind, size, arrays, torch.float64, arguments.library)
+    truth = run_torch(kind, size, arrays, torch.float64, arguments)
     least = {name: LEAST[arguments.dtype] * size_of(truth[name]) for name in truth}
     errors = {"least": least}
     for order in (*range(arguments.orders), *([REVERSED] if arguments.itself else [])):
-        run = run_torch(kind, size, arrays, torch.float32, arguments.library, order)
+        run = run_torch(kind, size, arrays, torch.float32, arguments, order)
         for name in run:
             run[name] = rounded(run[name], "fp32" if name in ("lse", "dsink") else arguments.dtype).double().numpy()
         errors["itself" if order == REVERSED else "order %d" % order] = errors_of(run, truth)

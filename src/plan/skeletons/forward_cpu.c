@@ -8,7 +8,9 @@
 #include "plan/skeletons/cpu_tiles.h"
 #include <stddef.h>
 
-enum { SUM_ITEMS = 32, MOST_FETCHED = 16 }; /* CPU_SUM_ITEMS of unit/cpu_fma.clh; and the most CLATTN_FETCH */
+/* Twice CPU_SUM_ITEMS of unit/cpu_fma.clh, since score_tile fetches each time that it has two sums; and the most
+ * CLATTN_FETCH. */
+enum { FETCH_ITEMS = 32, MOST_FETCHED = 16 };
 
 /* The arrays that the kernel declares: Q^T, O^T and the row statistics of a block, S^T and weights of panels, the K and
  * V tiles. */
@@ -81,7 +83,7 @@ static int rows_fetched(const struct clattn_problem *problem, const struct cla_c
 {
     const int64_t panels = config->b_r / cla_cpu_panel(config), groups = config->b_c / config->cpu.micro;
     const int64_t products =
-        panels * (groups * cla_ceil_div(problem->d, SUM_ITEMS) + cla_ceil_div(problem->d_v, config->cpu.micro));
+        panels * (groups * cla_ceil_div(problem->d, FETCH_ITEMS) + cla_ceil_div(problem->d_v, config->cpu.micro));
     const int64_t rows = cla_ceil_div(config->b_c, products);
     return rows < MOST_FETCHED ? (int)rows : MOST_FETCHED;
 }
