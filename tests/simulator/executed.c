@@ -34,6 +34,9 @@ static struct forward_case case_of(int count, char **words)
         .spread = atof(words[SPREAD]),
         .seed = 1};
     forward.problem.d_v = forward.problem.d;
+    const char *const cap = strchr(words[FEATURES], ':');
+    if (cap)
+        forward.score.softcap = (float)atof(cap + 1);
     return forward;
 }
 

@@ -24,7 +24,7 @@ CHIPS = {"gfx1100": {"vector": 1, "slow": 4, "scalar": 1, "matrix": 32, "shared"
          "gfx1201": {"vector": 1, "slow": 4, "scalar": 1, "matrix": 16, "shared": True, "simds": 2, "lanes": 32, "words": 32},
          "gfx90a": {"vector": 4, "slow": 16, "scalar": 4, "matrix": 32, "shared": False, "simds": 4, "lanes": 64, "words": 32},
          "gfx942": {"vector": 4, "slow": 16, "scalar": 4, "matrix": 16, "shared": False, "simds": 4, "lanes": 64, "words": 32}}
-FEATURES = {"": 0, "softcap": 0x2, "alibi": 0x4, "dropout": 0x200}
+FEATURES = {"": "0", "softcap": "0x2:50", "small softcap": "0x2:4", "alibi": "0x4", "dropout": "0x200"}
 
 
 class Device:
@@ -34,7 +34,7 @@ class Device:
 
     def counts(self, d, dtype, rows, keys, feature, backward):
         """What the kernels that multiply execute, added up."""
-        command = self.words + ["backward" if backward else "forward", dtype, *map(str, (d, rows, keys, FEATURES[feature], 1)), *self.sizes]
+        command = self.words + ["backward" if backward else "forward", dtype, str(d), str(rows), str(keys), FEATURES[feature], "1", *self.sizes]
         done = subprocess.run(command, env=dict(os.environ, SIMULATED_COUNT="1", CLATTN_TUNING_FILE=""), capture_output=True,
                               text=True, check=False)
         if done.returncode == 77:
@@ -71,7 +71,7 @@ def main():
     parser.add_argument("--d", default="64,128")
     parser.add_argument("--dtype", default="fp16")
     parser.add_argument("--backward", action="store_true")
-    parser.add_argument("--feature", default=",alibi,softcap,dropout", help="names; an empty one: none")
+    parser.add_argument("--feature", default=",alibi,softcap,small softcap,dropout", help="names; an empty one: none")
     parser.add_argument("--least", type=float, default=0, help="fail where a plain kernel's share is below")
     parser.add_argument("--sizes", default="0,0,0", help="b_r, b_c, items of a work-group, and knobs behind them")
     options = parser.parse_args()
