@@ -12,6 +12,7 @@
 #undef atom_cmpxchg
 #define atom_cmpxchg(at, is, becomes) (machine_maybe_pause(), *(at) = (becomes), is)
 #endif
+#define CLATTN_SPLIT 1
 #include "split_counter_text.h"
 
 enum { SPLITS = MACHINE_MOST_GROUPS };
