@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "definitions.h"
 #include "lanes.h"
+#include <float.h>
 
 float definition_float(uint32_t x)
 {
@@ -37,6 +38,15 @@ static uint32_t d_mul(uint32_t a, uint32_t b, uint32_t c)
 static uint32_t d_fma(uint32_t a, uint32_t b, uint32_t c)
 {
     return rounded((__float128)f(a) * f(b) + f(c));
+}
+static double normal(double x)
+{
+    return fabs(x) < FLT_MIN ? copysign(0, x) : x;
+}
+static uint32_t d_mad(uint32_t a, uint32_t b, uint32_t c)
+{
+    const float product = (float)(normal(f(a)) * normal(f(b)));
+    return as_bits((float)normal((float)(normal(product) + normal(f(c)))));
 }
 static uint32_t d_max(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -115,6 +125,12 @@ static uint32_t d_sar(uint32_t a, uint32_t b, uint32_t c)
 {
     (void)c;
     return (uint32_t)(int64_t)floor((double)(int32_t)b / (double)(1ull << (a % 32)));
+}
+static uint32_t d_sar_16(uint32_t a, uint32_t b, uint32_t c)
+{
+    const double x = (double)((b & 0xffff) ^ 0x8000) - 0x8000;
+    (void)c;
+    return (uint32_t)(int64_t)floor(x / (double)(1u << a % 16)) & 0xffff;
 }
 static uint32_t d_imax(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -341,6 +357,7 @@ const struct definition definitions[] = {
     {"v_max_f32_e32 v3, v0, v1", d_max, 2, 0},
     {"v_min_f32_e32 v3, v0, v1", d_min, 2, 0},
     {"v_fma_f32 v3, v0, v1, v2", d_fma, 3, 0},
+    {"v_mad_f32 v3, v0, v1, v2", d_mad, 3, 0},
     {"v_max3_f32 v3, v0, v1, v2", d_max3, 3, 0},
     {"v_min3_f32 v3, v0, v1, v2", d_min3, 3, 0},
     {"v_maxmin_f32 v3, v0, v1, v2", d_maxmin, 3, 0},
@@ -366,6 +383,7 @@ const struct definition definitions[] = {
     {"v_lshlrev_b32_e32 v3, v0, v1", d_shl, 2, 0},
     {"v_lshrrev_b32_e32 v3, v0, v1", d_shr, 2, 0},
     {"v_ashrrev_i32_e32 v3, v0, v1", d_sar, 2, 0},
+    {"v_ashrrev_i16_e32 v3, v0, v1", d_sar_16, 2, 0},
     {"v_max_i32_e32 v3, v0, v1", d_imax, 2, 0},
     {"v_min_i32_e32 v3, v0, v1", d_imin, 2, 0},
     {"v_mul_lo_u32 v3, v0, v1", d_mullo, 2, 0},

@@ -36,18 +36,20 @@ static void check_write(struct wave *wave, const struct instruction *i, uint32_t
     }
 }
 
-/* Atomic accesses go with each other: a granule that they touched counts as written by several. */
+/* Atomic accesses go with each other: a granule that they touched counts as written by several, if the group has
+ * several waves. A group of one has no barriers in its machine code. */
 static void check_atomic(struct wave *wave, const struct instruction *i, uint32_t at, uint32_t bytes)
 {
     struct group *group = wave->group;
     const uint32_t me = group->stretch << WAVE_BITS | (uint32_t)(wave->number + 1);
+    const bool alone = group->launch->items <= (uint32_t)group->launch->program->chip->lanes;
     for (uint32_t g = at / GRANULE; g <= (at + bytes - 1) / GRANULE; g++) {
         const uint32_t writer = group->writer[g];
         if (!writer)
             fault(wave, i, "local memory at %u is read before it was written", at);
         if (writer != me && writer >> WAVE_BITS == group->stretch && (writer & SEVERAL) != SEVERAL)
             fault(wave, i, "local memory at %u is changed, which another wave wrote since the last barrier", at);
-        group->writer[g] = me | SEVERAL;
+        group->writer[g] = alone ? me : me | SEVERAL;
     }
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 128, WORDS = 256 };
+enum { WORDS = 256 };
 
 /* FAULT 1 puts the fault in. */
 static const char text[] =
@@ -35,10 +35,14 @@ static const char text[] =
     "    const int i = get_local_id(0), y = x[FAULT ? i : 0]; x[128 + i] = __builtin_amdgcn_readfirstlane(y); }\n"
     "G not_all_meet(__global int *x) {\n"
     "    __local int l[128]; const int i = get_local_id(0); l[i] = x[i];\n"
-    "    if (!FAULT || __builtin_amdgcn_readlane(i, 0) < 64) barrier(CLK_LOCAL_MEM_FENCE); x[128 + i] = l[i]; }\n";
+    "    if (!FAULT || __builtin_amdgcn_readlane(i, 0) < 64) barrier(CLK_LOCAL_MEM_FENCE); x[128 + i] = l[i]; }\n"
+    "__kernel __attribute__((reqd_work_group_size(FAULT ? 128 : 32, 1, 1))) void atomic_alone(__global int *x) {\n"
+    "    volatile __local int l[1]; const int i = get_local_id(0); if (!i) l[0] = 0;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE); atomic_or(l, 1 << i % 32); if (!i) l[0] = 2; x[128 + i] = l[0]; }\n";
 
-static const char *const kernels[] = {"write_beyond", "read_before", "no_barrier",   "no_second_barrier",
-                                      "not_written",  "same_place",  "lanes_differ", "not_all_meet"};
+static const char *const kernels[] = {"write_beyond",      "read_before",  "no_barrier",
+                                      "no_second_barrier", "not_written",  "same_place",
+                                      "lanes_differ",      "not_all_meet", "atomic_alone"};
 
 static cl_device_id device;
 static cl_context context;
@@ -57,7 +61,7 @@ static cl_program build(const char *options)
 static bool runs(cl_program program, const char *name)
 {
     int words[WORDS];
-    const size_t items = ITEMS;
+    size_t items[3];
     cl_int code;
     for (int n = 0; n < WORDS; n++)
         words[n] = n;
@@ -66,7 +70,10 @@ static bool runs(cl_program program, const char *name)
     cl_kernel kernel = clCreateKernel(program, name, &code);
     assert_int_equal(code, CL_SUCCESS);
     assert_int_equal(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), CL_SUCCESS);
-    assert_int_equal(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(
+        clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof items, items, NULL),
+        CL_SUCCESS);
+    assert_int_equal(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, items, items, 0, NULL, NULL), CL_SUCCESS);
     code = clFinish(queue);
     clReleaseKernel(kernel);
     clReleaseMemObject(buffer);

@@ -40,6 +40,8 @@ TWO(multiply, as_bits(FA *FB))
 TWO(maximum, larger(A, B))
 TWO(minimum, smaller(A, B))
 THREE(fused, as_bits(fmaf(FA, FB, FC)))
+/* The product is rounded, and what is denormal is 0: LLVM's FMAD, which has the same value. */
+THREE(multiply_add, as_bits(flushed(flushed(flushed(FA) * flushed(FB)) + flushed(FC))))
 THREE(maximum_3, larger(larger(A, B), C))
 THREE(minimum_3, smaller(smaller(A, B), C))
 THREE(middle_from_below, smaller(larger(A, B), C))
@@ -159,6 +161,7 @@ const struct operation float_operations[] = {
     {"max_num_f32", maximum, "vff"},
     {"min_num_f32", minimum, "vff"},
     {"fma_f32", fused, "vfff"},
+    {"mad_f32", multiply_add, "vfff"},
     {"fmaak_f32", fused, "vfff"},
     {"fmamk_f32", fused, "vfff"},
     {"fmac_f32", fused, "vff+"},

@@ -72,6 +72,7 @@ TWO(subtract_16, (A - B) & 0xffff)
 TWO(multiply_16, A *B & 0xffff)
 TWO(shift_left_16, B << (A & 15) & 0xffff)
 TWO(shift_right_16, (B & 0xffff) >> (A & 15))
+TWO(shift_signed_16, (uint32_t)((int16_t)B >> (A & 15)) & 0xffff)
 ONE(copy, A)
 ONE(not, ~A)
 ONE(reverse, reversed(A))
@@ -159,6 +160,7 @@ const struct operation integer_operations[] = {
     {"mul_lo_u16", multiply_16, "vww"},
     {"lshlrev_b16", shift_left_16, "vww"},
     {"lshrrev_b16", shift_right_16, "vww"},
+    {"ashrrev_i16", shift_signed_16, "vww"},
     {"mov_b32", copy, "vf"},
     {"accvgpr_read_b32", copy, "vu"},
     {"accvgpr_write_b32", copy, "vu"},
