@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -149,12 +150,15 @@ class Terminal(CommandTest):
     def test_tables_fit(self):
         """No line with a place to break is wider than the terminal, but that command line which one is to copy."""
         h200 = os.path.join(DUMPS, "nvidia-h200.json")
+        cache = tempfile.TemporaryDirectory()  # `compile` fails where nothing is kept
+        self.addCleanup(cache.cleanup)
         for words, widths in ((["devices"], (60, 80)), (["verify", "--only", "3"], (60, 80)), (["compile"], (60, 80)),
                               (["tune", "--clinfo", h200, "--d", "64"], (60, 80)),
                               (["bench", "--n", "16", "--repetitions", "1", "--no-standard"], (60, )),
                               (["verify", "--soak", "100", "--cases", "1", "--jobs", "1"], (60, ))):
             for columns in widths:
-                status, text = on_terminal([CLATTN, *words], "stdout", {"COLUMNS": str(columns)})
+                environment = {"COLUMNS": str(columns), "CLATTN_CACHE_DIR": cache.name}
+                status, text = on_terminal([CLATTN, *words], "stdout", environment)
                 self.assertEqual(status, OK, words)
                 for line in text.splitlines():
                     if " " in line.strip() and not line.startswith("  reproduce: "):
