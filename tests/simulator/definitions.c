@@ -166,6 +166,18 @@ static uint32_t d_imul24(uint32_t a, uint32_t b, uint32_t c)
                   y = (int64_t)(b % (1 << 24)) - (b >> 23 & 1) * (1ll << 24);
     return (uint32_t)(x * y);
 }
+static uint32_t d_mulhi24(uint32_t a, uint32_t b, uint32_t c)
+{
+    (void)c;
+    return (uint32_t)((uint64_t)(a % (1 << 24)) * (b % (1 << 24)) / (1ull << 32));
+}
+static uint32_t d_imulhi24(uint32_t a, uint32_t b, uint32_t c)
+{
+    (void)c;
+    const int64_t x = (int64_t)(a % (1 << 24)) - (a >> 23 & 1) * (1ll << 24),
+                  y = (int64_t)(b % (1 << 24)) - (b >> 23 & 1) * (1ll << 24);
+    return (uint32_t)(int64_t)floor((double)(x * y) / 4294967296.0);
+}
 /* What is left of the sum when the largest and the smallest are taken away. */
 static uint32_t d_med3(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -390,6 +402,8 @@ const struct definition definitions[] = {
     {"v_mul_hi_u32 v3, v0, v1", d_mulhi, 2, 0},
     {"v_mul_u32_u24_e32 v3, v0, v1", d_mul24, 2, 0},
     {"v_mul_i32_i24_e32 v3, v0, v1", d_imul24, 2, 0},
+    {"v_mul_hi_u32_u24_e32 v3, v0, v1", d_mulhi24, 2, 0},
+    {"v_mul_hi_i32_i24_e32 v3, v0, v1", d_imulhi24, 2, 0},
     {"v_bfm_b32 v3, v0, v1", d_bfm, 2, 0},
     {"v_not_b32_e32 v3, v0", d_not, 1, 0},
     {"v_bfrev_b32_e32 v3, v0", d_rev, 1, 0},

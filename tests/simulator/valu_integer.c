@@ -65,6 +65,8 @@ TWO(multiply_high, (uint32_t)((uint64_t)A *B >> 32))
 TWO(multiply_high_signed, (uint32_t)((int64_t)SA *SB >> 32))
 TWO(multiply_24, U24(A) * U24(B))
 TWO(multiply_24_signed, (uint32_t)I24(A) * (uint32_t)I24(B))
+TWO(multiply_high_24, (uint32_t)((uint64_t)U24(A) * U24(B) >> 32))
+TWO(multiply_high_24_signed, (uint32_t)((int64_t)I24(A) * (int64_t)I24(B) >> 32))
 TWO(bit_field_mask, ((1u << (A & 31)) - 1) << (B & 31))
 TWO(pack_halves, (A & 0xffff) | B << 16)
 TWO(add_16, (A + B) & 0xffff)
@@ -151,6 +153,8 @@ const struct operation integer_operations[] = {
     {"mul_hi_i32", multiply_high_signed, "vuu"},
     {"mul_u32_u24", multiply_24, "vuu"},
     {"mul_i32_i24", multiply_24_signed, "vuu"},
+    {"mul_hi_u32_u24", multiply_high_24, "vuu"},
+    {"mul_hi_i32_i24", multiply_high_24_signed, "vuu"},
     {"bfm_b32", bit_field_mask, "vuu"},
     {"pack_b32_f16", pack_halves, "vhh"},
     {"add_nc_u16", add_16, "vww"},
