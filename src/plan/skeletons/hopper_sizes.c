@@ -207,7 +207,9 @@ static int pipeline_of(const struct clattn_problem *problem)
         return n_q <= lengths->single_keys && n_kv <= lengths->single_keys;
     if (problem->causal != CLATTN_FULL)
         return n_q <= lengths->paired_causal && n_kv <= lengths->paired_causal ? 2 : 0;
-    return lengths->paired_cost * cla_ceil_div(n_q, 128) < 200 * cla_ceil_div(n_q, 256) ? 2 : 0;
+    const int64_t pairs = cla_ceil_div(n_q, 2 * CLA_WARP_GROUP_ROWS),
+                  fours = cla_ceil_div(n_q, 4 * CLA_WARP_GROUP_ROWS);
+    return lengths->paired_cost * pairs < 100 * 2 * fours ? 2 : 0;
 }
 
 bool cla_hopper_take_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config)
