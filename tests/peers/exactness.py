@@ -18,16 +18,23 @@ does.
 Features come in kinds, since each set of them is another kernel to compile: --kinds of them, with as many draws of sizes and
 values each as make up --problems. Needs PyTorch and NumPy.
 
-An interrupt ends the run, and what there is by then is printed.
+An interrupt ends the run, and what there is by then is printed. With --jobs N that many processes take the problems by turns.
+With --lines each problem's row is written to a file as soon as it is judged, and problems whose rows are there already are
+not judged again, so that a run which was ended goes on; exactness_table.py makes the table of such files.
 
 Exit status: 0 success, 1 a percentile is above its --limit, 2 usage or PyTorch missing, 4 clattn failed.
 """
 import argparse
+import ctypes
+import ctypes.util
+import functools
 import json
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
+import time
 
 from judged import LEAST, TYPES, np, run, save, stop, torch
 
@@ -130,7 +137,6 @@ def run_clattn(command, kind, arrays, words, arguments, folder):
 
 def kept_by_dropout(library, size, b, rows, keys):
     """The share 1 / (1 - p) where a pair is kept, else 0, for all heads."""
-    import ctypes
     mask = np.zeros((size["heads"], rows, keys), np.uint8)
     for h in range(size["heads"]):
         status = library.clattn_dropout_mask(
@@ -219,7 +225,7 @@ def run_torch(kind, size, arrays, dtype, arguments, order=0):
         of_rows, of_keys = slice(None), slice(None)
         if "cu_q" in size:
             of_rows, of_keys = (slice(int(size[at][b]), int(size[at][b + 1])) for at in ("cu_q", "cu_kv"))
-        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, arguments.library, order)
+        o, lse = attend(kind, size, arrays, tensors, b, of_rows, of_keys, library_of(arguments.clattn), order)
         parts.append(o)
         lses.append(lse)
     join = (lambda all_: torch.cat(all_, 1)) if "cu_q" in size else torch.stack
@@ -269,10 +275,9 @@ def print_table(title, found):
     sys.stdout.flush()
 
 
+@functools.lru_cache(None)
 def library_of(command):
     """libclattn of a build folder, for dropout's mask."""
-    import ctypes
-    import ctypes.util
     built = os.path.join(os.path.dirname(os.path.abspath(command)), "..", "src")
     names = [os.path.join(built, name) for name in sorted(os.listdir(built)) if name.startswith("libclattn.so")] \
         if os.path.isdir(built) else []
@@ -296,6 +301,9 @@ def parse_arguments():
     parser.add_argument("--limit", metavar="TENSOR=RATIO", action="append", default=[], help="fail where a 99th percentile is more")
     parser.add_argument("--worst", metavar="N", type=int, default=0, help="name the problems with the largest ratios")
     parser.add_argument("--json", metavar="FILE", help="write all ratios there")
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, of one thread of PyTorch's each")
+    parser.add_argument("--lines", metavar="FILE", help="a row of each problem, in lines; what it holds is not judged again")
+    parser.add_argument("--seconds", metavar="S", type=float, default=float("inf"), help="begin no problem after that time")
     return parser.parse_args()
 
 
@@ -323,23 +331,78 @@ def judge(arguments, commands, folder, n):
     return row
 
 
-def judge_all(arguments, commands):
-    rows = []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def judge_one(work):
+    """One problem in a folder of its own; a problem on which the command fails has no row, and the others go on."""
+    arguments, commands, n = work
+    if time.time() > arguments.ends:
+        return n, None, 0
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for n in range(arguments.first, arguments.first + arguments.problems * arguments.every, arguments.every):
-                rows.append(judge(arguments, commands, folder, n))
-        except KeyboardInterrupt:
-            print("interrupted after %d problems" % len(rows))
+            return n, judge(arguments, commands, folder, n), 0
+        except SystemExit as error:
+            return n, None, error.code
+
+
+def begin_job(folder):
+    """The parent alone hears an interrupt; it ends its jobs. Each has a cache of PoCL's own: PoCL may fail where two fill one."""
+    os.environ["POCL_CACHE_DIR"] = os.path.join(folder, str(os.getpid()))
+    os.mkdir(os.environ["POCL_CACHE_DIR"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(1)
+
+
+def rows_of_lines(path):
+    """The rows by their numbers; a last line that was cut off is judged again."""
+    rows = {}
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if line.endswith("\n"):
+                    row = json.loads(line)
+                    rows[row["problem"]] = row
     return rows
+
+
+def keep_row(path, row):
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def judge_apart(arguments, work):
+    """What judge_one gives of each, in any order; by several processes where --jobs says so."""
+    if arguments.jobs == 1:
+        yield from map(judge_one, work)
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        with multiprocessing.get_context("fork").Pool(arguments.jobs, begin_job, (folder,)) as pool:
+            yield from pool.imap_unordered(judge_one, work)
+
+
+def judge_all(arguments, commands):
+    """All rows, in order; and the status of a command that failed."""
+    numbers = range(arguments.first, arguments.first + arguments.problems * arguments.every, arguments.every)
+    rows, failed = {n: row for n, row in rows_of_lines(arguments.lines).items() if n in numbers}, 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for n, row, status in judge_apart(arguments, [(arguments, commands, n) for n in numbers if n not in rows]):
+            failed = failed or status
+            if row:
+                rows[n] = row
+                keep_row(arguments.lines, row)
+    except KeyboardInterrupt:
+        pass
+    if len(rows) < len(numbers):
+        print("%d of %d problems were judged" % (len(rows), len(numbers)))
+    return [rows[n] for n in sorted(rows)], failed
 
 
 def main():
     arguments = parse_arguments()
     commands = {"clattn": arguments.clattn, **({"baseline": arguments.baseline} if arguments.baseline else {})}
-    arguments.library = library_of(arguments.clattn)
-    rows = judge_all(arguments, commands)
+    arguments.ends = time.time() + arguments.seconds
+    rows, failed = judge_all(arguments, commands)
     names = [*commands, "itself"] if arguments.itself else list(commands)
     found = {name: {tensor: [row[name][tensor] for row in rows if tensor in row[name]] for tensor in OUTPUTS} for name in names}
     for name in names:
@@ -354,6 +417,8 @@ def main():
         tensor, most = limit.split("=")
         if percentiles(found["clattn"][tensor])[2] > float(most):
             stop(1, "%s: the 99th percentile is above %s" % (tensor, most))
+    if failed:
+        sys.exit(failed)
 
 
 main()
