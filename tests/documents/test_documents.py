@@ -66,10 +66,18 @@ class Documents(unittest.TestCase):
                 if anchor:
                     self.assertIn(anchor, anchors(read(target)), "%s: %s has no such heading" % (name, link))
 
-    def test_readme_is_for_newcomers(self):
-        lines = read("README.md").splitlines()
-        self.assertLessEqual(len(lines), 240)
-        self.assertEqual([number for number, line in enumerate(lines, 1) if len(line) > 220], [])
+    def test_readmes_are_short(self):
+        for name in ("README.md", "src/README.md", "cl/README.md", "cl/score/README.md"):
+            lines = read(name).splitlines()
+            self.assertLessEqual(len(lines), 240, name)
+            self.assertEqual([number for number, line in enumerate(lines, 1) if len(line) > 220], [], name)
+
+    def test_code_in_prose_ends_on_its_line(self):
+        """A command that a line's end breaks cannot be found or copied."""
+        for name in documents():
+            text = re.sub(r"^```.*?^```", lambda code: "\n" * code.group().count("\n"), read(name), flags=re.MULTILINE | re.DOTALL)
+            broken = [number for number, line in enumerate(text.splitlines(), 1) if not line.startswith("    ") and line.count("`") % 2]
+            self.assertEqual(broken, [], name)
 
     def test_examples_in_c_are_programs_of_the_tests(self):
         host, device = code_blocks(read("README.md"), "c")
