@@ -5,7 +5,8 @@
     first_call.py --clattn CLATTN [--device P:D] [--dtype fp16] [--rounds 3] [--json FILE]
 
 Each is one `clattn run` from start to exit, with 1 x 4 x 256 x 64 elements: a plain problem and one with all features, forward
-and with gradients. "cold": the caches of clattn, PoCL and NVIDIA's driver are empty folders. Wall time is what a user waits;
+and with gradients. Of features, all that go together but functions of the user's own: not packed sequences, which exclude
+lengths, nor pages, which have no gradients. "cold": the caches of clattn, PoCL and NVIDIA's driver are empty folders. Wall time is what a user waits;
 CPU time is that of the process and its children, which other work on the machine does not lengthen. Medians over the rounds.
 """
 import argparse
@@ -27,7 +28,8 @@ import random_npy
 HEADS, N, D = 4, 256, 64
 CODES = {"<f4": "f", "<f2": "e", "<i4": "i", "|b1": "?"}
 FEATURES = ("--causal --window 150,0 --softcap 20 --alibi slopes.npy --bias bias.npy --mask mask.npy --sink sinks.npy --dropout 0.1 "
-            "--seed 42 --block-mask blocks.npy --block-size 64,64 --key-lengths lengths.npy").split()
+            "--seed 42 --block-mask blocks.npy --block-size 64,64 --key-lengths lengths.npy --query-lengths lengths.npy "
+            "--row-shifts shifts.npy --tree-mask tree.npy --tree-keys 32 --bias-slopes slopes.npy").split()
 GRADIENTS = "--grad-out do.npy --dq dq.npy --dk dk.npy --dv dv.npy".split()
 PROBLEMS = {"plain, forward": [], "all features, forward": FEATURES, "plain, both passes": GRADIENTS,
             "all features, both passes": FEATURES + GRADIENTS}
@@ -47,6 +49,8 @@ def write_arrays(folder, kind):
         write_npy(os.path.join(folder, name + ".npy"), kind, shape, [source.gauss(0.0, 1.0) for _ in range(count)])
     for name in ("slopes", "sinks"):
         write_npy(os.path.join(folder, name + ".npy"), "<f4", (HEADS,), [0.5 ** (i + 1) for i in range(HEADS)])
+    write_npy(os.path.join(folder, "shifts.npy"), "<i4", (1,), [16])
+    write_npy(os.path.join(folder, "tree.npy"), "<i4", (N, 1), [-1] * N)
     write_npy(os.path.join(folder, "mask.npy"), "|b1", (1, 1, N, N), [source.random() < 0.7 for _ in range(N * N)])
     write_npy(os.path.join(folder, "blocks.npy"), "|b1", (N // 64, N // 64), [True] * (N // 64) ** 2)
     write_npy(os.path.join(folder, "lengths.npy"), "<i4", (1,), [200])
@@ -89,18 +93,18 @@ def main():
     cells = []
     devices = json.loads(subprocess.run([arguments.clattn, "devices", "--json"], stdout=subprocess.PIPE, check=True).stdout)
     device = [one for one in devices if one["device"] == arguments.device] or devices
+    found = {"device": device[0]["name"], "driver": device[0]["driver"], "commit": arguments.commit,
+             "command": " ".join(["first_call.py", *sys.argv[1:]]), "cells": cells}
     with tempfile.TemporaryDirectory() as folder:
         write_arrays(folder, "<f4" if arguments.dtype == "fp32" else "<f2")
         for name, options in PROBLEMS.items():
-            found = measure(arguments, folder, options)
-            cells.append({"problem": name, "dtype": arguments.dtype, **found})
+            cells.append({"problem": name, "dtype": arguments.dtype, **measure(arguments, folder, options)})
             print("%-28s cold %6.2f s (CPU %6.2f s), warm %6.3f s (CPU %6.3f s)" % (
-                name, found["cold"]["wall_s"], found["cold"]["cpu_s"], found["warm"]["wall_s"], found["warm"]["cpu_s"]), flush=True)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"device": device[0]["name"], "driver": device[0]["driver"], "commit": arguments.commit,
-                       "command": " ".join(["first_call.py", *sys.argv[1:]]), "cells": cells}, file, indent=1)
-            file.write("\n")
+                name, *(cells[-1][state][clock] for state in ("cold", "warm") for clock in ("wall_s", "cpu_s"))), flush=True)
+            if arguments.json:  # after each: what is there is kept where a later one is interrupted
+                with open(arguments.json, "w", encoding="utf-8") as file:
+                    json.dump(found, file, indent=1)
+                    file.write("\n")
 
 
 if __name__ == "__main__":
