@@ -135,9 +135,9 @@ struct clattn_forward_args {
     uint64_t reserved[63]; /* 0: clattn/version.h */
 };
 
-/* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them; NULL and 0 for none); *event,
- * where `event` is not NULL, completes with it and is the caller's to release. The buffers are retained by OpenCL until
- * then.
+/* Enqueues a forward pass. It starts after the events of `wait_list` (wait_count of them, of the same cl_context; NULL
+ * and 0 for none); *event, where `event` is not NULL, completes with it and is the caller's to release. The buffers are
+ * retained by OpenCL until then.
  *
  * Time: a call may be several commands, and *event is that of the last one. Its profile alone leaves the others out. On
  * a queue with CL_QUEUE_PROFILING_ENABLE the whole call took

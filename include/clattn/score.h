@@ -148,9 +148,10 @@ struct clattn_score_args {
 
     /* CLATTN_TREE_MASK: bits [batch, heads, n_q, ceil(tree_keys / 32)] of int32 words, the lowest first: whether a row
      * sees each of the last tree_keys keys of its sequence. Of bit t that is key n_kv - tree_keys + t, with the length
-     * of the sequence itself; what comes before is not hidden by it. Strides of 0 broadcast over heads and batch. It
-     * hides pairs beside what else does: with a tree the causal mask is off, or aligned so that it hides none of
-     * them. */
+     * of the sequence itself; what comes before is not hidden by it. tree_keys may be more than a sequence has, as in
+     * a mask of one size for all steps: bits before the first key say nothing. Strides of 0 broadcast over heads and
+     * batch. It hides pairs beside what else does: with a tree the causal mask is off, or aligned so that it hides none
+     * of them. */
     struct clattn_tensor tree_mask;
     int64_t tree_keys;
 

@@ -109,18 +109,34 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
     return status ? status : cla_check_overlap(call, error);
 }
 
-clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, struct cla_error *error)
+static clattn_status check_wait(cl_uint number, cl_event event, cl_context context, struct cla_error *error)
+{
+    cl_context found = NULL;
+    struct cla_error cause;
+    if (!event)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "wait_list[%u] is NULL: it must be a cl_event",
+                        (unsigned)number);
+    const clattn_status status = cla_cl_event_context(event, &found, &cause);
+    if (status)
+        return cla_fail(error, status, "wait_list[%u] is not a usable cl_event: %s", (unsigned)number, cause.text);
+    if (found != context)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
+                        "wait_list[%u] belongs to the cl_context %p: it must belong to %p, that of the clattn_context",
+                        (unsigned)number, (void *)found, (void *)context);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, cl_context context,
+                              struct cla_error *error)
 {
     if (wait_count && !wait_list)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT,
                         "wait_list is NULL with a wait_count of %u: it must hold that many events, or wait_count be 0",
                         (unsigned)wait_count);
-    for (cl_uint i = 0; i < wait_count; i++) {
-        if (!wait_list[i])
-            return cla_fail(error, CLATTN_INVALID_ARGUMENT, "wait_list[%u] is NULL: it must be a cl_event",
-                            (unsigned)i);
-    }
-    return CLATTN_SUCCESS;
+    clattn_status status = CLATTN_SUCCESS;
+    for (cl_uint i = 0; i < wait_count && !status; i++)
+        status = check_wait(i, wait_list[i], context, error);
+    return status;
 }
 
 clattn_status cla_check_queue(cl_command_queue queue, cl_context context, cl_device_id device, struct cla_error *error)

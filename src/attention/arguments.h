@@ -20,7 +20,9 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
                                     const struct clattn_forward_args *args, size_t first_bytes, struct cla_call *call,
                                     struct cla_error *error);
 
-clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, struct cla_error *error);
+/* Whether all events of the list are of this cl_context. */
+clattn_status cla_check_waits(cl_uint wait_count, const cl_event *wait_list, cl_context context,
+                              struct cla_error *error);
 
 /* Whether the queue is one of this cl_context and device. */
 clattn_status cla_check_queue(cl_command_queue queue, cl_context context, cl_device_id device, struct cla_error *error);

@@ -21,7 +21,7 @@ clattn_status cla_dispatch_checks(const struct clattn_context *context, const st
     if (to->recorder)
         status = cla_recorder_open(to->recorder, context->device, error);
     else
-        status = cla_check_waits(to->wait_count, to->wait_list, error);
+        status = cla_check_waits(to->wait_count, to->wait_list, context->context, error);
     if (!status && !to->recorder)
         status = cla_check_queue(to->queue, context->context, context->device, error);
     return status ? status : cla_check_buffers(call, context, error);

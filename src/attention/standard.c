@@ -234,7 +234,7 @@ static clattn_status check_and_enqueue(struct clattn_context *context, const str
     if (!status)
         status = check_workspace(&standard, args, error);
     if (!status)
-        status = cla_check_waits(wait_count, wait_list, error);
+        status = cla_check_waits(wait_count, wait_list, context->context, error);
     if (!status)
         status = cla_check_queue(queue, context->context, context->device, error);
     if (!status)

@@ -283,6 +283,12 @@ clattn_status cla_cl_wait(cl_uint count, const cl_event *events, struct cla_erro
     return cla_cl_check(clWaitForEvents(count, events), "clWaitForEvents", error);
 }
 
+clattn_status cla_cl_event_context(cl_event event, cl_context *context, struct cla_error *error)
+{
+    return cla_cl_check(clGetEventInfo(event, CL_EVENT_CONTEXT, sizeof *context, context, NULL), "clGetEventInfo",
+                        error);
+}
+
 clattn_status cla_cl_event_is_done(cl_event event, bool *done, struct cla_error *error)
 {
     cl_int state = CL_COMPLETE;

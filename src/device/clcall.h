@@ -100,6 +100,7 @@ clattn_status cla_cl_enqueue_barrier(cl_command_queue queue, cl_uint wait_count,
 clattn_status cla_cl_flush(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_finish(cl_command_queue queue, struct cla_error *error);
 clattn_status cla_cl_wait(cl_uint count, const cl_event *events, struct cla_error *error);
+clattn_status cla_cl_event_context(cl_event event, cl_context *context, struct cla_error *error);
 clattn_status cla_cl_event_is_done(cl_event event, bool *done, struct cla_error *error); /* or has failed */
 clattn_status cla_cl_event_times(cl_event event, uint64_t *start_ns, uint64_t *end_ns, struct cla_error *error);
 
