@@ -13,7 +13,7 @@ class Bench(CommandTest):
             "min_ms", "max_ms", "q1_ms", "q3_ms", "tflops", "share_of_peak", "share_problem", "standard_ms", "extra_bytes",
             "standard_bytes", "first_call_ms", "grid", "problem", "peak_of", "copy_gbps", "intensity", "limit_tflops",
             "share_of_limit", "limited_by", "peak_bytes", "standard_peak_bytes", "traffic_bytes", "standard_traffic_bytes",
-            "paper_bytes", "least_bytes", "enqueue_us", "enqueue_min_us"}
+            "paper_bytes", "least_bytes", "enqueue_us", "enqueue_min_us", "rounds", "disturbed", "standard_disturbed"}
 
     def assert_ceilings(self, row):
         """The limit is the lower roof of the row's own numbers, and the shares are of these."""
@@ -27,15 +27,27 @@ class Bench(CommandTest):
 
     def test_calls(self):
         """Calls in a row are divided, take no longer each than one by itself and its launch, and are told of."""
-        words = ["bench", "--n", "512", "--heads", "2", "--no-standard", "--repetitions", "5", "--json"]
+        words = ["bench", "--n", "512", "--heads", "2", "--no-standard", "--repetitions", "5", "--again", "0", "--json"]
         one, = json.loads(self.run_it(*words).stdout)
         four, = json.loads(self.run_it(*words, "--calls", "4").stdout)
         self.assertEqual((one["calls"], four["calls"]), (1, 4))
         self.assertTrue(0.1 * one["min_ms"] < four["min_ms"] < 3.0 * one["max_ms"], (one, four))
 
+    def test_again(self):
+        """At most so many rounds more than one, and none where repetitions agree or say nothing."""
+        words = ["bench", "--n", "64", "--heads", "2", "--json", "--repetitions"]
+        for repetitions, again, most in ((1, 5, 1), (3, 0, 1), (7, 2, 3)):
+            row, = json.loads(self.run_it(*words, str(repetitions), "--again", str(again)).stdout)
+            self.assertIn(row["rounds"], range(1, most + 1))
+            self.assertEqual(row["disturbed"] is None, repetitions < 3)
+            self.assertIn(row["standard_disturbed"], (None, False, True))
+            if row["rounds"] == most == 3 or not again:
+                continue
+            self.assertFalse(row["disturbed"] or row["standard_disturbed"], row)
+
     def test_rows(self):
         rows = json.loads(self.run_it("bench", "--n", "64,128", "--heads", "2", "--kv-heads", "1", "--causal", "both",
-                                      "--repetitions", "3", "--json").stdout)
+                                      "--repetitions", "3", "--again", "0", "--json").stdout)
         self.assertEqual([(r["n_q"], r["causal"]) for r in rows],
                          [(64, False), (64, True), (128, False), (128, True)])
         for row in rows:

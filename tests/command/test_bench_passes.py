@@ -93,7 +93,7 @@ class BenchPasses(CommandTest):
             self.assertIn(len(json.load(file)), range(1, 32))
 
     def test_kept_and_compared(self):
-        words = ["bench", "--n", "64", "--heads", "1", "--no-standard", "--repetitions", "3"]
+        words = ["bench", "--n", "64", "--heads", "1", "--no-standard", "--repetitions", "3", "--again", "0"]
         result = self.run_it(*words, "--json", self.path("rows.json"), "--csv", self.path("rows.csv"))
         self.assertIn("limit", result.stdout)
         with open(self.path("rows.json")) as file:

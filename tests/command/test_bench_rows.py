@@ -245,6 +245,20 @@ class KeptRows(unittest.TestCase):
         self.assertIn("set label 'x' at first 256,", self.script_of(memory, "memory"))
 
     @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_what_was_disturbed_is_marked(self):
+        peers = {"cuDNN": {"median_ms": 2.0, "disturbed": True}}
+        rows = [row(512, 1.0, disturbed=True, standard_disturbed=False), row(1024, 4.0, disturbed=False, standard_disturbed=True),
+                row(2048, 16.0, peers=peers), row(4096, 64.0, disturbed=None)]
+        text = self.script_of(rows, "speed")
+        found = re.findall(r"\$p0d(\d) << EOD\n\S+ \S+ # n (\d+)\nEOD\n", text)
+        self.assertEqual(found, [("0", "512"), ("1", "2048"), ("2", "1024")])  # clattn, cuDNN, standard attention
+        self.assertEqual(text.count("using 1:2:('!') with labels"), 3)
+        self.assertIn("!: disturbed by other work", text)
+        self.assertEqual(self.script_of(rows, "roofline").count("set label '!' at"), 2)
+        calm = self.script_of([row(512, 1.0, disturbed=False)], "speed")
+        self.assertNotIn("disturbed", calm + self.script_of([row(512, 1.0, disturbed=False)], "roofline"))
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
     def test_pictures_of_other_kinds(self):
         self.bench("--from", self.keep("pdf.json", self.all_rows()), "--plot", self.path("y.pdf"), "--quiet")
         for name in ("pdf.json", "y-speed.pdf", "y-memory.pdf", "y-roofline.pdf"):

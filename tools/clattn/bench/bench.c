@@ -71,6 +71,7 @@ static const struct option_spec options[] = {
     FLAG("unordered", unordered, "let a backward pass add up dQ in any order, not always in the same"),
     FLAG("no-standard", no_standard, "leave standard attention out"),
     INTEGER("repetitions", repetitions, 1, 1000, "default: as many as fit in about a second, 3 to 15"),
+    INTEGER("again", again, 0, 100, "measure a row that other work disturbed at most so many times more (default: 2)"),
     INTEGER("calls", calls, 1, 1000,
             "time so many calls together, all enqueued before the first begins, and divide\n(default: each by itself, "
             "by its own events)"),
@@ -179,7 +180,8 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,
                                       .repetitions = (int)values->repetitions,
-                                      .calls = (int)values->calls};
+                                      .calls = (int)values->calls,
+                                      .again = (int)values->again};
     const bool table = !is_dash(values->json) && !is_dash(values->csv);
     struct bench_ceilings ceilings;
     struct progress progress;
@@ -307,7 +309,7 @@ static int check_files(const struct values *values, struct failure *failure)
 
 int bench_main(int argc, char **argv, struct failure *failure)
 {
-    struct values values = {.block_density = -1.0, .k_format = -1, .v_format = -1};
+    struct values values = {.block_density = -1.0, .k_format = -1, .v_format = -1, .again = 2};
     int status = options_parse(&bench_command, argc, argv, &values, failure);
     if (!status)
         status = bench_check_shapes(&values, failure);

@@ -40,6 +40,7 @@ struct bench_options {
     bool unordered;                /* problem.unordered */
     int repetitions;               /* 0: as many as fit in about a second, 3 to 15 */
     int calls;                     /* that are timed together, one after the other; 0: each by itself */
+    int again;                     /* a row that other work disturbed is measured at most so many times more */
 };
 
 /* And what came out. */
@@ -53,6 +54,9 @@ struct bench_row {
     double read_gbps;              /* of a read of about as many bytes */
     double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
+    int rounds;                   /* of which this is the one whose repetitions agree best, */
+    double disagreement;          /* and by how much they do not (bench/steady.h) */
+    double standard_disagreement; /* those of the baseline */
     int calls;                    /* that each repetition is the mean of, all in the queue before the first begins */
     struct statistics enqueue_us; /* how long the host's call took that enqueues it; the driver's part included */
     double first_call_ms;         /* making the plan: planning, compiling or finding the program in a cache */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/bench.h"
+#include "bench/steady.h"
 #include "json_out.h"
 #include "options/names.h"
 
@@ -81,10 +82,19 @@ static void set_times(json_t *json, const struct statistics *ms)
         set(json, times[i].name, json_known(times[i].value));
 }
 
+/* Null where there were too few repetitions, or none. */
+static void set_disturbed(json_t *json, const char *name, double disagreement, bool measured)
+{
+    const bool known = measured && disagreement >= 0.0;
+    set(json, name, known ? json_boolean(steady_is_disturbed(disagreement)) : json_null());
+}
+
 static void set_speed(json_t *json, const struct bench_row *row)
 {
     set_times(json, &row->ms);
     set(json, "repetitions", json_integer(row->repetitions));
+    set(json, "rounds", json_integer(row->rounds));
+    set_disturbed(json, "disturbed", row->disagreement, row->ms.median > 0.0);
     set(json, "calls", json_integer(row->calls));
     set(json, "problem", json_problem(row->problem));
     set(json, "enqueue_us", json_known(row->enqueue_us.median));
@@ -125,6 +135,7 @@ static void set_standard(json_t *json, const struct bench_row *row)
     set(json, "standard_min_ms", json_known(row->standard_ms.minimum));
     set(json, "standard_max_ms", json_known(row->standard_ms.maximum));
     set(json, "standard_repetitions", json_integer(row->standard_repetitions));
+    set_disturbed(json, "standard_disturbed", row->standard_disagreement, row->standard_ms.median > 0.0);
     set(json, "standard_problem", json_problem(row->standard_problem));
 }
 

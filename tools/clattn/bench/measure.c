@@ -3,12 +3,13 @@
 #include "bench/keys.h"
 #include "bench/pause.h"
 #include "bench/score.h"
+#include "bench/steady.h"
 #include "child.h"
 #include "system/system.h"
 #include <math.h>
 #include <string.h>
 
-enum { MAX_REPETITIONS = 1000, MOST_ENQUEUES = 32 };
+enum { MOST_ENQUEUES = 32 };
 
 /* One row in the making. */
 struct bench {
@@ -23,8 +24,13 @@ struct bench {
     size_t workspace_bytes, standard_workspace_bytes;
     struct bench_pause pause; /* where calls are timed together */
     int calls;
-    double flash[MAX_REPETITIONS], standard[MAX_REPETITIONS], peaks[MAX_REPETITIONS];
+    double once, host_seconds; /* what the last call took, in ms; and what enqueueing all of `calls` did */
+    struct bench_row *row;
+    bool has_standard; /* the baseline takes turns */
+    double flash[STEADY_MOST_REPETITIONS], standard[STEADY_MOST_REPETITIONS], peaks[STEADY_MOST_REPETITIONS];
     double standard_total_ms;
+    int standard_count;
+    double disagreement, standard_disagreement; /* of the present round */
 };
 
 /* From a time of `from` to when `to` ended; by the device's clock. */
@@ -283,60 +289,99 @@ static bool prepare_standard(struct bench *bench, struct bench_row *row)
 static int choose_repetitions(const struct bench_options *options, double once_ms)
 {
     if (options->repetitions)
-        return options->repetitions < MAX_REPETITIONS ? options->repetitions : MAX_REPETITIONS;
+        return options->repetitions < STEADY_MOST_REPETITIONS ? options->repetitions : STEADY_MOST_REPETITIONS;
     const double fitting = once_ms > 0.0 ? 1000.0 / once_ms : 15.0;
     return fitting < 3.0 ? 3 : fitting > 15.0 ? 15 : (int)fitting;
 }
 
 /* The baseline's turn of a repetition. Where it is slow it gets fewer turns than the others: a grid is not to take
- * hours. */
-static bool take_standard_turn(struct bench *bench, struct bench_row *row)
+ * hours. One that fails has none from then on, in no round. */
+static void take_standard_turn(struct bench *bench)
 {
-    double *ms = &bench->standard[row->standard_repetitions];
-    bench->standard_total_ms += row->standard_repetitions ? ms[-1] : 0.0;
+    double *ms = &bench->standard[bench->standard_count];
+    bench->standard_total_ms += bench->standard_count ? ms[-1] : 0.0;
     if (bench->standard_total_ms > 2000.0)
-        return true;
-    if (time_standard(bench, ms)) {
-        snprintf(row->standard_problem, sizeof row->standard_problem, "failed in repetition %d",
-                 row->standard_repetitions + 1);
-        row->standard_repetitions = 0;
-        return false;
+        return;
+    if (!time_standard(bench, ms)) {
+        bench->standard_count++;
+        return;
     }
-    row->standard_repetitions++;
-    return true;
+    snprintf(bench->row->standard_problem, sizeof bench->row->standard_problem, "failed in repetition %d",
+             bench->standard_count + 1);
+    bench->has_standard = false;
+    bench->standard_count = bench->row->standard_repetitions = 0;
+    bench->row->standard_ms = (struct statistics){.median = 0.0};
 }
 
-/* In turns, so that a change of the clock or of the machine's load meets all. The peak is measured on both sides of
- * each repetition and the larger one counts: where none of the repetitions beats its own, the medians do not either. */
-static int repeat(struct bench *bench, const struct bench_options *options, bool standard, struct bench_row *row,
-                  struct failure *failure)
+static clattn_status time_turn(struct bench *bench, double *ms)
 {
-    double once = 0.0, host_seconds = 0.0;
-    clattn_status code = time_flash(bench, &once); /* the second run: warm */
-    bench->calls = row->calls = options->calls ? options->calls : 1;
-    if (!code && options->calls)
+    return bench->calls ? time_calls(bench, &bench->host_seconds, ms) : time_flash(bench, ms);
+}
+
+/* All repetitions. In turns, so that a change of the clock or of the machine's load meets all. The peak is measured on
+ * both sides of each repetition and the larger one counts: where none of the repetitions beats its own, the medians do
+ * not either. */
+static int take_round(void *context, double *disagreement)
+{
+    struct bench *bench = context;
+    const int count = bench->row->repetitions;
+    clattn_status code = CL_SUCCESS;
+    bench->standard_count = 0;
+    bench->standard_total_ms = 0.0;
+    for (int i = 0; !code && i < count; i++) {
+        const double before = bench->peak ? bench_peak_sample(bench->peak, bench->once) : 0.0;
+        code = time_turn(bench, &bench->flash[i]);
+        bench->peaks[i] = bench->peak ? fmax(before, bench_peak_sample(bench->peak, bench->once)) : 0.0;
+        if (bench->has_standard && !code)
+            take_standard_turn(bench);
+    }
+    bench->disagreement = steady_disagreement(bench->flash, count);
+    bench->standard_disagreement = steady_disagreement(bench->standard, bench->standard_count);
+    *disagreement = fmax(bench->disagreement, bench->standard_disagreement);
+    return code;
+}
+
+static void keep_round(void *context)
+{
+    struct bench *bench = context;
+    struct bench_row *row = bench->row;
+    row->disagreement = bench->disagreement;
+    row->standard_disagreement = bench->standard_disagreement;
+    row->standard_repetitions = bench->standard_count;
+    row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
+    row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
+    row->standard_ms = statistics_of(bench->standard, (size_t)bench->standard_count);
+}
+
+/* The second call, which is warm, says how many repetitions there are. */
+static clattn_status prepare_rounds(struct bench *bench, const struct bench_options *options)
+{
+    clattn_status code = time_flash(bench, &bench->once);
+    bench->calls = options->calls;
+    bench->row->calls = options->calls ? options->calls : 1;
+    if (!code && bench->calls)
         code = bench_pause_create(bench->session, &bench->pause);
-    if (!code && options->calls)
-        code = time_calls(bench, &host_seconds, &once);
-    row->repetitions = choose_repetitions(options, once);
+    if (!code && bench->calls)
+        code = time_turn(bench, &bench->once);
+    bench->row->repetitions = choose_repetitions(options, bench->once);
+    return code;
+}
+
+static int repeat(struct bench *bench, const struct bench_options *options, struct failure *failure)
+{
+    struct bench_row *row = bench->row;
+    const struct steady_rounds rounds = {take_round, keep_round, bench};
+    clattn_status code = prepare_rounds(bench, options);
     row->copy_gbps = bench_copy_sample(bench->ceilings->copy, row->traffic.least);
     row->read_gbps = bench_read_sample(bench->ceilings->read, row->traffic.least);
-    for (int i = 0; !code && i < row->repetitions; i++) {
-        const double before = bench->peak ? bench_peak_sample(bench->peak, once) : 0.0;
-        code =
-            options->calls ? time_calls(bench, &host_seconds, &bench->flash[i]) : time_flash(bench, &bench->flash[i]);
-        bench->peaks[i] = bench->peak ? fmax(before, bench_peak_sample(bench->peak, once)) : 0.0;
-        standard = standard && !code && take_standard_turn(bench, row);
-    }
     if (!code)
-        code = time_enqueues(bench, once, &row->enqueue_us);
+        code = steady_measure(&rounds, options->again, &row->rounds);
+    if (!code)
+        code = time_enqueues(bench, bench->once, &row->enqueue_us);
     if (code)
         return fail_library(failure, "attention", code);
     row->read_gbps = fmax(row->read_gbps, bench_read_sample(bench->ceilings->read, row->traffic.least));
     row->copy_gbps = fmax(row->copy_gbps, bench_copy_sample(bench->ceilings->copy, row->traffic.least));
-    row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
-    row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
-    row->standard_ms = statistics_of(bench->standard, (size_t)row->standard_repetitions);
     return STATUS_OK;
 }
 
@@ -364,13 +409,16 @@ static int measure(struct bench *bench, const struct bench_options *options, str
     if (code)
         return fail_library(failure, "attention", code);
     status = bench_check_finite(bench->session, bench->shape, &bench->buffers, failure);
-    return status ? status : repeat(bench, options, standard && prepare_standard(bench, row), row, failure);
+    if (status)
+        return status;
+    bench->has_standard = standard && prepare_standard(bench, row);
+    return repeat(bench, options, failure);
 }
 
 int bench_measure(const struct session *session, const struct bench_shape *shape, const struct bench_options *options,
                   struct bench_ceilings *ceilings, struct bench_row *row, struct failure *failure)
 {
-    struct bench bench = {.session = session, .shape = shape, .ceilings = ceilings};
+    struct bench bench = {.session = session, .shape = shape, .ceilings = ceilings, .row = row};
     *row = (struct bench_row){.shape = *shape};
     const int status = measure(&bench, options, row, failure);
     clFinish(session->queue);

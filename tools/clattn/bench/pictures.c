@@ -237,6 +237,25 @@ static void write_roofs(const json_t *rows, double gbps, struct bench_unit_of_sp
     }
 }
 
+/* A sign at each point that other work disturbed, and what it means. */
+static void write_disturbed(const json_t *rows, const struct bench_series *series, int count, double factor,
+                            FILE *script)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        for (size_t j = 0; j < json_array_size(rows); j++) {
+            struct point point;
+            const json_t *row = json_array_get(rows, j);
+            if (!bench_series_is_disturbed(row, &series[i]) || !roofline_point(row, &series[i], &point))
+                continue;
+            fprintf(script, "set label '!' at %.6g,%.6g center offset 0,0.8\n", point.x, point.y * factor);
+            found++;
+        }
+    if (found)
+        fputs("set label '!: disturbed by other work' at graph 0.01, graph 0.97 left textcolor rgb '#555555'\n",
+              script);
+}
+
 size_t bench_write_roofline(const json_t *rows, FILE *script)
 {
     struct bench_series series[BENCH_MOST_SERIES];
@@ -247,6 +266,7 @@ size_t bench_write_roofline(const json_t *rows, FILE *script)
     const struct frame frame = frame_of(rows, series, count, largest(rows, "peak_tflops", NULL));
     const struct bench_unit_of_speed unit = bench_unit_of_speed(frame.high / 3.0);
     write_labels(rows, gbps, &frame, unit, script);
+    write_disturbed(rows, series, count, unit.factor, script);
     fprintf(script,
             "set logscale xy 10\nset key bottom right reverse Left\nset grid linecolor rgb '#dddddd' linetype 1\nset "
             "border 3\n"

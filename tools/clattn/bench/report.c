@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "bench/bench.h"
+#include "bench/steady.h"
 #include "flow.h"
 #include "options/names.h"
 #include "table.h"
@@ -67,7 +68,7 @@ static const struct table_column columns[COLUMNS] = {
     [PASS] = {"pass", -8, 0},
     [PATH] = {"path", -13, 1},
     [MS] = {"ms", 10, 0},
-    [SPREAD] = {"spread", 6, 7},
+    [SPREAD] = {"spread", 7, 7},
     [HOST_US] = {"host us", 8, 11},
     [GFLOPS] = {"GFLOP/s", 8, 0},
     [PEAK] = {"peak", 7, 5},
@@ -89,7 +90,7 @@ void bench_print_head(const struct session *session, double peak, double copy, c
          "its own beside it\n(limit: the share of the lower of peak and of what inputs and outputs allow at the "
          "speed of a copy; m: the latter;\nread: the time to read the inputs once, of the row's;\nhost: how long the "
          "call takes that enqueues it; a share with a ! is above "
-         "its peak: the clock changed)\n",
+         "its peak: the clock changed;\na spread or standard with a !: other work disturbed all rounds of the row)\n",
          device, session->capabilities->driver_version, peak * 1e3, copy);
     print_modifications(shape);
     bool shown[COLUMNS];
@@ -144,10 +145,15 @@ static double spread(const struct statistics *ms)
     return ms->median > 0.0 ? 50.0 * (ms->upper - ms->lower) / ms->median : 0.0;
 }
 
+static const char *mark_of(double disagreement)
+{
+    return steady_is_disturbed(disagreement) ? "!" : " ";
+}
+
 static void fill_times(const struct bench_row *row, table_cells cells)
 {
     CELL(MS, "%.3f", row->ms.median);
-    CELL(SPREAD, "%.1f%%", spread(&row->ms));
+    CELL(SPREAD, "%.1f%%%s", spread(&row->ms), mark_of(row->disagreement));
     CELL(HOST_US, "%.1f", row->enqueue_us.median);
     CELL(GFLOPS, "%.1f", bench_tflops(row) * 1e3);
     print_share(bench_share(row), bench_share_problem(row) ? "!" : " ", cells[PEAK], TABLE_CELL);
@@ -155,7 +161,7 @@ static void fill_times(const struct bench_row *row, table_cells cells)
     print_share(bench_share_of_read(row), " ", cells[READ], TABLE_CELL);
     if (!has_standard(row))
         return;
-    CELL(STANDARD_MS, "%.3f", row->standard_ms.median);
+    CELL(STANDARD_MS, "%.3f%s", row->standard_ms.median, mark_of(row->standard_disagreement));
     CELL(FASTER, "%.1fx", row->standard_ms.median / row->ms.median);
 }
 

@@ -48,6 +48,15 @@ bool bench_series_speed(const json_t *row, const struct bench_series *series, st
                     bench_row_number(peer, "max_ms"), speed);
 }
 
+bool bench_series_is_disturbed(const json_t *row, const struct bench_series *series)
+{
+    const json_t *peer = json_object_get(json_object_get(row, "peers"), series->peer ? series->peer : "");
+    const bool standard = series->kind == SERIES_STANDARD;
+    return json_is_true(series->kind == SERIES_PEER
+                            ? json_object_get(peer, "disturbed")
+                            : json_object_get(row, standard ? "standard_disturbed" : "disturbed"));
+}
+
 /* In either pass: where a series has the other one alone, pictures mark what is missing. */
 static bool any_row(const json_t *rows, const struct bench_series *series)
 {

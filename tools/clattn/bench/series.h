@@ -5,8 +5,8 @@
 #include "bench/rows.h"
 
 /* What the pictures show of rows: series of points that have a kind, a type and a pass in common. A row may hold times
- * of peers, measured beside it in the same run: "peers": {"cuDNN": {"median_ms": 1.1, "min_ms": 1.0, "max_ms": 1.2}},
- * of which min_ms and max_ms may be left out. */
+ * of peers, measured beside it in the same run: "peers": {"cuDNN": {"median_ms": 1.1, "min_ms": 1.0, "max_ms": 1.2,
+ * "disturbed": false}}, of which all but median_ms may be left out. */
 enum bench_series_kind { SERIES_CLATTN, SERIES_PEER, SERIES_STANDARD };
 
 struct bench_series {
@@ -33,6 +33,9 @@ bool bench_row_is_causal(const json_t *row);
 
 /* False where the row does not have it. */
 bool bench_series_speed(const json_t *row, const struct bench_series *series, struct bench_speed *speed);
+
+/* Whether other work disturbed that measurement however often it was taken. */
+bool bench_series_is_disturbed(const json_t *row, const struct bench_series *series);
 
 /* The series of all rows as those of `pass`, in the order in which pictures show them; how many. */
 int bench_series_list(const json_t *rows, const char *pass, struct bench_series series[BENCH_MOST_SERIES]);

@@ -217,37 +217,53 @@ static double bar_width(const struct bars *bars)
     return bars->most > 1 ? 0.84 / bars->most : 0.42;
 }
 
-/* How many bars and marks a series has in a panel. */
-struct counts {
-    int bars, marks;
-};
+/* What of a series is written, each as data of its own: bars, by place, speed, and from where to where most repetitions
+ * lie; the places of marks where it has none though others were measured, or, of the first series, where nothing was;
+ * and the upper ends of bars that other work disturbed. */
+enum element { BAR, MISSING, DISTURBED, ELEMENTS };
+static const char element_names[ELEMENTS + 1] = "smd";
 
-/* The data of one series: bars, by place, speed, and from where to where most repetitions lie; or the places of marks,
- * where it has none though others were measured, or, of the first series, where nothing was. */
-static int write_data(const json_t *rows, const struct layout *layout, const struct panel *panel,
-                      const struct bars *bars, int number, const char *name, bool marks, FILE *script)
+/* Whether a series has that element at a length. */
+static bool has_element(const json_t *row, const struct bench_series *series, enum element element, bool first_of_none,
+                        struct bench_speed *speed)
 {
-    const double factor = bench_unit_of_speed(layout->most).factor;
+    const bool bar = row && bench_series_speed(row, series, speed);
+    if (element == MISSING)
+        return row ? !bar : first_of_none;
+    return bar && (element == BAR || bench_series_is_disturbed(row, series));
+}
+
+static void write_datum(enum element element, double place, const struct bench_speed *speed, double factor, int64_t n,
+                        FILE *script)
+{
+    fprintf(script, "%.4f ", place);
+    if (element == MISSING)
+        fputs("0", script);
+    else if (element == DISTURBED)
+        fprintf(script, "%.6g", speed->high * factor);
+    else
+        fprintf(script, "%.6g %.6g %.6g", speed->value * factor, speed->low * factor, speed->high * factor);
+    fprintf(script, " # n %lld\n", (long long)n);
+}
+
+/* As data of the name $p2s0: panel 2, series 0; how many there are. */
+static int write_data(const json_t *rows, const struct layout *layout, int panel_number, const struct bars *bars,
+                      int number, enum element element, FILE *script)
+{
+    const struct panel *panel = &layout->panels[panel_number];
     const struct bench_series *series = &bars->series[number];
     int count = 0;
     for (int i = 0; i < layout->length_count; i++) {
         const int64_t n = layout->lengths[i];
-        const json_t *row = find_row(rows, panel, series->dtype, n);
         const int side_by_side = bars_before(rows, panel, bars, bars->count, n);
         const int rank = bars_before(rows, panel, bars, number, n);
         const double place = side_by_side ? i + (rank - (side_by_side - 1) / 2.0) * bar_width(bars) : i;
         struct bench_speed speed;
-        const bool bar = row && bench_series_speed(row, series, &speed);
-        const bool mark = row ? !bar : !side_by_side && !number;
-        if (marks ? !mark : !bar)
+        if (!has_element(find_row(rows, panel, series->dtype, n), series, element, !side_by_side && !number, &speed))
             continue;
         if (!count++)
-            fprintf(script, "%s << EOD\n", name);
-        if (marks)
-            fprintf(script, "%.4f 0 # n %lld\n", place, (long long)n);
-        else
-            fprintf(script, "%.4f %.6g %.6g %.6g # n %lld\n", place, speed.value * factor, speed.low * factor,
-                    speed.high * factor, (long long)n);
+            fprintf(script, "$p%d%c%d << EOD\n", panel_number, element_names[element], number);
+        write_datum(element, place, &speed, bench_unit_of_speed(layout->most).factor, n, script);
     }
     if (count)
         fputs("EOD\n", script);
@@ -295,35 +311,32 @@ static void write_keys(const json_t *rows, int height, FILE *script)
 
 /* One series of a panel: bars, the lines on them, marks where there are none. */
 static void write_elements(const json_t *rows, const struct bench_series *series, int number, int i,
-                           const struct counts *counts, FILE *script)
+                           const int counts[ELEMENTS], FILE *script)
 {
-    if (counts->bars)
+    if (counts[BAR])
         fprintf(script,
                 ", $p%ds%d using 1:2 with boxes fillstyle %s fillcolor rgb '%s' notitle,"
                 " $p%ds%d using 1:3:(0):($4 - $3) with vectors nohead linewidth 1.5 linecolor rgb '#222222' notitle",
                 number, i, bench_series_fill(rows, series), bench_series_colour(rows, series), number, i);
-    if (counts->marks)
-        fprintf(script, ", $p%dm%d using 1:2:('x') with labels textcolor rgb '#222222' offset 0,0.5 notitle", number,
-                i);
+    for (int element = MISSING; element < ELEMENTS; element++)
+        if (counts[element])
+            fprintf(script, ", $p%d%c%d using 1:2:('%c') with labels textcolor rgb '#222222' offset 0,0.5 notitle",
+                    number, element_names[element], i, element == MISSING ? 'x' : '!');
 }
 
 static void write_panel(const json_t *rows, const struct layout *layout, int number, int height, int top, FILE *script)
 {
     const struct panel *panel = &layout->panels[number];
     const struct bars bars = bars_of(rows, layout, panel);
-    struct counts counts[BENCH_MOST_SERIES];
-    for (int i = 0; i < bars.count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "$p%ds%d", number, i);
-        counts[i].bars = write_data(rows, layout, panel, &bars, i, name, false, script);
-        snprintf(name, sizeof name, "$p%dm%d", number, i);
-        counts[i].marks = write_data(rows, layout, panel, &bars, i, name, true, script);
-    }
+    int counts[BENCH_MOST_SERIES][ELEMENTS];
+    for (int i = 0; i < bars.count; i++)
+        for (int element = 0; element < ELEMENTS; element++)
+            counts[i][element] = write_data(rows, layout, number, &bars, i, (enum element)element, script);
     write_margins(layout, number, height, top, script);
     fprintf(script, "set boxwidth %.5f\nset title '%s, d %d, %s' offset 0,-0.5\nplot NaN notitle",
             0.94 * bar_width(&bars), panel->pass, panel->d, panel->causal ? "causal" : "full");
     for (int i = 0; i < bars.count; i++)
-        write_elements(rows, &bars.series[i], number, i, &counts[i], script);
+        write_elements(rows, &bars.series[i], number, i, counts[i], script);
     putc('\n', script);
 }
 
@@ -341,14 +354,25 @@ static void write_axes(const struct layout *layout, FILE *script)
     fputs(")\n", script);
 }
 
+static bool any_disturbed(const json_t *rows)
+{
+    struct bench_series keys[2 * BENCH_MOST_SERIES];
+    const int count = key_series(rows, keys);
+    bool any = false;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        for (int j = 0; j < count && is_speed(json_array_get(rows, i)); j++)
+            any = any || bench_series_is_disturbed(json_array_get(rows, i), &keys[j]);
+    return any;
+}
+
 /* Title, key, and below the panels what signs mean and what is not shown. */
 static void write_page(const json_t *rows, const struct layout *layout, int height, FILE *script)
 {
     fputs("set multiplot\nset label 1 ", script);
     bench_write_title(rows, "Speed", script);
     fprintf(script, " at screen 0.5,%.5f center\n", 1.0 - 18.0 / height);
-    fprintf(script, "set label 2 'Line on a bar: where most repetitions lie. x: not measured, or did not run.%s",
-            layout->left_out ? "" : "' ");
+    fprintf(script, "set label 2 'Line on a bar: where most repetitions lie. x: not measured, or did not run.%s%s",
+            any_disturbed(rows) ? " !: disturbed by other work." : "", layout->left_out ? "" : "' ");
     if (layout->left_out)
         fprintf(script, " %d rows of other shapes or features at the same place are not shown.' ", layout->left_out);
     fprintf(script, "at screen 0.5,%.5f center textcolor rgb '#555555'\n", 14.0 / height);
