@@ -98,7 +98,7 @@ class Run(CommandTest):
             self.run_it("run", *self.names(), *words, "--causal")
             self.assert_close(read_npy(self.path("o.npy"))[2], expected, 2e-6)
         write_npy(self.path("dense.npy"), "<i4", (2, 3), [3, 1, 6, 0, 7, 2])
-        self.assertIn("score.pages has 7 as page 1 of batch element 1", self.run_it(
+        self.assertIn("--kv-pages has 7 as page 1 of batch element 1", self.run_it(
             "run", *self.names(), "--kv-pages", self.path("dense.npy"), status=DEVICE).stderr)
         write_npy(self.path("k.npy"), "<f2", (kv_heads, page, d), [0] * (kv_heads * page * d))
         self.assertIn("with --kv-pages it is [pages, heads, keys of a page, d]", self.run_it(

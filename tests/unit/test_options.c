@@ -13,6 +13,7 @@ struct values {
     double scale;
     int dtype, causal;
     struct option_list n, dtypes;
+    struct option_features features;
     struct option_device device;
 };
 
@@ -166,6 +167,35 @@ static void the_closest_word_is_found(void **state)
     assert_null(closest_word("something else altogether, and long enough to fill any buffer there may be", words));
 }
 
+static void messages_name_options(void **state)
+{
+    (void)state;
+    static const struct option_spec few[] = {INTEGER("b-r", d, 1, 8, ""), INTEGER("k-format", d, 1, 8, ""),
+                                             FEATURES(features), END_OF_OPTIONS};
+    static const struct command_spec some = {.name = "some", .options = few};
+    static const struct {
+        const char *text, *named;
+    } rows[] = {
+        {"problem.b_r is 3", "--b-r is 3"},
+        {"problem.b_c is 3", "problem.b_c is 3"}, /* it has no such option */
+        {"problem.k_type, v_type: k_type.", "--k-format, v_type: --k-format."},
+        {"score.pages has 7, score.page_offsets", "--kv-pages has 7, --kv-page-indptr"},
+        {"score.pages.layout.row, my_k_type, problem.b_rows", "score.pages.layout.row, my_k_type, problem.b_rows"},
+        {"(score.kv_scales->k_scales)", "(--k-scales)"},
+        {"problem.sink_keys is 4; score.window_right", "--sink-keys is 4; --window"},
+        {"", ""}};
+    char named[128];
+    EACH (i, rows) {
+        options_name_fields(&some, rows[i].text, named, sizeof named);
+        assert_string_equal(named, rows[i].named);
+    }
+    char four[5] = "????"; /* what does not fit is cut */
+    options_name_fields(&some, "problem.b_r is 3", four, sizeof four);
+    assert_string_equal(four, "--b-");
+    options_name_fields(&some, "it is 3", four, sizeof four);
+    assert_string_equal(four, "it i");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,7 +203,7 @@ int main(void)
         cmocka_unit_test(the_last_of_two_counts),     cmocka_unit_test(an_optional_value_may_follow_or_not),
         cmocka_unit_test(wrong_numbers_are_refused),  cmocka_unit_test(wrong_words_and_lists_are_refused),
         cmocka_unit_test(wrong_devices_are_refused),  cmocka_unit_test(misuse_is_named),
-        cmocka_unit_test(the_closest_word_is_found),
+        cmocka_unit_test(the_closest_word_is_found),  cmocka_unit_test(messages_name_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

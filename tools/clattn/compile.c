@@ -204,7 +204,7 @@ static int compile_lines(struct job *job, const struct values *all, const struct
     for (int i = 0; i < lines->count && !status; i++) {
         const struct option_line *line = &lines->items[i];
         struct values values = {.d_v = 0};
-        struct failure reason;
+        struct failure reason = {.command = NULL};
         status = options_parse(&compile_command, line->argc, line->argv, &values, &reason);
         if (!status && (values.problems != all->problems || values.device.given != all->device.given))
             status = fail(&reason, STATUS_USAGE, "--problems and --device are not for a line of the file");

@@ -18,8 +18,10 @@ enum {
 };
 
 /* Why something failed: one sentence that names the thing, its value and what would be right. main() prints it. */
+struct command_spec;
 struct failure {
     char text[4096];
+    const struct command_spec *command; /* whose options were read; NULL: none yet */
 };
 
 /* Fills *failure and returns `status`, so that `return fail(failure, ...)` reads as one thought. Longer text is cut. */
@@ -28,7 +30,7 @@ __attribute__((format(printf, 3, 4))) int fail(struct failure *failure, int stat
 /* The same for a call of OpenCL or the library that returned `code`: STATUS_DEVICE. */
 int fail_code(struct failure *failure, const char *call, clattn_status code);
 
-/* And for a call of clattn, whose own message says what was wrong. */
+/* And for a call of clattn, whose own message says what was wrong: fields that the command has options for go by these. */
 int fail_library(struct failure *failure, const char *what, clattn_status code);
 
 #endif

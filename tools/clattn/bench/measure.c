@@ -398,7 +398,7 @@ static int measure(struct bench *bench, const struct bench_options *options, str
     if (!fits(bench, row))
         return STATUS_OK;
     row->unit = bench_unit_of(&row->plan);
-    struct failure no_peak; /* row says that there is none */
+    struct failure no_peak = {.command = NULL}; /* row says that there is none */
     bench->peak = bench_ceilings_peak(bench->ceilings, row->unit, bench->shape->dtype, &no_peak);
     status = make_buffers(bench, failure);
     if (!status && bench->shape->pass == CLATTN_BACKWARD)

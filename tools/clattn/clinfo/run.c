@@ -31,7 +31,7 @@ static int run_with(const char *program, const char *option, struct clinfo_devic
 
 int clinfo_run(const char *program, struct clinfo_devices *devices, struct failure *failure)
 {
-    struct failure first;
+    struct failure first = {.command = NULL};
     if (!run_with(program, "--json", devices, &first) || !run_with(program, "--raw", devices, failure))
         return STATUS_OK;
     const struct failure second = *failure;

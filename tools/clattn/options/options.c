@@ -201,6 +201,7 @@ static int misused_option(const struct command_spec *command, int code, const ch
 int options_parse(const struct command_spec *command, int argc, char **argv, void *values, struct failure *failure)
 {
     struct option table[MAX_OPTIONS + 2] = {{.name = NULL}};
+    failure->command = command;
     fill_long_options(command, table);
     opterr = 0;
     optind = 0; /* start afresh, also in glibc's memory */

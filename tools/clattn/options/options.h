@@ -205,6 +205,10 @@ int options_check_needs(const struct command_spec *command, const void *values, 
 
 void options_help(const struct command_spec *command, FILE *stream);
 
+/* The same text, but where it names a field of the library's structs for which the command has an option, by that:
+ * "problem.splits is 3" becomes "--splits is 3". */
+void options_name_fields(const struct command_spec *command, const char *text, char *named, size_t size);
+
 /* The option of that number, those of features among them; false where there are no more. */
 bool option_at(const struct command_spec *command, int number, struct option_spec *option);
 

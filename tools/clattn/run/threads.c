@@ -7,8 +7,9 @@
 struct gang {
     int (*work)(void *user, int number, struct failure *failure);
     void *user;
-    pthread_mutex_t gate; /* where threads wait until all are there */
-    bool whole;           /* all are */
+    const struct command_spec *command; /* for messages */
+    pthread_mutex_t gate;               /* where threads wait until all are there */
+    bool whole;                         /* all are */
 };
 
 struct thread {
@@ -34,7 +35,7 @@ static int start(struct gang *gang, struct thread *threads, int count)
     int started = 0;
     pthread_mutex_lock(&gang->gate);
     for (; started < count; started++) {
-        threads[started] = (struct thread){.gang = gang, .number = started};
+        threads[started] = (struct thread){.gang = gang, .number = started, .failure = {.command = gang->command}};
         if (pthread_create(&threads[started].id, NULL, begin, &threads[started]) != 0)
             break;
     }
@@ -46,7 +47,7 @@ static int start(struct gang *gang, struct thread *threads, int count)
 int threads_run(int count, int (*work)(void *user, int number, struct failure *failure), void *user,
                 struct failure *failure)
 {
-    struct gang gang = {.work = work, .user = user, .gate = PTHREAD_MUTEX_INITIALIZER};
+    struct gang gang = {.work = work, .user = user, .command = failure->command, .gate = PTHREAD_MUTEX_INITIALIZER};
     struct thread *threads = calloc((size_t)count, sizeof *threads);
     int status = STATUS_OK;
     if (!threads)

@@ -84,7 +84,7 @@ static void warn(const struct values *values, const char *format, const char *fi
 /* What clinfo says of the devices: of a dump, or of this machine. Without it, none. */
 static int read_clinfo(const struct values *values, struct clinfo_devices *dumped, struct failure *failure)
 {
-    struct failure reason;
+    struct failure reason = {.command = NULL};
     if (values->clinfo)
         return clinfo_read(values->clinfo, dumped, failure);
     if (clinfo_run("clinfo", dumped, &reason))
@@ -179,7 +179,7 @@ static int tune_classes(struct tune_job *job, const struct tune_list *list, json
         snprintf(position, sizeof position, "%d/%d", i + 1, list->count);
         status = tune_class(job, &list->items[i], left * tune_list_share(list, i), position, outcome, failure);
         progress_clear(&job->progress);
-        struct failure saving;
+        struct failure saving = {.command = NULL};
         const int saved = save(job, outcome, &saving);
         if (saved && !status) {
             *failure = saving;
@@ -292,7 +292,7 @@ static int tune(const struct values *values, json_t *rows, struct failure *failu
                            .remote = {.memory_bytes = memory_bytes(values), .stop = &interrupted},
                            .start = system_clock(),
                            .budget = (double)values->budget};
-    struct failure none;
+    struct failure none = {.command = NULL};
     int status = read_clinfo(values, &dumped, failure);
     if (!status && tune_remote_devices(&job.remote, &here, &none)) {
         if (values->clinfo && !values->device.given)
@@ -352,7 +352,7 @@ int tune_main(int argc, char **argv, struct failure *failure)
     json_t *rows = values.json ? json_array() : NULL;
     status = tune(&values, rows, failure);
     if (rows && (!status || json_array_size(rows))) {
-        struct failure printing;
+        struct failure printing = {.command = NULL};
         const int printed = json_print(rows, NULL, &printing);
         if (printed && (!status || status == STATUS_MISMATCH)) {
             *failure = printing;

@@ -397,7 +397,7 @@ int soak_run(struct soak *soak, struct failure *failure)
         end_processes(run);
         progress_clear(&run->progress);
         status = run->status;
-        struct failure printing;
+        struct failure printing = {.command = NULL};
         const int reported = soak_report(soak, &run->log, system_clock() - run->start, status ? &printing : failure);
         status = status ? status : reported;
         if (!status && !run->log.count)
