@@ -206,14 +206,11 @@ static bool fit(const struct cla_matrix_limits *limits, const struct clattn_prob
 }
 
 /* Where blocks of rows are few, those of another size may share out better what they do more slowly. */
-static void share_out(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                      enum cla_hopper_situation situation, struct cla_config *config)
+static bool shares_out_better(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                              const struct cla_config *other, const struct cla_config *config)
 {
-    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    struct cla_config other = *config;
-    if (fit(&limits, problem, situation, &other) && other.b_r != config->b_r &&
-        expected_time(capabilities, problem, &other) < 0.97 * expected_time(capabilities, problem, config))
-        *config = other;
+    return other->b_r != config->b_r &&
+           expected_time(capabilities, problem, other) < 0.97 * expected_time(capabilities, problem, config);
 }
 
 /* Descriptors take a work-group as long as it gains by them with a few tiles. */
@@ -225,41 +222,55 @@ static bool gains_by_tma(const struct clattn_capabilities *capabilities, const s
     return tiles > cla_hopper_lengths.few_tiles * (double)capabilities->compute_units;
 }
 
-static bool take_few_tiles(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                           struct cla_config *config)
+static bool suits_few_tiles(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                            struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    struct cla_config other = *config;
-    if (!cla_hopper_take_few_tiles(capabilities->compute_units, problem, &other) || !has_items(&limits, &other) ||
-        !has_room(&limits, problem, &other))
+    if (!cla_hopper_suit_few_tiles(capabilities->compute_units, problem, config) || !has_items(&limits, config) ||
+        !has_room(&limits, problem, config))
         return false;
-    complete(&limits, problem, &other);
-    *config = other;
+    complete(&limits, problem, config);
     return true;
 }
 
-static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                 struct cla_config *config)
+/* The sizes of one situation, and of those of others whatever shares out better. */
+static void share_out(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                      enum cla_hopper_situation situation, struct cla_config *config)
+{
+    static const enum cla_hopper_situation others[] = {CLA_HOPPER_PLAIN, CLA_HOPPER_FEW};
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    for (int i = situation == CLA_HOPPER_PLAIN_LONG ? 0 : 1; i < 2; i++) {
+        struct cla_config other = *config;
+        if (fit(&limits, problem, others[i], &other) && shares_out_better(capabilities, problem, &other, config))
+            *config = other;
+    }
+}
+
+enum found { NOTHING, SIZES, FEW_TILES };
+
+static enum found find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_config *config)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     const enum cla_hopper_situation situation = cla_hopper_situation_of(problem);
     if (!fit(&limits, problem, situation, config))
-        return false;
-    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv)
-        return true;
-    if (take_few_tiles(capabilities, problem, config))
-        return true;
-    if (consumers(config) > 2 && config->pipelines <= 1) {
-        if (situation == CLA_HOPPER_PLAIN_LONG)
-            share_out(capabilities, problem, CLA_HOPPER_PLAIN, config);
-        share_out(capabilities, problem, CLA_HOPPER_FEW, config);
+        return NOTHING;
+    struct cla_config other = *config;
+    if (suits_few_tiles(capabilities, problem, &other)) {
+        if (problem->expected_n_kv) /* else they may be many */
+            *config = other;
+        return FEW_TILES;
     }
+    if (!problem->expected_heads || !problem->expected_n_q || !problem->expected_n_kv)
+        return SIZES;
+    if (consumers(config) > 2 && config->pipelines <= 1)
+        share_out(capabilities, problem, situation, config);
     config->hopper.tma = config->hopper.tma && gains_by_tma(capabilities, problem, config);
     /* A tile that is all of a narrow head's keys would be waited for as a whole. */
     if (config->hopper.tma && !problem->b_c && problem->d_v <= CLA_HOPPER_NARROW && config->b_c == 128 &&
         problem->expected_n_kv <= config->b_c)
         config->b_c /= 2;
-    return true;
+    return SIZES;
 }
 
 static void explain(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -318,7 +329,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     *config = (struct cla_config){0};
     if (status)
         return status;
-    if (!find(capabilities, problem, config))
+    if (find(capabilities, problem, config) == NOTHING)
         return nothing_fits(problem, error);
     info->estimate = estimate(problem, config);
     explain(capabilities, problem, config, info);
@@ -368,11 +379,11 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 {
     struct cla_error unused;
     struct cla_config config = {0};
-    if (check(capabilities, problem, &unused) || problem->d % 8 || problem->d_v % 8 ||
-        !find(capabilities, problem, &config))
+    if (check(capabilities, problem, &unused) || problem->d % 8 || problem->d_v % 8)
         return false;
-    return !problem->expected_n_q || problem->expected_n_q >= FEWEST_ROWS ||
-           take_few_tiles(capabilities, problem, &config);
+    const enum found found = find(capabilities, problem, &config);
+    const bool has_rows = !problem->expected_n_q || problem->expected_n_q >= FEWEST_ROWS;
+    return has_rows ? found != NOTHING : found == FEW_TILES;
 }
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)

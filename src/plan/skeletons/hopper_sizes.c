@@ -212,18 +212,16 @@ static int pipeline_of(const struct clattn_problem *problem)
     return lengths->paired_cost * pairs < 100 * 2 * fours ? 2 : 0;
 }
 
-bool cla_hopper_take_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config)
+bool cla_hopper_suit_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config)
 {
     const int each = pipeline_of(problem);
-    struct cla_config other = *config;
     if (!each || !problem->expected_heads)
         return false;
-    take_pipelines(problem, each, &other);
-    const int64_t blocks = problem->expected_heads * cla_ceil_div(problem->expected_n_q, other.b_r);
-    if (blocks < cla_hopper_lengths.pipeline_blocks * other.pipelines * units)
+    take_pipelines(problem, each, config);
+    const int64_t blocks = problem->expected_heads * cla_ceil_div(problem->expected_n_q, config->b_r);
+    if (blocks < cla_hopper_lengths.pipeline_blocks * config->pipelines * units)
         return false;
-    other.hopper.stages = problem->expected_n_kv > 2 * other.b_c && each > 1 ? 4 : 2;
-    other.hopper.ping_pong = other.hopper.tma = 1;
-    *config = other;
+    config->hopper.stages = problem->expected_n_kv > 2 * config->b_c && each > 1 ? 4 : 2;
+    config->hopper.ping_pong = config->hopper.tma = 1;
     return true;
 }

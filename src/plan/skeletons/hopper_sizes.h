@@ -32,7 +32,8 @@ int cla_hopper_forced_rows(const struct clattn_problem *problem);
 void cla_hopper_take_sizes(const struct clattn_problem *problem, enum cla_hopper_situation situation,
                            struct cla_config *config);
 
-/* Several pipelines for calls of many blocks of rows that have few tiles each; false: `config` stays. */
-bool cla_hopper_take_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config);
+/* Several pipelines for calls of many blocks of rows that have few tiles each; false: this is none, whatever `config`
+ * then has. */
+bool cla_hopper_suit_few_tiles(int64_t units, const struct clattn_problem *problem, struct cla_config *config);
 
 #endif
