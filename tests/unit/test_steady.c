@@ -9,8 +9,8 @@
 
 enum { REPETITIONS = 9 };
 
-/* A machine on which a call takes 1 ms, and `slowed` times as long while other work runs: from `begin` to `end`, of each
- * `period` that long. */
+/* A machine on which a call takes 1 ms, and `slowed` times as long while other work runs: from `begin` to `end`, of
+ * each `period` that long. */
 struct machine {
     double now, begin, end, slowed;
     double period;       /* 0: once */

@@ -30,7 +30,8 @@ __attribute__((format(printf, 3, 4))) int fail(struct failure *failure, int stat
 /* The same for a call of OpenCL or the library that returned `code`: STATUS_DEVICE. */
 int fail_code(struct failure *failure, const char *call, clattn_status code);
 
-/* And for a call of clattn, whose own message says what was wrong: fields that the command has options for go by these. */
+/* And for a call of clattn, whose own message says what was wrong. Fields that the command has options for go by
+ * these. */
 int fail_library(struct failure *failure, const char *what, clattn_status code);
 
 #endif

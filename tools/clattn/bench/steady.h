@@ -17,8 +17,8 @@ double steady_disagreement(const double *times, int count);
 /* Whether that is more than clocks and caches make of it. */
 bool steady_is_disturbed(double disagreement);
 
-/* A measurement in rounds: `take` takes all repetitions anew and says by how much they disagree; `keep` has that round's
- * results become those of the row. Both have `context`; `take` answers 0 or what failed. */
+/* A measurement in rounds: `take` takes all repetitions anew and says by how much they disagree; `keep` has that
+ * round's results become those of the row. Both have `context`; `take` answers 0 or what failed. */
 struct steady_rounds {
     int (*take)(void *context, double *disagreement);
     void (*keep)(void *context);
