@@ -97,6 +97,7 @@ class Verify(CommandTest):
         beyond = self.run_it(*case, "--skeleton", "forward_matrix_emulated", "--b-c", "24").stdout
         self.assertIn("nothing certified: 0 of 1 cases passed, 1 skipped", beyond)
         self.assertIn("or these sizes the case", beyond)
+        self.assertRegex(" ".join(beyond.split()), "skipped first: case 0: .*: CLATTN_NOTHING_FITS: .* b_c 24,")
 
     def soak(self, *words, cases=2, **more):
         """A soak of cases that are quickly compiled, in a file that all soaks of a test share."""

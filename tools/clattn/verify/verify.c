@@ -93,7 +93,8 @@ struct tally {
     double share; /* the largest error over what was allowed, */
     int largest;  /* and the case that had it; -1: there was none */
     char largest_name[512];
-    json_t *failures; /* NULL without --json */
+    char first_skipped[1600]; /* its number, its name and why; empty: there is none */
+    json_t *failures;         /* NULL without --json */
     struct progress progress;
 };
 
@@ -175,7 +176,8 @@ static void check(struct tally *tally, const struct verify_case *listed, int ind
     if (result.outcome == VERIFY_PASS) {
         tally->passed++;
     } else if (result.outcome == VERIFY_SKIP) {
-        tally->skipped++;
+        if (!tally->skipped++)
+            snprintf(tally->first_skipped, sizeof tally->first_skipped, "case %d: %s: %s", index, name, result.text);
     } else {
         progress_clear(&tally->progress);
         report_failure(tally, index, name, &result);
@@ -188,17 +190,19 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
     session_title(tally->session, device, sizeof device);
     const int count = tally->passed + tally->failed + tally->skipped;
     if (tally->failures)
-        return json_print(
-            json_pack("{s:o, s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "device", json_text(device),
-                      "driver", json_text(tally->session->capabilities->driver_version), "selection",
-                      tally->values->case_seed >= 0 ? "case"
-                      : tally->values->full         ? "full"
-                                                    : "quick",
-                      "seed", (json_int_t)tally->values->seed, "cases", count, "passed", tally->passed, "failed",
-                      tally->failed, "skipped", tally->skipped, "largest_error_share", json_measure(tally->share),
-                      "largest_error_case", tally->largest < 0 ? json_null() : json_integer(tally->largest), "seconds",
-                      json_measure(seconds), "failures", tally->failures),
-            NULL, failure);
+        return json_print(json_pack("{s:o, s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "device",
+                                    json_text(device), "driver",
+                                    json_text(tally->session->capabilities->driver_version), "selection",
+                                    tally->values->case_seed >= 0 ? "case"
+                                    : tally->values->full         ? "full"
+                                                                  : "quick",
+                                    "seed", (json_int_t)tally->values->seed, "cases", count, "passed", tally->passed,
+                                    "failed", tally->failed, "skipped", tally->skipped, "first_skipped",
+                                    tally->skipped ? json_text(tally->first_skipped) : json_null(),
+                                    "largest_error_share", json_measure(tally->share), "largest_error_case",
+                                    tally->largest < 0 ? json_null() : json_integer(tally->largest), "seconds",
+                                    json_measure(seconds), "failures", tally->failures),
+                          NULL, failure);
     flow(stdout, "%s: %d of %d cases passed",
          tally->failed   ? "FAILED"
          : tally->passed ? "certified"
@@ -210,8 +214,11 @@ static int print_outcome(struct tally *tally, double seconds, struct failure *fa
     flow(stdout, "; largest error %.0f %% of what is allowed", 100.0 * tally->share);
     if (tally->largest >= 0)
         flow(stdout, " (case %d: %s)", tally->largest, tally->largest_name);
-    flow(stdout, "; %.1f s\ndevice %s, driver %s, seed %" PRId64 "\n", seconds, device,
-         tally->session->capabilities->driver_version, tally->values->seed);
+    flow(stdout, "; %.1f s\n", seconds);
+    if (tally->skipped)
+        flow(stdout, "skipped first: %s\n", tally->first_skipped);
+    flow(stdout, "device %s, driver %s, seed %" PRId64 "\n", device, tally->session->capabilities->driver_version,
+         tally->values->seed);
     return STATUS_OK;
 }
 
