@@ -70,14 +70,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--root', required=True, type=pathlib.Path, help='names are relative to this folder')
     parser.add_argument('--output', required=True, type=pathlib.Path)
-    parser.add_argument('--folder', required=True, type=pathlib.Path, help='all of its files are taken, beside those named')
-    parser.add_argument('--depfile', required=True, type=pathlib.Path, help='says that the output depends on that folder')
+    parser.add_argument('--folder', required=True, action='append', type=pathlib.Path,
+                        help='all of its files are taken, beside those named; may be given again')
+    parser.add_argument('--depfile', required=True, type=pathlib.Path, help='says that the output depends on these folders')
     parser.add_argument('inputs', nargs='+', type=pathlib.Path)
     arguments = parser.parse_args()
 
-    in_folder = sorted(arguments.folder.glob('*.clh'))
+    in_folder = [path for folder in arguments.folder for path in sorted(folder.glob('*.clh'))]
     inputs = [*arguments.inputs, *in_folder]
-    arguments.depfile.write_text(f'{arguments.output}: {" ".join(map(str, [arguments.folder, *in_folder]))}\n')
+    arguments.depfile.write_text(f'{arguments.output}: {" ".join(map(str, [*arguments.folder, *in_folder]))}\n')
     arrays, rows, included = [], [], {}
     own = set().union(*(defined_names(path.read_text(encoding='utf-8')) for path in inputs))
     for number, path in enumerate(inputs):

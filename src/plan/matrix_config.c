@@ -5,6 +5,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/sizes.h"
+#include <stdio.h>
 
 struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities)
 {
@@ -94,6 +95,7 @@ void cla_matrix_keep_unit(struct cla_config *config, const struct cla_config *fr
 {
     config->unit = from->unit;
     config->lanes = from->lanes;
+    config->emulation = from->emulation;
     config->level = from->level;
 }
 
@@ -114,7 +116,46 @@ clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capab
                                          struct cla_error *error)
 {
     const clattn_status status = cla_matrix_check_problem(problem, name, error);
-    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES, problem->dtype),
-                                  .lanes = CLA_EMULATED_LANES};
+    *config = (struct cla_config){.unit = &cla_matrix_units[CLA_EMULATED], .lanes = CLA_EMULATED_LANES};
     return status ? status : take(capabilities, problem, config, info, error);
+}
+
+/* The knobs of each emulation, as a message names them. */
+static void list_emulations(char *list, size_t size)
+{
+    size_t used = 0;
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name && used < size; unit++) {
+        if (unit->devices)
+            continue;
+        used += (size_t)snprintf(list + used, size - used, "%slanes=%d", used ? ", " : "", unit->lanes);
+        if (used < size && !cla_matrix_emulation(unit->lanes, 0))
+            used += (size_t)snprintf(list + used, size - used, " emulation=%d", cla_matrix_emulation_number(unit));
+        if (used < size)
+            used += (size_t)snprintf(list + used, size - used, " (%s)", unit->name);
+    }
+}
+
+clattn_status cla_matrix_take_emulation(const struct clattn_problem *problem, const char *name,
+                                        struct cla_config *config, struct cla_error *error)
+{
+    char list[512];
+    const char *knobs = problem->knobs ? problem->knobs : "";
+    if (config->unit->devices)
+        return CLATTN_SUCCESS;
+    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes, config->emulation);
+    list_emulations(list, sizeof list);
+    if (!unit)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not name one of the emulations of %s: take %s", knobs, name, list);
+    if (!unit->takes(NULL, problem->dtype))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.dtype is %s: the emulation %s, which problem.knobs \"%s\" of %s name, takes %s",
+                        clattn_dtype_name(problem->dtype), unit->name, knobs, name, unit->takes_text);
+    if (unit != config->unit && problem->work_group_size)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.work_group_size is %d: the emulation %s, which problem.knobs \"%s\" of %s name, wants "
+                        "it left to the plan: 0",
+                        problem->work_group_size, unit->name, knobs, name);
+    config->unit = unit;
+    return CLATTN_SUCCESS;
 }

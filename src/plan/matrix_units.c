@@ -80,7 +80,7 @@ const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGR
 static const char *const tf32_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/nvidia_tf32.clh");
 const char *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated.clh");
 static const char *const amd_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/amd_matrix.clh");
-static const char *const column_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated_column.clh");
+static const char *const emulated_column_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] = PROGRAMS("unit/emulated_column.clh");
 static const char *const dpas_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] =
     PROGRAMS("unit/intel_builtins.clh", "unit/intel_dpas.clh");
 static const char *const emulated_dpas_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES] =
@@ -174,6 +174,17 @@ static bool takes_all(const struct clattn_capabilities *capabilities, enum clatt
     return true;
 }
 
+#define TAKES_16_BITS .takes = takes_16_bits, .takes_text = "fp16 and bf16"
+
+/* An emulation's row: its header, whose programs are HEADER_files, and its lanes, which the header is told, then what
+ * struct cla_matrix_unit has beside. ONE_SUB_GROUP: where its lanes meet at barriers. tests/meson.build reads these
+ * lines, so that each has tests. */
+#define EMULATION(header, count, ...)                                                                                  \
+    {                                                                                                                  \
+        .name = #header, .files = header##_files, .lanes = count, .level_name = "CLATTN_LANES", __VA_ARGS__            \
+    }
+#define ONE_SUB_GROUP .one_sub_group = true
+
 const struct cla_matrix_unit cla_matrix_units[] = {
     [CLA_NVIDIA_MMA] = {.name = "nvidia_mma",
                         .files = cla_nvidia_mma_files,
@@ -227,8 +238,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx1100, gfx1101, gfx1102, gfx1200 and gfx1201, with sub-groups of 32",
      .is_there = has_wmma,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16"},
+     TAKES_16_BITS},
     {.name = "amd_mfma",
      .trust = CLA_UNIT_PROBED,
      .files = amd_files,
@@ -242,8 +252,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = amd_level,
      .devices = "AMD's gfx90a and gfx942",
      .is_there = has_mfma,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16"},
+     TAKES_16_BITS},
     {.name = "intel_dpas",
      .trust = CLA_UNIT_BY_REQUEST,
      .why_not = "its kernels spill registers on DG2",
@@ -258,8 +267,7 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .devices = "Intel's with cl_intel_subgroup_matrix_multiply_accumulate, cl_intel_required_subgroup_size and "
                 "cl_intel_subgroup_local_block_io, whose smallest sub-group is 8",
      .is_there = has_dpas_8,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16"},
+     TAKES_16_BITS},
     {.name = "intel_dpas",
      .trust = CLA_UNIT_PROBED,
      .files = dpas_files,
@@ -272,48 +280,11 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .level = intel_lanes,
      .devices = "and those where it is 16",
      .is_there = has_dpas_16,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16"},
-    {.name = "emulated_dpas",
-     .files = emulated_dpas_files,
-     .lanes = 8,
-     .slots = 2,
-     .operand_words = 16,
-     .scratch_bytes = 1536,
-     .one_sub_group = true,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16",
-     .level_name = "CLATTN_LANES"},
-    {.name = "emulated_dpas",
-     .files = emulated_dpas_files,
-     .lanes = 16,
-     .slots = 1,
-     .operand_words = 8,
-     .scratch_bytes = 1536,
-     .one_sub_group = true,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16",
-     .level_name = "CLATTN_LANES"},
-    {.name = "emulated_column",
-     .files = column_files,
-     .lanes = 32,
-     .slots = 8,
-     .operand_words = 4,
-     .scratch_bytes = 2048,
-     .one_sub_group = true,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16",
-     .level_name = "CLATTN_LANES"},
-    {.name = "emulated_column",
-     .files = column_files,
-     .lanes = 64,
-     .slots = 4,
-     .operand_words = 2,
-     .scratch_bytes = 2048,
-     .one_sub_group = true,
-     .takes = takes_16_bits,
-     .takes_text = "fp16 and bf16",
-     .level_name = "CLATTN_LANES"},
+     TAKES_16_BITS},
+    EMULATION(emulated_dpas, 8, .slots = 2, .operand_words = 16, .scratch_bytes = 1536, ONE_SUB_GROUP, TAKES_16_BITS),
+    EMULATION(emulated_dpas, 16, .slots = 1, .operand_words = 8, .scratch_bytes = 1536, ONE_SUB_GROUP, TAKES_16_BITS),
+    EMULATION(emulated_column, 32, .slots = 8, .operand_words = 4, .scratch_bytes = 2048, ONE_SUB_GROUP, TAKES_16_BITS),
+    EMULATION(emulated_column, 64, .slots = 4, .operand_words = 2, .scratch_bytes = 2048, ONE_SUB_GROUP, TAKES_16_BITS),
     {.name = NULL},
 };
 
@@ -350,12 +321,24 @@ const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities
                                            : "no tile came out right, or CLATTN_DISABLE names it";
 }
 
-const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype dtype)
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes, int number)
 {
-    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++)
-        if (!unit->devices && unit->lanes == lanes)
-            return unit->takes(NULL, dtype) ? unit : NULL;
-    return NULL;
+    const struct cla_matrix_unit *found = NULL;
+    int count = 0;
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit->name; unit++) {
+        count += !unit->devices && unit->lanes == lanes;
+        if (!unit->devices && unit->lanes == lanes && (number == 0 || number == count))
+            found = unit;
+    }
+    return number == 0 && count > 1 ? NULL : found;
+}
+
+int cla_matrix_emulation_number(const struct cla_matrix_unit *emulation)
+{
+    int number = 1;
+    for (const struct cla_matrix_unit *unit = cla_matrix_units; unit != emulation; unit++)
+        number += !unit->devices && unit->lanes == emulation->lanes;
+    return number;
 }
 
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities)

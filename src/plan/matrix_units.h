@@ -69,11 +69,14 @@ extern const struct cla_matrix_unit cla_matrix_units[];
 extern const char *const cla_nvidia_mma_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES],
     *const cla_emulated_files[CLA_UNIT_KERNELS][CLA_UNIT_FILES];
 
-/* The device's unit for elements of a type; where none takes it, the first that it has. The emulation with so many
- * lanes, if it takes the type. NULL: there is none. */
+/* The device's unit for elements of a type; where none takes it, the first that it has. NULL: there is none. */
 const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilities *capabilities,
                                                  enum clattn_dtype dtype);
-const struct cla_matrix_unit *cla_matrix_emulation(int lanes, enum clattn_dtype dtype);
+
+/* The emulation of this number, from 1 on, among those with so many lanes; 0: the only one. NULL: there is none, or for
+ * 0 there are several. And the number of one. */
+const struct cla_matrix_unit *cla_matrix_emulation(int lanes, int number);
+int cla_matrix_emulation_number(const struct cla_matrix_unit *emulation);
 
 /* Whether plans take the device's unit by themselves; and why, or why not, in words. */
 bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
@@ -103,6 +106,18 @@ clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capab
                                          const struct clattn_problem *problem, const char *name, cla_matrix_take *take,
                                          struct cla_config *config, struct clattn_plan_info *info,
                                          struct cla_error *error);
+
+/* Knobs of an emulated skeleton, which say on which emulation it runs. */
+#define CLA_EMULATION_KNOBS                                                                                            \
+    {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0},                                                      \
+    {                                                                                                                  \
+        "emulation", offsetof(struct cla_config, emulation), 0, 9, {0}, 0                                              \
+    }
+
+/* Gives an emulated skeleton's configuration the emulation that its knobs `lanes` and `emulation` name; a device's
+ * unit stays. */
+clattn_status cla_matrix_take_emulation(const struct clattn_problem *problem, const char *name,
+                                        struct cla_config *config, struct cla_error *error);
 
 /* The 16 x 16 pieces that so many rows or columns take. */
 int cla_pieces(int elements);

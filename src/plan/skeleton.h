@@ -26,6 +26,7 @@ struct cla_config {
     int b_r, b_c, work_group_size;
     const struct cla_matrix_unit *unit; /* of a skeleton that runs over any (plan/matrix_units.h); else NULL */
     int lanes;                          /* items of a sub-group, of a skeleton on matrix units */
+    int emulation; /* which of the emulations with so many lanes; 0: the only one (cla_matrix_emulation) */
     int level;     /* ten times NVIDIA's compute capability, or another unit's level; 0: none, as the emulations */
     int pipelines; /* blocks of rows that a work-group works on side by side; 0 as 1 */
     int packs;     /* heads that share K and V go together (plan/packing.h) */

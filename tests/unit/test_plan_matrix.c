@@ -203,7 +203,7 @@ static void matrix_units_refuse_devices_without_them(void **state)
 static void fp32_has_a_unit(void **state)
 {
     (void)state;
-    static const char *const says[3] = {"lanes=32", "lanes", "emulation"};
+    static const char *const says[3] = {"fp32", "emulated_column", "fp16 and bf16"};
     const struct clattn_capabilities ampere = nvidia(800);
     struct clattn_plan_info info;
     struct cla_choice choice;

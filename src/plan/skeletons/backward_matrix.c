@@ -282,11 +282,11 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     info->estimate = estimate(capabilities, problem, config);
-    cla_plan_step(
-        info, "sub-groups", config->b_r, config->b_c,
-        "%d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while %d rows pass "
-        "(dK, dV)",
-        sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
+    cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
+                  "on %s, %d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while "
+                  "%d rows pass "
+                  "(dK, dV)",
+                  config->unit->name, sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
     cla_plan_step(info, "local memory", config->b_r, config->b_c,
                   "%s the moving side %s (dQ) and %s (dK, dV): %llu of %llu bytes",
                   dq->fixed_registers == 2 && dk_dv->fixed_registers == 2 ? "not the fixed side:"
@@ -327,22 +327,19 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
 /* And which emulation. */
-static const struct cla_knob emulated_knobs[] = {
-    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+static const struct cla_knob emulated_knobs[] = {KNOBS, CLA_EMULATION_KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
-/* Takes the unit that the number of lanes names. */
-static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+/* The emulation that knobs name, with as many sub-groups as are planned where it may have more than one. */
+static clattn_status take_emulation(const struct clattn_problem *problem, struct cla_config *config,
+                                    struct cla_error *error)
 {
-    const int lanes = config->lanes;
-    if (config->unit->lanes == lanes)
-        return true;
-    const int groups = config->work_group_size / config->unit->lanes;
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(lanes, problem->dtype);
-    if (!unit || problem->work_group_size)
-        return false;
-    config->unit = unit;
-    config->work_group_size = lanes * (config->unit->one_sub_group ? 1 : groups);
-    return true;
+    const struct cla_matrix_unit *planned = config->unit;
+    const clattn_status status = cla_matrix_take_emulation(problem, name_of(config), config, error);
+    if (status || config->unit == planned)
+        return status;
+    const int groups = config->work_group_size / planned->lanes;
+    config->work_group_size = config->lanes * (config->unit->one_sub_group ? 1 : groups);
+    return CLATTN_SUCCESS;
 }
 
 static bool side_is_whole(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
@@ -357,15 +354,16 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    if (!take_lanes(problem, config) || !divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
+    const clattn_status named = take_emulation(problem, config, error);
+    if (named)
+        return named;
+    if (!divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
         !side_is_whole(&limits, problem, config, DK_DV))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
-            "are multiples of 16, slice divides moving, lanes is that of an emulation in src/plan/matrix_units.c, "
-            "dk_dv_split divides the sub-groups, "
-            "whose pieces of "
-            "16 divide b_r and b_c, and the tiles fit %llu bytes of local memory",
+            "are multiples of 16, slice divides moving, dk_dv_split divides the sub-groups, whose pieces of 16 divide "
+            "b_r and b_c, and the tiles fit %llu bytes of local memory",
             problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,
             (unsigned long long)limits.local_bytes);
     explain(capabilities, problem, config, info);

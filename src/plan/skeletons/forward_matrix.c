@@ -189,11 +189,12 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                     const struct cla_config *config, struct clattn_plan_info *info)
 {
     const int row_tiles = config->matrix.row_tiles, keys = config->matrix.keys;
-    cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
-                  "%d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, and "
-                  "scores are held for %d keys at a time",
-                  config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
-                  cla_forward_matrix_piece_rows(config) * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
+    cla_plan_step(
+        info, "sub-groups", config->b_r, config->b_c,
+        "on %s, %d sub-groups of %d item%s each own %d rows: an operand loaded from K or V serves %d product%s, "
+        "and scores are held for %d keys at a time",
+        config->unit->name, config->work_group_size / config->lanes, config->lanes, config->lanes == 1 ? "" : "s",
+        cla_forward_matrix_piece_rows(config) * row_tiles, row_tiles, row_tiles == 1 ? "" : "s", keys);
     if (config->matrix.streams) {
         cla_plan_step(info, "streams", config->b_r, config->b_c,
                       "few rows: K and V come straight from device memory into operands, the next keys while these are "
@@ -241,22 +242,24 @@ static clattn_status take(const struct clattn_capabilities *capabilities, const 
 static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
 /* And which emulation. */
-static const struct cla_knob emulated_knobs[] = {
-    KNOBS, {"lanes", offsetof(struct cla_config, lanes), 1, 64, {0}, 0}, {NULL, 0, 0, 0, {0}, 0}};
+static const struct cla_knob emulated_knobs[] = {KNOBS, CLA_EMULATION_KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
-/* Takes the unit that the number of lanes names. */
-static bool take_lanes(const struct clattn_problem *problem, struct cla_config *config)
+/* The emulation that knobs name; one that is one sub-group has all rows. */
+static clattn_status take_emulation(const struct clattn_problem *problem, struct cla_config *config,
+                                    struct cla_error *error)
 {
-    if (config->unit->lanes == config->lanes)
-        return true;
-    const struct cla_matrix_unit *unit = cla_matrix_emulation(config->lanes, problem->dtype);
-    if (!unit || problem->work_group_size)
-        return false;
-    config->unit = unit;
+    const struct cla_matrix_unit *planned = config->unit;
+    const clattn_status status = cla_matrix_take_emulation(problem, name_of(config), config, error);
+    if (status || config->unit == planned)
+        return status;
     if (config->unit->one_sub_group)
         config->matrix.row_tiles = config->b_r / CLA_PIECE;
-    config->work_group_size = cla_forward_matrix_items(config);
-    return config->matrix.row_tiles <= MOST_ROW_TILES;
+    if (config->matrix.row_tiles > MOST_ROW_TILES)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "b_r = %d: %s by problem.knobs \"%s\" runs on the emulation %s, which is one sub-group: b_r is "
+                        "up to %d",
+                        config->b_r, name_of(config), problem->knobs, config->unit->name, CLA_PIECE * MOST_ROW_TILES);
+    return CLATTN_SUCCESS;
 }
 
 /* Options that limit an item's registers, so that more sub-groups fit a compute unit of NVIDIA's. NULL: there is none
@@ -306,12 +309,9 @@ static clattn_status check_streams(const struct clattn_problem *problem, const s
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    if (!take_lanes(problem, config))
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "problem.knobs \"%s\" do not fit %s with b_r = %d: lanes is 1, or that of an emulation in "
-                        "src/plan/matrix_units.c with b_r up to 64 where it is one sub-group, and work_group_size is "
-                        "left to the plan",
-                        problem->knobs ? problem->knobs : "", name_of(config), config->b_r);
+    const clattn_status named = take_emulation(problem, config, error);
+    if (named)
+        return named;
     if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
@@ -372,8 +372,7 @@ static clattn_status choose_emulated(const struct clattn_capabilities *capabilit
     const struct clattn_problem plain = plain_of(problem);
     const clattn_status status = cla_matrix_check_problem(&plain, emulated_name, error);
     (void)capabilities;
-    *config = (struct cla_config){.unit = cla_matrix_emulation(CLA_EMULATED_LANES, problem->dtype),
-                                  .lanes = CLA_EMULATED_LANES};
+    *config = (struct cla_config){.unit = &cla_matrix_units[CLA_EMULATED], .lanes = CLA_EMULATED_LANES};
     return status ? status : take(capabilities, problem, config, info, error);
 }
 
