@@ -135,10 +135,75 @@ static clattn_status take_chunk(struct cla_host_job *job, int64_t kv_chunk, stru
     return CLATTN_SUCCESS;
 }
 
+/* What both directions check once their tensors are found right. */
+static clattn_status check_rest(struct cla_host_job *job, const struct clattn_host_score_args *score, int64_t kv_chunk,
+                                struct cla_error *error)
+{
+    clattn_status status = cla_host_score_check(job, score, error);
+    if (!status)
+        status = take_chunk(job, kv_chunk, error);
+    return status ? status : cla_host_measure(job, error);
+}
+
+/* A direction: what a call of it checks, plans and computes. */
+struct direction {
+    const char *function, *arguments; /* for messages, as the next */
+    const char *pass_name;
+    enum clattn_pass pass;
+    clattn_status (*check)(struct cla_host_job *job, const struct clattn_problem *problem, struct cla_error *error);
+    cla_host_planner plan;
+    clattn_status (*prepare_chunks)(struct cla_host_job *job, struct cla_error *error);
+    cla_host_compute compute, compute_chunks;
+    cla_host_judge judge; /* of keys that come at once: in pieces they are for kernels that wait for none */
+};
+
+/* What both directions' arguments have. */
+struct given {
+    const void *args;
+    struct cla_host_watch watch;
+    uint64_t max_device_bytes;
+};
+
+static clattn_status run(struct clattn_host *host, const struct clattn_problem *problem,
+                         const struct direction *direction, const struct given *given, struct cla_error *error)
+{
+    if (!given->args)
+        return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct %s",
+                        direction->arguments);
+    struct clattn_problem resolved;
+    struct cla_score_room room;
+    struct cla_host_job job = {.host = host, .room = &room, .splits = 1, .args = given->args, .watch = given->watch};
+    clattn_status status = cla_problem_resolve(problem, &resolved, error);
+    if (!status && resolved.pass != direction->pass)
+        status = cla_fail(error, CLATTN_INVALID_ARGUMENT, "problem.pass is %d: %s computes %s (%d)", (int)resolved.pass,
+                          direction->function, direction->pass_name, (int)direction->pass);
+    if (!status)
+        status = direction->check(&job, &resolved, error);
+    if (!status)
+        status = cla_host_plan_within(&job, &resolved, given->max_device_bytes, direction->plan, error);
+    if (!status && job.streamed)
+        status = direction->prepare_chunks(&job, error);
+    job.judge = job.streamed ? NULL : direction->judge;
+    return status ? status : cla_host_run(&job, job.streamed ? direction->compute_chunks : direction->compute, error);
+}
+
+static clattn_status run_reported(struct clattn_host *host, const struct clattn_problem *problem,
+                                  const struct direction *direction, const struct given *given)
+{
+    struct cla_error error;
+    clattn_status status;
+    if (!host)
+        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "host is NULL: it must be a clattn_host");
+    else
+        status = run(host, problem, direction, given, &error);
+    return status ? cla_report(host ? &host->context->log : NULL, &error) : CLATTN_SUCCESS;
+}
+
 /* Everything that can be known to be wrong without OpenCL. */
 static clattn_status check_forward(struct cla_host_job *job, const struct clattn_problem *problem,
-                                   const struct clattn_host_forward_args *given, struct cla_error *error)
+                                   struct cla_error *error)
 {
+    const struct clattn_host_forward_args *given = job->args;
     const struct clattn_forward_args args = {.shape = given->shape,
                                              .q = cla_host_array(given->q, &given->q_layout),
                                              .k = cla_host_array(given->k, &given->k_layout),
@@ -153,11 +218,7 @@ static clattn_status check_forward(struct cla_host_job *job, const struct clattn
         status = cla_check_reserved(&cla_struct_host_kv_scales, "score.kv_scales", given->score.kv_scales, error);
     if (!status)
         status = cla_forward_arguments(problem, cla_problem_features(problem), CLA_ARRAYS, &args, 0, &job->call, error);
-    if (!status)
-        status = cla_host_score_check(job, &given->score, error);
-    if (!status)
-        status = take_chunk(job, given->kv_chunk, error);
-    return status ? status : cla_host_measure(job, error);
+    return status ? status : check_rest(job, &given->score, given->kv_chunk, error);
 }
 
 /* Whether this call's shape wants its keys split, where the library is free to choose: by the rule of a plan of the
@@ -227,42 +288,22 @@ static clattn_status plan_forward(struct cla_host_job *job, struct clattn_proble
     return status ? status : add_plan_bytes(job, error);
 }
 
-static clattn_status forward(struct clattn_host *host, const struct clattn_problem *problem,
-                             const struct clattn_host_forward_args *args, struct cla_error *error)
-{
-    if (!args)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "args is NULL: it must point to a struct clattn_host_forward_args");
-    struct clattn_problem resolved;
-    struct cla_score_room room;
-    struct cla_host_job job = {.host = host,
-                               .room = &room,
-                               .splits = 1,
-                               .args = args,
-                               .watch = {args->progress, args->cancel, args->progress_user}};
-    clattn_status status = cla_problem_resolve(problem, &resolved, error);
-    if (!status && resolved.pass != CLATTN_FORWARD)
-        status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                          "problem.pass is %d: clattn_host_forward computes CLATTN_FORWARD (0)", (int)resolved.pass);
-    if (!status)
-        status = check_forward(&job, &resolved, args, error);
-    if (!status)
-        status = cla_host_plan_within(&job, &resolved, args->max_device_bytes, plan_forward, error);
-    if (!status && job.streamed)
-        status = cla_host_chunks_prepare(&job, error);
-    return status ? status : cla_host_run(&job, job.streamed ? cla_host_chunks_compute : compute_forward, error);
-}
-
 clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem *problem,
                                   const struct clattn_host_forward_args *args)
 {
-    struct cla_error error;
-    clattn_status status;
-    if (!host)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "host is NULL: it must be a clattn_host");
-    else
-        status = forward(host, problem, args, &error);
-    return status ? cla_report(host ? &host->context->log : NULL, &error) : CLATTN_SUCCESS;
+    static const struct direction forward = {.function = "clattn_host_forward",
+                                             .arguments = "clattn_host_forward_args",
+                                             .pass_name = "CLATTN_FORWARD",
+                                             .pass = CLATTN_FORWARD,
+                                             .check = check_forward,
+                                             .plan = plan_forward,
+                                             .prepare_chunks = cla_host_chunks_prepare,
+                                             .compute = compute_forward,
+                                             .compute_chunks = cla_host_chunks_compute};
+    struct given given = {.args = args};
+    if (args)
+        given = (struct given){args, {args->progress, args->cancel, args->progress_user}, args->max_device_bytes};
+    return run_reported(host, problem, &forward, &given);
 }
 
 /* Backward */
@@ -306,8 +347,9 @@ static clattn_status judge_backward(const struct cla_host_job *job, struct cla_e
 }
 
 static clattn_status check_backward(struct cla_host_job *job, const struct clattn_problem *problem,
-                                    const struct clattn_host_backward_args *given, struct cla_error *error)
+                                    struct cla_error *error)
 {
+    const struct clattn_host_backward_args *given = job->args;
     const struct clattn_backward_args args = {.shape = given->shape,
                                               .q = cla_host_array(given->q, &given->q_layout),
                                               .k = cla_host_array(given->k, &given->k_layout),
@@ -327,11 +369,7 @@ static clattn_status check_backward(struct cla_host_job *job, const struct clatt
     if (!status)
         status =
             cla_backward_arguments(problem, cla_problem_features(problem), NULL, CLA_ARRAYS, &args, &job->call, error);
-    if (!status)
-        status = cla_host_score_check(job, &given->score, error);
-    if (!status)
-        status = take_chunk(job, given->kv_chunk, error);
-    return status ? status : cla_host_measure(job, error);
+    return status ? status : check_rest(job, &given->score, given->kv_chunk, error);
 }
 
 static clattn_status plan_backward(struct cla_host_job *job, struct clattn_problem *problem, struct cla_error *error)
@@ -342,45 +380,23 @@ static clattn_status plan_backward(struct cla_host_job *job, struct clattn_probl
     return status ? status : cla_backward_extend(job->plan, &job->call, error);
 }
 
-static clattn_status backward(struct clattn_host *host, const struct clattn_problem *problem,
-                              const struct clattn_host_backward_args *args, struct cla_error *error)
-{
-    if (!args)
-        return cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                        "args is NULL: it must point to a struct clattn_host_backward_args");
-    struct clattn_problem resolved;
-    struct cla_score_room room;
-    struct cla_host_job job = {.host = host,
-                               .room = &room,
-                               .splits = 1,
-                               .args = args,
-                               .watch = {args->progress, args->cancel, args->progress_user}};
-    clattn_status status = cla_problem_resolve(problem, &resolved, error);
-    if (!status && resolved.pass != CLATTN_BACKWARD)
-        status = cla_fail(error, CLATTN_INVALID_ARGUMENT,
-                          "problem.pass is %d: clattn_host_backward computes CLATTN_BACKWARD (1)", (int)resolved.pass);
-    if (!status)
-        status = check_backward(&job, &resolved, args, error);
-    if (!status)
-        status = cla_host_plan_within(&job, &resolved, args->max_device_bytes, plan_backward, error);
-    if (!status && job.streamed)
-        status = cla_host_backward_chunks_prepare(&job, error);
-    if (!job.streamed) /* keys in pieces are for kernels that wait for none */
-        job.judge = judge_backward;
-    return status ? status
-                  : cla_host_run(&job, job.streamed ? cla_host_backward_chunks_compute : compute_backward, error);
-}
-
 clattn_status clattn_host_backward(clattn_host *host, const struct clattn_problem *problem,
                                    const struct clattn_host_backward_args *args)
 {
-    struct cla_error error;
-    clattn_status status;
-    if (!host)
-        status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "host is NULL: it must be a clattn_host");
-    else
-        status = backward(host, problem, args, &error);
-    return status ? cla_report(host ? &host->context->log : NULL, &error) : CLATTN_SUCCESS;
+    static const struct direction backward = {.function = "clattn_host_backward",
+                                              .arguments = "clattn_host_backward_args",
+                                              .pass_name = "CLATTN_BACKWARD",
+                                              .pass = CLATTN_BACKWARD,
+                                              .check = check_backward,
+                                              .plan = plan_backward,
+                                              .prepare_chunks = cla_host_backward_chunks_prepare,
+                                              .compute = compute_backward,
+                                              .compute_chunks = cla_host_backward_chunks_compute,
+                                              .judge = judge_backward};
+    struct given given = {.args = args};
+    if (args)
+        given = (struct given){args, {args->progress, args->cancel, args->progress_user}, args->max_device_bytes};
+    return run_reported(host, problem, &backward, &given);
 }
 
 clattn_status clattn_host_last(const clattn_host *host, struct clattn_plan_info *plan, struct clattn_host_info *info)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "verify/judged.h"
 #include "verify/stage.h"
 #include <stdlib.h>
 #include <string.h>
@@ -77,77 +78,53 @@ bool verify_backward(const struct session *session, const clattn_plan *plan, con
     return good;
 }
 
-/* The gradients, in one order for all that is done with each of them. */
-enum { GRADIENTS = 5 };
+enum { D_Q, D_K, D_V, D_BIAS, D_SINKS, GRADIENTS };
 
-struct gradient {
-    const char *name;
-    float *answer;
-    size_t count, columns;
-    double *expected;
-    float *naive;
-    double floor;
-};
-
-static void list(const struct verify_case *item, const struct verify_data *data, struct gradient all[GRADIENTS])
+static struct judged gradient(const char *name, float *answer, size_t count, size_t columns)
 {
-    const struct reference_problem *p = &item->problem;
-    const size_t columns = (size_t)p->shape.n_kv;
-    const struct gradient gradients[GRADIENTS] = {
-        {.name = "d_q", .answer = data->d_q, .count = reference_q_count(p), .columns = (size_t)p->d},
-        {.name = "d_k", .answer = data->d_k, .count = reference_k_count(p), .columns = (size_t)p->d},
-        {.name = "d_v", .answer = data->d_v, .count = reference_v_count(p), .columns = (size_t)p->d_v},
-        {.name = "d_bias",
-         .answer = data->d_bias,
-         .count = reference_d_bias_count(p),
-         .columns = columns ? columns : 1},
-        {.name = "d_sinks", .answer = data->d_sinks, .count = (size_t)p->shape.heads, .columns = 1}};
-    memcpy(all, gradients, sizeof gradients);
+    return (struct judged){
+        .name = name, .answer = answer, .count = count, .columns = columns, .is_gradient = true, .has_naive = true};
 }
 
-static void release(struct gradient all[GRADIENTS])
+static void list(const struct verify_case *item, const struct verify_data *data, struct judged all[GRADIENTS])
 {
-    for (int i = 0; i < GRADIENTS; i++) {
-        free(all[i].expected);
-        free(all[i].naive);
-    }
+    const struct reference_problem *p = &item->problem;
+    const size_t columns = p->shape.n_kv ? (size_t)p->shape.n_kv : 1, heads = (size_t)p->shape.heads;
+    all[D_Q] = gradient("d_q", data->d_q, reference_q_count(p), (size_t)p->d);
+    all[D_K] = gradient("d_k", data->d_k, reference_k_count(p), (size_t)p->d);
+    all[D_V] = gradient("d_v", data->d_v, reference_v_count(p), (size_t)p->d_v);
+    all[D_BIAS] = gradient("d_bias", data->d_bias, reference_d_bias_count(p), columns);
+    all[D_SINKS] = gradient("d_sinks", data->d_sinks, heads, 1);
 }
 
 static bool expect(const struct reference_problem *problem, const struct verify_data *data,
-                   struct gradient all[GRADIENTS])
+                   struct judged all[GRADIENTS])
 {
-    for (int i = 0; i < GRADIENTS; i++) {
-        if (!all[i].answer)
-            continue;
-        all[i].expected = calloc(all[i].count + 1, sizeof(double));
-        all[i].naive = calloc(all[i].count + 1, sizeof(float));
-        if (!all[i].expected || !all[i].naive)
-            return false;
-    }
-    const struct reference_gradients exact = {all[0].expected, all[1].expected, all[2].expected, all[3].expected,
-                                              all[4].expected};
-    const struct reference_naive_gradients naive = {all[0].naive, all[1].naive, all[2].naive, all[3].naive,
-                                                    all[4].naive};
     struct reference_gradient_floor floor;
+    if (!judged_create(all, GRADIENTS))
+        return false;
+    const struct reference_gradients exact = {.d_q = all[D_Q].expected,
+                                              .d_k = all[D_K].expected,
+                                              .d_v = all[D_V].expected,
+                                              .d_bias = all[D_BIAS].expected,
+                                              .d_sinks = all[D_SINKS].expected};
+    const struct reference_naive_gradients naive = {.d_q = all[D_Q].naive,
+                                                    .d_k = all[D_K].naive,
+                                                    .d_v = all[D_V].naive,
+                                                    .d_bias = all[D_BIAS].naive,
+                                                    .d_sinks = all[D_SINKS].naive};
     if (!reference_backward(problem, data->q, data->k, data->v, data->d_o, &exact, &floor) ||
         !reference_naive_backward(problem, data->q, data->k, data->v, data->d_o, &naive))
         return false;
-    const double floors[GRADIENTS] = {floor.d_q, floor.d_k, floor.d_v, floor.d_bias, floor.d_sinks};
-    for (int i = 0; i < GRADIENTS; i++)
-        all[i].floor = floors[i];
+    all[D_Q].floor = floor.d_q;
+    all[D_K].floor = floor.d_k;
+    all[D_V].floor = floor.d_v;
+    all[D_BIAS].floor = floor.d_bias;
+    all[D_SINKS].floor = floor.d_sinks;
     return true;
 }
 
-static bool judge(const struct gradient all[GRADIENTS], struct verify_result *result)
-{
-    bool good = true;
-    for (int i = 0; good && i < GRADIENTS; i++)
-        good = !all[i].answer || verify_gradient_close(all[i].name, all[i].answer, all[i].expected, all[i].naive,
-                                                       all[i].count, all[i].columns, all[i].floor, result);
-    return good;
-}
-
-static bool same_bits(const struct gradient all[GRADIENTS], float *const first[GRADIENTS], struct verify_result *result)
+static bool same_bits(const struct judged all[GRADIENTS], float *const first[GRADIENTS], struct verify_result *result)
 {
     bool good = true;
     for (int i = 0; good && i < GRADIENTS; i++)
@@ -157,7 +134,7 @@ static bool same_bits(const struct gradient all[GRADIENTS], float *const first[G
 
 /* The same plan gives the same bits; where sums may have any order, gradients as good as the first. */
 static bool repeat(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
-                   struct verify_data *data, const struct gradient all[GRADIENTS], struct verify_result *result)
+                   struct verify_data *data, const struct judged all[GRADIENTS], struct verify_result *result)
 {
     float *first[GRADIENTS] = {NULL};
     bool good = true;
@@ -171,7 +148,7 @@ static bool repeat(const struct session *session, const clattn_plan *plan, const
     }
     for (int run = 1; good && run < item->runs; run++)
         good = verify_backward(session, plan, item, data, result) &&
-               (item->unordered ? judge(all, result) : same_bits(all, first, result));
+               (item->unordered ? judged_close(all, GRADIENTS, result) : same_bits(all, first, result));
     for (int i = 0; i < GRADIENTS; i++)
         free(first[i]);
     return good;
@@ -191,11 +168,11 @@ static bool forward(const struct session *session, const struct verify_case *ite
 bool verify_gradients(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
                       struct verify_data *data, struct verify_result *result)
 {
-    struct gradient all[GRADIENTS];
+    struct judged all[GRADIENTS];
     list(item, data, all);
     const bool good = forward(session, item, data, result) && verify_backward(session, plan, item, data, result) &&
                       (expect(&item->problem, data, all) || verify_error(result, "no memory for the reference")) &&
-                      judge(all, result) && repeat(session, plan, item, data, all, result);
-    release(all);
+                      judged_close(all, GRADIENTS, result) && repeat(session, plan, item, data, all, result);
+    judged_free(all, GRADIENTS);
     return good;
 }

@@ -1,57 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verify/check.h"
+#include "verify/judged.h"
 #include "verify/score.h"
 #include <math.h>
-#include <stdlib.h>
 
-/* What the reference answers. */
-struct expected {
-    double *o, *lse, *m, *l;
-    float *naive;
-};
+enum { O, LSE, M, LN_L, OUTPUTS };
 
-static bool expect(const struct reference_problem *problem, const struct verify_data *data, struct expected *expected)
-{
-    const size_t rows = reference_row_count(problem) + 1, count = reference_o_count(problem) + 1;
-    *expected = (struct expected){.o = calloc(count, sizeof(double)),
-                                  .lse = calloc(rows, sizeof(double)),
-                                  .m = calloc(rows, sizeof(double)),
-                                  .l = calloc(rows, sizeof(double)),
-                                  .naive = calloc(count, sizeof(float))};
-    return expected->o && expected->lse && expected->m && expected->l && expected->naive &&
-           reference_attention(problem, data->q, data->k, data->v, expected->o, expected->lse, expected->m,
-                               expected->l) &&
-           reference_naive(problem, data->q, data->k, data->v, expected->naive);
-}
-
-static bool judge(const struct reference_problem *problem, struct verify_data *data, struct expected *expected,
-                  struct verify_result *result)
+static void list(const struct reference_problem *problem, const struct verify_data *data, struct judged all[OUTPUTS])
 {
     const size_t rows = reference_row_count(problem);
-    const struct reference_floor floor = reference_floor(problem, data->q, data->k, data->v, expected->o);
-    const bool close = verify_close("o", data->o, expected->o, expected->naive, reference_o_count(problem),
-                                    (size_t)problem->d_v, floor.o, result) &&
-                       verify_close("lse", data->lse, expected->lse, NULL, rows, 1, floor.rows, result);
+    all[O] = (struct judged){.name = "o",
+                             .answer = data->o,
+                             .count = reference_o_count(problem),
+                             .columns = (size_t)problem->d_v,
+                             .has_naive = true};
+    all[LSE] = (struct judged){.name = "lse", .answer = data->lse, .count = rows, .columns = 1};
+    all[M] = (struct judged){.name = "m", .answer = data->m, .count = rows, .columns = 1};
+    all[LN_L] = (struct judged){.name = "ln l", .answer = data->l, .count = rows, .columns = 1};
+}
+
+static bool expect(const struct reference_problem *problem, const struct verify_data *data, struct judged all[OUTPUTS])
+{
+    return judged_create(all, OUTPUTS) &&
+           reference_attention(problem, data->q, data->k, data->v, all[O].expected, all[LSE].expected, all[M].expected,
+                               all[LN_L].expected) &&
+           reference_naive(problem, data->q, data->k, data->v, all[O].naive);
+}
+
+static bool judge(const struct reference_problem *problem, struct verify_data *data, struct judged all[OUTPUTS],
+                  struct verify_result *result)
+{
+    const struct reference_floor floor = reference_floor(problem, data->q, data->k, data->v, all[O].expected);
+    for (int i = 0; i < OUTPUTS; i++)
+        all[i].floor = i == O ? floor.o : floor.rows;
+    const bool close = judged_close(all, M, result);
     if (!close || data->without_m)
         return close;
     /* Sums are compared by their logarithms: what counts is the relative error. */
-    for (size_t i = 0; i < rows; i++) {
-        data->l[i] = logf(data->l[i]);
-        expected->l[i] = log(expected->l[i]);
+    for (size_t i = 0; i < all[LN_L].count; i++) {
+        all[LN_L].answer[i] = logf(all[LN_L].answer[i]);
+        all[LN_L].expected[i] = log(all[LN_L].expected[i]);
     }
-    return verify_close("m", data->m, expected->m, NULL, rows, 1, floor.rows, result) &&
-           verify_close("ln l", data->l, expected->l, NULL, rows, 1, floor.rows, result);
+    return judged_close(all + M, OUTPUTS - M, result);
 }
 
 /* With m and l, and then, as most callers want it, without. */
 static bool judge_forward(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
-                          struct verify_data *data, struct expected *expected, struct verify_result *result)
+                          struct verify_data *data, struct judged all[OUTPUTS], struct verify_result *result)
 {
-    bool good = judge(&item->problem, data, expected, result);
+    bool good = judge(&item->problem, data, all, result);
     if (good && item->kind == VERIFY_RULE) {
         data->without_m = true;
         good = verify_forward(session, plan, item, &item->problem, data, result) &&
-               judge(&item->problem, data, expected, result);
+               judge(&item->problem, data, all, result);
         data->without_m = false;
     }
     return good;
@@ -60,18 +61,14 @@ static bool judge_forward(const struct session *session, const clattn_plan *plan
 static bool check_rule(const struct session *session, const clattn_plan *plan, const struct verify_case *item,
                        struct verify_data *data, struct verify_result *result)
 {
-    struct expected expected;
+    struct judged all[OUTPUTS];
+    list(&item->problem, data, all);
     bool good = item->kind == VERIFY_STATE ? verify_state(session, plan, item, data, result)
                                            : verify_forward(session, plan, item, &item->problem, data, result);
-    if (good) {
-        good = expect(&item->problem, data, &expected) ? judge_forward(session, plan, item, data, &expected, result)
-                                                       : verify_error(result, "no memory for the reference");
-        free(expected.o);
-        free(expected.lse);
-        free(expected.m);
-        free(expected.l);
-        free(expected.naive);
-    }
+    if (good)
+        good = expect(&item->problem, data, all) ? judge_forward(session, plan, item, data, all, result)
+                                                 : verify_error(result, "no memory for the reference");
+    judged_free(all, OUTPUTS);
     return good;
 }
 
