@@ -14,6 +14,8 @@
  *                   2 clattn_d_bias: one tile, for each batch element and head that shares the bias (those along which
  *                     d_bias has stride 0) in turn:                               S, dP; dbias += dS. RESIDENT is not
  *                                                                                 used
+ *   CLATTN_LOCAL_BYTES   what the planner counts of local memory, the most of all kernels, which they compare with
+ *                        their own
  *
  * Launch: 1-D, CLATTN_WORK_GROUP_SIZE items a group; groups: 0: batch * heads * ceil(n_q / B_R); 1: batch * kv_heads *
  * ceil(n_kv / B_C); 2: batches and heads of the bias * ceil(n_q / B_R) * ceil(n_kv / B_C).

@@ -19,7 +19,8 @@
  *
  * With CLATTN_PACKS rows are packed ones (score/view.clh).
  *
- * Baked constants: those of simt_tiles.clh.
+ * Baked constants, beside those of simt_tiles.clh
+ *   CLATTN_LOCAL_BYTES   what the planner counts of local memory, which the kernel compares with its own
  *
  * Local memory: 4 * SIMT_LOCAL_FLOATS bytes, below.
  */
@@ -36,6 +37,7 @@
 /* Local memory, in floats: [Q tile] [slice buffers] [P tile, also for exchanges between items] [4 flags]. */
 #define SIMT_BUFFER SIMT_MOST(SIMT_COLUMNS_FLOATS, SIMT_ROWS_FLOATS(CLATTN_D_V))
 #define SIMT_LOCAL_FLOATS (SIMT_BLOCK_FLOATS(CLATTN_D) + CLATTN_BUFFERS * SIMT_BUFFER + SIMT_TILE_FLOATS + 4)
+CLATTN_ASSERT(4 * SIMT_LOCAL_FLOATS == CLATTN_LOCAL_BYTES); /* what the planner counts with */
 
 #if CLATTN_PARTIAL
 typedef float simt_output;
@@ -204,7 +206,7 @@ CLATTN_INLINE void simt_write_outputs(__global simt_output *to, long column, int
     }
 }
 
-/* A row's results: its output and sum are relative to the bound, what is told is relative to the maximum. */
+/* A row's results. Its output and sum are relative to the bound; m, l and LSE as returned use the true maximum. */
 CLATTN_INLINE void simt_write_row(const simt_block *block, const clattn_view *view, const clattn_forward_params *p,
                                   __global simt_output *o, __global float *lse, __global float *m, __global float *l,
                                   int i, int r, float x_bound, float l_bound, float x_max, const simt_rows *out)

@@ -151,10 +151,10 @@ struct clattn_problem {
     int64_t expected_n_kv;
     int64_t expected_heads;
 
-    /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It moves what is
-     * planned alone: where blocks of a mask are shorter than tiles, these become smaller, so that hidden blocks are
-     * passed over; from three quarters on not so in kernels where that gains less than it costs, nor has dQ then more
-     * than one sum to be added to in order. Masks of any share may come.
+    /* With CLATTN_BLOCK_MASK: the share of its blocks that are not hidden, as far as it is known. It is a hint to the
+     * planner: masks of any share may come. Below three quarters, tiles are no larger than the blocks of the mask, so
+     * that hidden blocks can be skipped. From there on, kernels that would lose more than that gains keep their tiles,
+     * and dQ is added up in one sum.
      * 0: unknown, planned for masks that hide many. */
     float expected_density;
 

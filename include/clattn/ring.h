@@ -152,7 +152,7 @@ CLATTN_API void clattn_ring_destroy(clattn_ring **ring);
  *                      block mask (its blocks of rows; as bytes alone), tree mask. All else is that of the whole, and
  *                      the same on all ranks: alibi, key_lengths, query_lengths, row_shifts, cu_seqlens, sinks, numbers
  *     kv_chunk         0
- *     progress         called as keys are done that this rank's rows have met or passed over
+ *     progress         called as keys are done that this rank's rows have seen or skipped
  *
  * With `whole` 1, arrays that have rows or keys are of all of them, and the rank reads and writes its own alone: such
  * as files that are mapped. With CLATTN_BLOCK_MASK runs of rows begin at multiples of block_q, with CLATTN_DROPOUT at
