@@ -93,6 +93,27 @@ static void lists_are_whole_on_every_device(void **state)
             }
 }
 
+/* Few rows of heads that share K and V are packed, and some take K and V straight from device memory: an entry's own
+ * choices must find the same way there. */
+static void lists_of_few_rows_are_whole(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities devices[] = {test_nvidia(900, 132), test_nvidia_without_warp_groups(800, 108)};
+    static const int dimensions[] = {64, 96, 128}, rows[] = {1, 4, 8, 19, 33, 64};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++)
+            for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+                for (int group = 1; group <= 4; group *= 2) {
+                    const struct clattn_problem problem = {.dtype = n % 2 ? CLATTN_BF16 : CLATTN_FP16,
+                                                           .d = dimensions[d],
+                                                           .expected_heads = 8 * group,
+                                                           .expected_kv_heads = 8,
+                                                           .expected_n_q = rows[n],
+                                                           .expected_n_kv = 4096};
+                    assert_true(check_list(&devices[i], &problem) >= 3);
+                }
+}
+
 /* A search gives up after some candidates that are no better: on tensor cores those that a model can tell to be worse,
  * since they spill registers or are mere slivers, must not come first. */
 static void what_leads_a_list_is_worth_a_measurement(void **state)
@@ -187,9 +208,8 @@ static void knobs_from_outside_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_are_whole_on_every_device),
-        cmocka_unit_test(what_leads_a_list_is_worth_a_measurement),
-        cmocka_unit_test(forced_choices_are_in_every_entry),
+        cmocka_unit_test(lists_are_whole_on_every_device),          cmocka_unit_test(lists_of_few_rows_are_whole),
+        cmocka_unit_test(what_leads_a_list_is_worth_a_measurement), cmocka_unit_test(forced_choices_are_in_every_entry),
         cmocka_unit_test(knobs_from_outside_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -320,6 +320,8 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     if (fits)
         return fits;
     config->work_group_size = cla_forward_matrix_items(config);
+    if (problem->work_group_size && config->work_group_size != problem->work_group_size)
+        return nothing_fits(capabilities, problem, config, error);
     info->estimate = cla_forward_matrix_estimate(capabilities, problem, config);
     explain(capabilities, problem, config, info);
     return reads(problem, config, error);

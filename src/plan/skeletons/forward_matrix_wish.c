@@ -133,7 +133,8 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
     struct cla_config streamed = *config;
     streamed.b_c = streamed.matrix.keys = eight && problem->b_c ? problem->b_c : CLA_PIECE;
     streamed.matrix.stale_max = 0;
-    streamed.matrix.sharers = sharers_of(capabilities, problem, config);
+    streamed.matrix.sharers = eight && problem->work_group_size ? problem->work_group_size / config->lanes
+                                                                : sharers_of(capabilities, problem, config);
     suit_bytes(problem, &streamed);
     streamed.matrix.streams = 1; /* as local_bytes counts */
     while (streamed.matrix.sharers > 1 &&
@@ -141,7 +142,7 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
         streamed.matrix.sharers /= 2;
     const bool few = apart || problem->expected_n_q <= cla_stream_sizes.most_rows;
     streamed.matrix.streams = (eight || (!problem->b_r && few)) && cla_forward_matrix_may_stream(problem, &streamed) &&
-                              (eight || !problem->b_c) && !problem->work_group_size;
+                              (eight || (!problem->b_c && !problem->work_group_size));
     if (streamed.matrix.streams)
         *config = streamed;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/tuning/candidates.h"
+#include "plan/packing.h"
 #include "plan/sizes.h"
 #include "plan/tuning/knobs.h"
 #include <stdlib.h>
@@ -209,7 +210,9 @@ clattn_status cla_candidates(const struct clattn_capabilities *capabilities, con
     int other_count = list_others(capabilities, problem, infos[0].skeleton, others);
     other_count = other_count < capacity - 1 ? other_count : capacity - 1;
     const int last = other_count > 0 ? other_count - 1 : 0; /* the one that runs anywhere, and is rarely the fastest */
-    collect_grid(&all, problem);
+    const bool packs = cla_plans_to_pack(all.skeleton, problem);
+    const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem; /* as a plan has it */
+    collect_grid(&all, &planned);
     if (all.items)
         qsort(all.items, all.count, sizeof *all.items, by_estimate);
     if (all.failed)
