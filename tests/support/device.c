@@ -181,6 +181,14 @@ bool test_serves(const struct test_device *device, const struct clattn_problem *
            clattn_plan_preview(clattn_context_capabilities(device->clattn), problem, &info) != CLATTN_NOTHING_FITS;
 }
 
+bool test_has_registers(const struct test_device *device, const struct clattn_problem *problem)
+{
+    clattn_plan *plan = NULL;
+    const clattn_status status = problem->knobs ? clattn_plan_create(&plan, device->clattn, problem) : CLATTN_SUCCESS;
+    clattn_plan_destroy(&plan);
+    return status != CLATTN_NOTHING_FITS || !strstr(clattn_error_message(), "of a work-item in memory");
+}
+
 bool test_succeeded(clattn_status status, const char *call)
 {
     if (status)

@@ -57,6 +57,10 @@ const char *test_knobs(const struct cla_skeleton *skeleton, int n);
  * d, a device without them. */
 bool test_serves(const struct test_device *device, const struct clattn_problem *problem);
 
+/* Whether the problem's knobs leave a kernel's items registers enough. With many features some do not, and a plan with
+ * these is refused. */
+bool test_has_registers(const struct test_device *device, const struct clattn_problem *problem);
+
 /* True for a status of success; else says what failed and why. */
 bool test_succeeded(clattn_status status, const char *call);
 bool test_cl_succeeded(cl_int code, const char *call);
