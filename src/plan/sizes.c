@@ -171,7 +171,7 @@ const struct cla_stale_max_sizes cla_stale_max_sizes = {
 
 /* H200: the notes of HOPPER. Without TMA 2 tiles a work-group took 16.0 us for 17.5 (n 333), 8 tiles 20.5 for
  * 21.3 (d 80, n 1024), 4 tiles 15.8 for 17.8 (77 keys); 23 tiles 89 for 88 (n 128, 256 sequences). Pipelines: the
- * notes' table "Pipelines for short sequences". */
+ * notes' table "Pipelines for short sequences". Backward: the notes of BACKWARD, "Short sequences". */
 const struct cla_hopper_lengths cla_hopper_lengths = {.wide = 2047,
                                                       .narrow = 511,
                                                       .causal = 3071,
@@ -182,7 +182,8 @@ const struct cla_hopper_lengths cla_hopper_lengths = {.wide = 2047,
                                                       .single_keys = 128,
                                                       .paired_causal = 2048,
                                                       .paired_cost = 103,
-                                                      .pipeline_blocks = 2};
+                                                      .pipeline_blocks = 2,
+                                                      .short_backward = 256};
 
 /* Products of warp groups take any multiple of 16. */
 static const int usual_keys[] = {8, 16, 32, 48, 64, 96, 128, 192, 256, 0},
@@ -340,9 +341,14 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
 /* H200, d 128: 16 rows of 8 heads, 8192 keys: 8 sub-groups 21.3 us, 4 23.8; 4 rows of 128 heads 141 and 145; of 512
  * heads, 1024 keys, 86 and 74. With 32 rows and more tiles in local memory were faster (64 rows of 64 heads, 8192 keys:
  * 175 and 100). Bytes of 16 sequences of 8192 keys, in blocks of 16 rows 99.5, of 8 rows 90.0, these with up to 168
- * registers 83.0, with 32 keys at a time and no such limit 79.0. */
-const struct cla_stream_sizes cla_stream_sizes = {
-    .most_rows = 16, .sub_groups = 4, .more = 8, .few_rows = 4, .unit_registers = 2048};
+ * registers 83.0, with 32 keys at a time and no such limit 79.0. Few keys: the notes of MATRIX, "Few keys". */
+const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16,
+                                                  .sub_groups = 4,
+                                                  .more = 8,
+                                                  .few_rows = 4,
+                                                  .unit_registers = 2048,
+                                                  .cached_bytes = 36 << 20,
+                                                  .block_keys = 256};
 
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
  * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */

@@ -44,10 +44,11 @@ extern const struct cla_stale_max_sizes cla_stale_max_sizes;
  * TMA's descriptors cost more than they gain. Then for pipelines of few tiles: rows up to which a consumer by itself
  * is slower than forward_matrix, and keys up to which it is faster than two; rows and keys of causal sequences up to
  * which pairs of consumers are faster than four together; by how much they are slower, in hundredths, where nothing
- * is hidden; and blocks of rows for each pipeline below which a compute unit has too few for several. */
+ * is hidden; blocks of rows for each pipeline below which a compute unit has too few for several; and rows and keys up
+ * to which backward_matrix is faster than backward_hopper, in order, where a device computes all blocks at once. */
 struct cla_hopper_lengths {
     int wide, narrow, causal, four_causal, longest, few_tiles;
-    int single_rows, single_keys, paired_causal, paired_cost, pipeline_blocks;
+    int single_rows, single_keys, paired_causal, paired_cost, pipeline_blocks, short_backward;
 };
 extern const struct cla_hopper_lengths cla_hopper_lengths;
 
@@ -154,6 +155,8 @@ extern const struct cla_packing_sizes cla_packing_sizes;
  * them have one. Registers of a compute unit of NVIDIA's for a lane of all its sub-groups. */
 struct cla_stream_sizes {
     int most_rows, sub_groups, more, few_rows, unit_registers;
+    int64_t cached_bytes; /* K and V of a call that a second-level cache holds: blocks of fewer rows are faster, */
+    int block_keys;       /* and more sub-groups where each block of rows has so many keys to each of its splits */
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 

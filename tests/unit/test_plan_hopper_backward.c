@@ -176,12 +176,41 @@ static void it_leaves_others_to_others(void **state)
     assert_non_null(strstr(test_error.text, "problem.unordered is 2"));
 }
 
+/* In order, short sequences that a device computes at once. */
+static void it_leaves_short_sequences(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    static const struct {
+        int64_t heads, n;
+        int d, unordered;
+        const char *skeleton;
+    } rows[] = {
+        {8, 44, 128, 0, "backward_matrix"},   {32, 200, 64, 0, "backward_matrix"}, {8, 400, 64, 0, "backward_hopper"},
+        {128, 200, 64, 0, "backward_hopper"}, {8, 44, 128, 1, "backward_hopper"},  {8, 44, 256, 0, "backward_hopper"},
+    };
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = rows[i].d,
+                                               .pass = CLATTN_BACKWARD,
+                                               .unordered = rows[i].unordered,
+                                               .expected_heads = rows[i].heads,
+                                               .expected_n_q = rows[i].n,
+                                               .expected_n_kv = rows[i].n};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_string_equal(info.skeleton, rows[i].skeleton);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_has_one_tile),
         cmocka_unit_test(it_has_a_third_stage_where_tiles_are_skipped),
         cmocka_unit_test(it_leaves_others_to_others),
+        cmocka_unit_test(it_leaves_short_sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -439,32 +439,6 @@ static void stale_maxima_are_planned_where_they_gain(void **state)
     }
 }
 
-/* Keys and values in pages or in a format, which no other kernel on tensor cores reads, for any number of rows. */
-static void pages_and_formats_stream_whatever_the_rows(void **state)
-{
-    (void)state;
-    const struct clattn_capabilities capabilities = nvidia(900);
-    static const int64_t rows[] = {1, 16, 17, 64, 65, 4096};
-    EACH (i, rows)
-        for (int in_format = 0; in_format < 2; in_format++) {
-            const struct clattn_problem problem = {.d = 128,
-                                                   .dtype = CLATTN_FP16,
-                                                   .features = in_format ? 0 : CLATTN_PAGES,
-                                                   .page_keys = in_format ? 0 : 16,
-                                                   .k_type = in_format ? CLATTN_AS_Q8_0 : 0,
-                                                   .v_type = in_format ? CLATTN_AS_Q8_0 : 0,
-                                                   .expected_n_q = rows[i],
-                                                   .expected_n_kv = 8192,
-                                                   .expected_heads = 32};
-            struct cla_choice choice;
-            struct clattn_plan_info info;
-            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
-            assert_string_equal(info.skeleton, "forward_matrix");
-            assert_int_equal(choice.config.matrix.streams, 1);
-            assert_int_equal(info.b_r, 16);
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,7 +454,6 @@ int main(void)
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),
         cmocka_unit_test(short_rows_of_q_stay_in_registers),
         cmocka_unit_test(stale_maxima_are_planned_where_they_gain),
-        cmocka_unit_test(pages_and_formats_stream_whatever_the_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * The planner's side of cl/backward_hopper.cl, and of those kernels of cl/backward_matrix.cl that end its work. The
  * figures are in tests/data/measured/h200-backward-hopper-notes.md. */
 #include "plan/skeletons/backward_hopper.h"
+#include "plan/checked.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -314,10 +315,23 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     return adopt(capabilities, problem, config, info, error);
 }
 
+/* So few blocks, which are so short, that what a work-group does before and after its tiles is most of a call. */
+static bool is_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                     const struct cla_config *config)
+{
+    const int64_t n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
+    const int64_t heads = problem->expected_kv_heads ? problem->expected_kv_heads : problem->expected_heads;
+    return n_q && n_kv && heads && cla_larger(n_q, n_kv) <= cla_hopper_lengths.short_backward &&
+           cla_widest(problem) <= 2 * CLA_PANEL &&
+           heads <= capabilities->compute_units / cla_ceil_div(n_kv, config->b_c);
+}
+
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     struct cla_error unused;
     const struct cla_config config = first_choice(capabilities, problem);
+    if (!problem->unordered && is_short(capabilities, problem, &config))
+        return false;
     return !check(capabilities, problem, &unused) && problem->d % 8 == 0 && problem->d_v % 8 == 0 &&
            suits(capabilities, problem, &config);
 }

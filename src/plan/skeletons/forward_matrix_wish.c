@@ -2,6 +2,7 @@
  *
  * Which sizes forward_matrix would have, by what was timed and what a problem is, before forced ones and the device's
  * limits come in. */
+#include "plan/checked.h"
 #include "plan/operand.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -88,6 +89,29 @@ static int sharers_of(const struct clattn_capabilities *capabilities, const stru
     return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
 }
 
+/* K and V of the whole call come from the second-level cache, and each compute unit has a block or a share of one. Then
+ * a call is so short that fewer rows, whose kernel has half the registers and sums, are faster. */
+static bool is_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                     const struct cla_config *config)
+{
+    int64_t keys;
+    return config->unit->devices && problem->expected_n_q <= config->unit->stream_rows && problem->expected_heads &&
+           problem->expected_heads <= capabilities->compute_units && problem->expected_n_kv &&
+           cla_multiply(problem->expected_heads, problem->expected_n_kv, &keys) &&
+           keys <= cla_stream_sizes.cached_bytes / (2 * (problem->d + problem->d_v));
+}
+
+static void suit_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_config *streamed)
+{
+    const int64_t splits = capabilities->compute_units / problem->expected_heads;
+    const bool more =
+        splits >= cla_stream_sizes.sub_groups && problem->expected_n_kv / splits >= cla_stream_sizes.block_keys;
+    streamed->b_r = streamed->unit->stream_rows;
+    if (!cla_problem_accumulates(problem))
+        streamed->matrix.sharers = more ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
+}
+
 static bool is_bytes(const struct clattn_problem *problem, int operand)
 {
     const struct cla_type *type = cla_type((int)cla_type_of(problem, operand));
@@ -99,8 +123,8 @@ static bool is_bytes(const struct clattn_problem *problem, int operand)
 static void suit_bytes(const struct clattn_problem *problem, struct cla_config *streamed)
 {
     const bool bytes = is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V);
-    const bool forced = problem->b_r && problem->b_r == streamed->unit->stream_rows;
-    if (!forced && (!bytes || problem->expected_n_q > streamed->unit->stream_rows))
+    const int rows = streamed->unit->stream_rows;
+    if (problem->b_r ? problem->b_r != rows : !bytes || problem->expected_n_q > rows)
         return;
     streamed->b_r = streamed->unit->stream_rows;
     if (!bytes || !streamed->unit->devices)
@@ -118,31 +142,42 @@ static bool are_apart(const struct clattn_problem *problem)
     return cla_types_check_plain(problem, CLA_FORWARD_MATRIX, &unused) != CLATTN_SUCCESS;
 }
 
+/* Sizes that only kernels without tiles of K and V have: blocks of fewer rows than a piece, or of one piece with more
+ * than one sub-group. */
+static bool forces_streams(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->b_r && (problem->b_r == config->unit->stream_rows ||
+                            (problem->b_r == CLA_PIECE && problem->work_group_size > config->lanes));
+}
+
 /* Few rows: no more of them than there are, shared by as many sub-groups, which take K and V straight from device
  * memory. */
 static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_config *config)
 {
-    const bool eight = problem->b_r && problem->b_r == config->unit->stream_rows;
-    const bool apart = problem->expected_n_q && are_apart(problem);
-    if (!eight && !apart && (!problem->expected_n_q || problem->expected_n_q > 64))
+    const bool forced = forces_streams(problem, config), apart = problem->expected_n_q && are_apart(problem);
+    if (!forced && !apart && (!problem->expected_n_q || problem->expected_n_q > 64))
         return;
     config->b_r = apart ? CLA_PIECE : problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : CLA_PIECE;
     config->matrix.row_tiles = 1;
     config->matrix.q_registers = problem->d <= 128;
     struct cla_config streamed = *config;
-    streamed.b_c = streamed.matrix.keys = eight && problem->b_c ? problem->b_c : CLA_PIECE;
+    streamed.b_c = streamed.matrix.keys = forced && problem->b_c ? problem->b_c : CLA_PIECE;
     streamed.matrix.stale_max = 0;
-    streamed.matrix.sharers = eight && problem->work_group_size ? problem->work_group_size / config->lanes
-                                                                : sharers_of(capabilities, problem, config);
+    streamed.matrix.sharers = forced && problem->work_group_size ? problem->work_group_size / config->lanes
+                                                                 : sharers_of(capabilities, problem, config);
+    if (forced)
+        streamed.b_r = problem->b_r;
+    else if (!apart && is_short(capabilities, problem, config))
+        suit_short(capabilities, problem, &streamed);
     suit_bytes(problem, &streamed);
     streamed.matrix.streams = 1; /* as local_bytes counts */
     while (streamed.matrix.sharers > 1 &&
            cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
         streamed.matrix.sharers /= 2;
     const bool few = apart || problem->expected_n_q <= cla_stream_sizes.most_rows;
-    streamed.matrix.streams = (eight || (!problem->b_r && few)) && cla_forward_matrix_may_stream(problem, &streamed) &&
-                              (eight || (!problem->b_c && !problem->work_group_size));
+    const bool planned = !problem->b_r && !problem->b_c && !problem->work_group_size && few;
+    streamed.matrix.streams = (forced || planned) && cla_forward_matrix_may_stream(problem, &streamed);
     if (streamed.matrix.streams)
         *config = streamed;
 }

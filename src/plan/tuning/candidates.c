@@ -8,6 +8,7 @@
 
 enum {
     MOST_ALIKE = 3,   /* with the same block sizes: their estimates tell them apart least */
+    FEWEST_ROWS = 16, /* of most kernels' blocks */
     MOST_OTHERS = 8,  /* skeletons beside the planner's choice, */
     BEFORE_OTHERS = 8 /* and so many candidates before them: a search may give up, or have no more time, later on */
 };
@@ -101,12 +102,12 @@ static const int *tried(int forced, const int *list, int buffer[2])
 static void collect_grid(struct collection *all, const struct clattn_problem *problem)
 {
     int one_row[2], one_key[2];
-    const int *rows = tried(problem->b_r, sides, one_row), *first_rows = rows;
+    const int *rows = tried(problem->b_r, sides, one_row);
     const int *all_keys = tried(problem->b_c, cla_sizes_tried(all->skeleton->name), one_key);
     for (; *rows; rows++) {
         struct clattn_problem forced = *problem;
         forced.b_r = *rows;
-        if (!problem->b_r && problem->expected_n_q && *rows / 2 >= problem->expected_n_q && rows > first_rows)
+        if (!problem->b_r && problem->expected_n_q && *rows / 2 >= problem->expected_n_q && *rows > FEWEST_ROWS)
             continue;
         for (const int *keys = all_keys; *keys; keys++) {
             forced.b_c = *keys;

@@ -104,11 +104,13 @@ static clattn_status reserve_workspace(struct tune_bench *bench, const clattn_pl
     return code;
 }
 
-static clattn_status enqueue_forward(struct tune_bench *bench, const clattn_plan *plan, cl_event *event)
+static clattn_status enqueue_forward(struct tune_bench *bench, const clattn_plan *plan, cl_event *first,
+                                     cl_event *event)
 {
     struct clattn_forward_args args = bench->buffers.args;
     args.workspace = bench->workspace;
     args.workspace_bytes = bench->workspace_bytes;
+    args.first_event = first;
     return clattn_forward_enqueue(plan, bench->session->queue, &args, 0, NULL, event);
 }
 
@@ -122,7 +124,7 @@ static clattn_status run_forward(struct tune_bench *bench)
     if (!code)
         code = reserve_workspace(bench, plan);
     if (!code)
-        code = enqueue_forward(bench, plan, NULL);
+        code = enqueue_forward(bench, plan, NULL, NULL);
     if (!code)
         code = clFinish(bench->session->queue);
     clattn_plan_destroy(&plan);
@@ -153,31 +155,28 @@ static int prepare(struct tune_bench *bench, const struct tune_problem *problem,
     return code ? fail_library(failure, "the forward pass before gradients", code) : STATUS_OK;
 }
 
-/* The events of a pass: its own, and in front of several kernels a command of no length, since a pass's event is that
- * of its last kernel. */
+static clattn_status enqueue_backward(struct tune_bench *bench, const clattn_plan *plan, cl_event *first,
+                                      cl_event *event)
+{
+    struct clattn_backward_args args = bench->buffers.backward;
+    args.workspace = bench->workspace;
+    args.workspace_bytes = bench->workspace_bytes;
+    args.first_event = first;
+    return clattn_backward_enqueue(plan, bench->session->queue, &args, 0, NULL, event);
+}
+
+/* From when the call's first command starts to when its last one ends: splits are merged by a kernel of their own, and
+ * a backward pass is several. */
 static clattn_status run_once(struct tune_bench *bench, const clattn_plan *plan, double *ms)
 {
-    const cl_float zero = 0.0f;
     cl_event first = NULL, last = NULL;
     cl_ulong start = 0, end = 0;
-    clattn_status code = CL_SUCCESS;
-    if (bench->problem.pass == CLATTN_BACKWARD) {
-        struct clattn_backward_args args = bench->buffers.backward;
-        args.workspace = bench->workspace;
-        args.workspace_bytes = bench->workspace_bytes;
-        code = clEnqueueFillBuffer(bench->session->queue, bench->workspace, &zero, sizeof zero, 0, sizeof zero, 0, NULL,
-                                   &first);
-        if (!code)
-            code = clattn_backward_enqueue(plan, bench->session->queue, &args, 0, NULL, &last);
-    } else {
-        code = enqueue_forward(bench, plan, &last);
-    }
+    clattn_status code = bench->problem.pass == CLATTN_BACKWARD ? enqueue_backward(bench, plan, &first, &last)
+                                                                : enqueue_forward(bench, plan, &first, &last);
     if (!code)
         code = clWaitForEvents(1, &last);
     if (!code)
-        code =
-            clGetEventProfilingInfo(first ? first : last, first ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
-                                    sizeof start, &start, NULL);
+        code = clGetEventProfilingInfo(first, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
     if (!code)
         code = clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
     if (first)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What is planned for few rows on NVIDIA's devices, which take K and V straight from device memory. */
+#include "support/nvidia.h"
+#include "support/planned.h"
+#include "support/unit.h"
+
+/* Rows of a block, sub-groups that share it, and splits, as the fastest were on an H200. */
+static void short_calls_have_fewer_rows(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    static const struct {
+        int64_t batch, n_kv;
+        int group, b_r, sharers, splits;
+    } rows[] = {
+        {1, 1024, 4, 8, 4, 8},   {1, 4096, 4, 8, 8, 16},  {1, 8192, 4, 8, 8, 16}, {1, 8192, 8, 8, 8, 16},
+        {8, 1024, 4, 8, 4, 4},   {4, 2048, 4, 8, 8, 4},   {8, 8192, 4, 16, 4, 4}, {1, 32768, 4, 16, 4, 32},
+        {64, 1024, 4, 16, 4, 1}, {1, 1024, 16, 16, 8, 4},
+    };
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.d = 128,
+                                               .dtype = CLATTN_BF16,
+                                               .expected_n_q = 1,
+                                               .expected_n_kv = rows[i].n_kv,
+                                               .expected_heads = rows[i].batch * 8 * rows[i].group,
+                                               .expected_kv_heads = rows[i].batch * 8};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (!choice.config.matrix.streams || info.b_r != rows[i].b_r ||
+            choice.config.matrix.sharers != rows[i].sharers || info.splits != rows[i].splits)
+            fail_msg("number %d: %d rows, %d sub-groups, %d splits", (int)i, info.b_r, choice.config.matrix.sharers,
+                     info.splits);
+    }
+}
+
+/* Keys and values in pages or in a format, which no other kernel on tensor cores reads, for any number of rows. */
+static void pages_and_formats_stream_whatever_the_rows(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia_without_warp_groups(900, 132);
+    static const int64_t rows[] = {1, 16, 17, 64, 65, 4096};
+    EACH (i, rows)
+        for (int in_format = 0; in_format < 2; in_format++) {
+            const struct clattn_problem problem = {.d = 128,
+                                                   .dtype = CLATTN_FP16,
+                                                   .features = in_format ? 0 : CLATTN_PAGES,
+                                                   .page_keys = in_format ? 0 : 16,
+                                                   .k_type = in_format ? CLATTN_AS_Q8_0 : 0,
+                                                   .v_type = in_format ? CLATTN_AS_Q8_0 : 0,
+                                                   .expected_n_q = rows[i],
+                                                   .expected_n_kv = 8192,
+                                                   .expected_heads = 32};
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "forward_matrix");
+            assert_int_equal(choice.config.matrix.streams, 1);
+            assert_int_equal(info.b_r, 16);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_calls_have_fewer_rows),
+        cmocka_unit_test(pages_and_formats_stream_whatever_the_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
