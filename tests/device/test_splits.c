@@ -278,6 +278,11 @@ static void by_shape(void **state)
     const size_t states = info.splits == 1 ? 0 : with_counters(plan, state_bytes(info.splits, forward.problem.d), 1);
     assert_int_equal(bytes_of(plan, 1, 1, 1 << 20), with_maps(plan, states));
     clattn_plan_destroy(&plan);
+
+    /* Kernels for few rows, and scores so far apart that a row's largest grows from tile to tile by more than sums can
+     * hold unscaled. */
+    forward.problem.scale = 3.0f;
+    assert_true(forward_check(&device, &forward));
 }
 
 /* The host level chooses by the call's shape, and brings the workspace. */
