@@ -3,12 +3,12 @@
 """Trains a small GPT on the CPU twice, with PyTorch's attention and with clattn's: how far the loss curves are apart,
 and the time.
 
-    training.py [--steps 200] [--n 1024] [--threads 2]
+    training.py [--steps 200] [--n 1024] [--threads 2] [--kinds default,short]
 
 The text is what this interpreter's library says of itself, by bytes. All runs begin with the same weights and meet the
-same pieces. Several threads of PyTorch wait for work in a loop for some milliseconds, for some microseconds, or not at all,
-and threads have their processors or go where the system puts them (KINDS): each attention has a process of each kind,
-and its best one counts; the ratio with nothing set stands beside that. They take turns of 5 steps, so that load on the
+same pieces. Several threads of PyTorch wait for work in a loop for some milliseconds, for some microseconds, or not at
+all, and threads have their processors or go where the system puts them (KINDS, of which --kinds takes some): each
+attention has a process of each kind, and its best one counts; the ratio with nothing set stands beside that. They take turns of 5 steps, so that load on the
 machine meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which
 other load moves least: of those that wait passively, since a loop takes CPU time for nothing. Freed memory stays with
 all of them (KEEPS_MEMORY): by where some small block lies the C library gives it to the system or not, and it comes
@@ -28,7 +28,7 @@ ATTENTIONS = ('torch', 'clattn')
 SHORT, PASSIVE = {'GOMP_SPINCOUNT': '1000'}, {'OMP_WAIT_POLICY': 'passive'}
 KINDS = {
     'torch': {'default': {}, 'short': SHORT, 'passive': PASSIVE, 'placed': {'OMP_PROC_BIND': 'true'}},
-    'clattn': {'default': {}, 'short': SHORT, 'passive': PASSIVE, 'placed': {'POCL_AFFINITY': '1'}}
+    'clattn': {'default': {}, 'short': SHORT, 'passive': PASSIVE, 'kept': {'CLATTN_AFFINITY': 'keep'}}
 }
 KEEPS_MEMORY = {'MALLOC_MMAP_THRESHOLD_': str(2**25), 'MALLOC_TRIM_THRESHOLD_': str(2**32)}
 
@@ -38,8 +38,15 @@ def arguments():
     for name, default in (('--steps', 200), ('--n', 1024), ('--threads', 2), ('--layers', 4), ('--width', 256),
                           ('--heads', 4)):
         parser.add_argument(name, type=int, default=default)
+    kinds = list(dict.fromkeys(kind for of in KINDS.values() for kind in of))
+    parser.add_argument('--kinds',
+                        help=f'with several threads: some of {",".join(kinds)} (default: all); with one: passive',
+                        type=lambda names: [kinds[kinds.index(name)] for name in names.split(',')])
     parser.add_argument('--child', choices=ATTENTIONS, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if not all(kinds_of(given, attention) for attention in ATTENTIONS):
+        parser.error(f'--kinds {",".join(given.kinds)}: each attention needs one of its own, such as default')
+    return given
 
 
 def text(torch):
@@ -113,9 +120,11 @@ def train(given):
         print(json.dumps([run.step(piece) for piece in pieces]), flush=True)
 
 
-def kinds_of(given):
+def kinds_of(given, attention):
     """One thread waits for no other."""
-    return tuple(KINDS['torch']) if given.threads > 1 else ('passive', )
+    if given.threads == 1:
+        return ['passive']
+    return [kind for kind in KINDS[attention] if given.kinds is None or kind in given.kinds]
 
 
 class Child:
@@ -157,7 +166,7 @@ def main():
         return
     runs = {(attention, kind): Child(attention, kind, given.threads)
             for attention in ATTENTIONS
-            for kind in kinds_of(given)}
+            for kind in kinds_of(given, attention)}
     for first in range(0, given.steps, 5):
         for run in runs.values():
             run.train(min(5, given.steps - first))
@@ -167,14 +176,14 @@ def main():
               flush=True)
     totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()}
               for kind in ('clock', 'cpu')}
-    compared = {'clock': ('clock', kinds_of(given)), 'cpu': ('cpu', ('passive', ))}
-    if given.threads > 1:
-        compared['clock_default'] = ('clock', ('default', ))
-    best = {
-        name: [min(totals[time_of][f'{attention}-{kind}'] for kind in kinds) for attention in ATTENTIONS]
-        for name, (time_of, kinds) in compared.items()
-    }
-    torch_run, clattn_run = (runs[attention, 'passive'] for attention in ATTENTIONS)
+    best = {}
+    for name, time_of, of in (('clock', 'clock', None), ('clock_default', 'clock', 'default'), ('cpu', 'cpu', 'passive')):
+        counted = [[run.total(getattr(run, time_of)) for (of_whom, kind), run in runs.items()
+                    if of_whom == attention and of in (None, kind)] for attention in ATTENTIONS]
+        if all(counted):
+            best[name] = [min(totals) for totals in counted]
+    torch_run, clattn_run = (next(run for (of_whom, _), run in runs.items() if of_whom == attention)
+                             for attention in ATTENTIONS)
     named = {key: value for key, value in vars(given).items() if key != 'child'}
     print(
         json.dumps({

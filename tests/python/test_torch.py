@@ -3,7 +3,9 @@
 """The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile,
 and what is refused. Without PyTorch this is skipped."""
 import importlib.util
+import json
 import os
+import subprocess
 import sys
 import time
 import types
@@ -134,6 +136,44 @@ class Operator(unittest.TestCase):
         self.assertEqual(ended, [2, 0, 0, 0])
         with self.assertRaisesRegex(ValueError, "CLATTN_OPENMP is 'never': 'pause' or 'keep'"):
             ends(many, 'never')
+
+    def test_the_devices_threads_have_processors(self):
+        """In a process of its own, since it happens once: by default each of PoCL's threads is on a processor of its own
+        after long attention of a PyTorch with several threads, and only then."""
+        program = """if True:
+            import os, sys, clattn, torch
+            before = set(os.listdir('/proc/self/task'))
+            clattn.default_device()
+            began = sorted(map(int, set(os.listdir('/proc/self/task')) - before))
+            torch.set_num_threads(int(sys.argv[1]))
+            x = torch.ones(1, 4, int(sys.argv[2]), 16)
+            clattn.scaled_dot_product_attention(x, x, x)
+            print([sorted(os.sched_getaffinity(thread)) for thread in began])
+            """
+        processors = sorted(os.sched_getaffinity(0))
+        one_each = [[processor] for processor in processors]
+        any_of_all = [processors for _ in processors]
+
+        def run(threads, n, **more):
+            environment = {name: x for name, x in os.environ.items() if name not in ('POCL_AFFINITY', 'CLATTN_AFFINITY')}
+            done = subprocess.run([sys.executable, '-c', program, str(threads), str(n)],
+                                  env={**environment, **more},
+                                  capture_output=True,
+                                  text=True,
+                                  check=False)
+            return json.loads(done.stdout) if not done.returncode else done.stderr
+
+        if not clattn.default_device().shares_memory or len(run(1, 8)) != len(processors):
+            self.skipTest(f'{clattn.default_device().name} does not have a thread for each processor')
+        self.assertEqual(run(2, 1024), one_each)
+        self.assertEqual(run(2, 8), any_of_all)
+        self.assertEqual(run(1, 1024), any_of_all)
+        self.assertEqual(run(2, 1024, CLATTN_AFFINITY='keep'), any_of_all)
+        self.assertEqual(run(2, 1024, POCL_AFFINITY='0'), any_of_all)
+        if len(processors) > 1:
+            few = run(2, 1024, POCL_MAX_PTHREAD_COUNT=str(len(processors) - 1))
+            self.assertEqual(few, any_of_all[1:])
+        self.assertIn("CLATTN_AFFINITY is 'off': 'place' or 'keep'", run(2, 1024, CLATTN_AFFINITY='off'))
 
     def test_refusals(self):
         q, k, v = tensors(3, 1, 2, 8, 16)

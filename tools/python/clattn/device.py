@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _abi, errors
+from . import _abi, errors, threads
 from ._library import clattn, opencl
 
 _ALL_DEVICES, _DEVICE_TYPE, _DEVICE_NAME, _PLATFORM_NAME, _TYPE_CPU = 0xFFFFFFFF, 0x1000, 0x102B, 0x0902, 2
@@ -59,9 +59,12 @@ def _number(ask: Callable[..., Any], handle: int, what: int) -> int:
 
 def _all() -> List[Tuple[DeviceInfo, int]]:
     found = []
-    for p, platform in enumerate(_handles(opencl.clGetPlatformIDs)):
+    with threads.beginning():
+        platforms = [(platform, _handles(opencl.clGetDeviceIDs, platform, _ALL_DEVICES))
+                     for platform in _handles(opencl.clGetPlatformIDs)]
+    for p, (platform, handles) in enumerate(platforms):
         name = _text(opencl.clGetPlatformInfo, platform, _PLATFORM_NAME)
-        for d, device in enumerate(_handles(opencl.clGetDeviceIDs, platform, _ALL_DEVICES)):
+        for d, device in enumerate(handles):
             is_cpu = bool(_number(opencl.clGetDeviceInfo, device, _DEVICE_TYPE) & _TYPE_CPU)
             found.append((DeviceInfo(p, d, name, _text(opencl.clGetDeviceInfo, device, _DEVICE_NAME), is_cpu), device))
     return found

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 import torch
 
-from . import errors
+from . import errors, threads
 from .device import Device
 
 # Products of a call: some 0.3 ms of one core. To end a thread and to begin it again takes less than 0.1 ms.
@@ -38,9 +38,13 @@ def _pause() -> Optional[Callable[[int], int]]:
 
 def rest(device: Device, q: Any, k: Any, layout: str) -> bool:
     """Ends the threads of the calling thread's loops before attention of these tensors on a device that wants the same
-    cores; whether it did."""
-    pause = _pause() if device.shares_memory else None
-    n_kv = k.shape[-2 if layout in ('bhnd', 'hnd') else -3]
-    if pause is None or torch.get_num_threads() == 1 or q.numel() * n_kv < _MANY:
+    cores, and has that device's threads placed; whether it ended them."""
+    if not device.shares_memory:
         return False
-    return pause(_SOFT) == 0
+    pause, placed = _pause(), threads.wanted()
+    n_kv = k.shape[-2 if layout in ('bhnd', 'hnd') else -3]
+    if torch.get_num_threads() == 1 or q.numel() * n_kv < _MANY:
+        return False
+    if placed:
+        threads.place()
+    return pause is not None and pause(_SOFT) == 0
