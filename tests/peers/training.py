@@ -8,11 +8,11 @@ and the time.
 The text is what this interpreter's library says of itself, by bytes. All runs begin with the same weights and meet the
 same pieces. Several threads of PyTorch wait for work in a loop for some milliseconds, for some microseconds, or not at
 all, and threads have their processors or go where the system puts them (KINDS, of which --kinds takes some): each
-attention has a process of each kind, and its best one counts; the ratio with nothing set stands beside that. They take turns of 5 steps, so that load on the
-machine meets all; who waits for its turn is stopped, loops and all. Beside times on the clock there is CPU time, which
-other load moves least: of those that wait passively, since a loop takes CPU time for nothing. Freed memory stays with
-all of them (KEEPS_MEMORY): by where some small block lies the C library gives it to the system or not, and it comes
-back by page faults, up to 28 ms of a step of either attention.
+attention has a process of each kind, and its best one counts; the ratio with nothing set stands beside that. They take
+turns of 5 steps, so that load on the machine meets all; who waits for its turn is stopped, loops and all. Beside times
+on the clock there is CPU time, which other load moves least: of those that wait passively, since a loop takes CPU time
+for nothing. Freed memory stays with all of them (KEEPS_MEMORY): by where some small block lies the C library gives it
+to the system or not, and it comes back by page faults, up to 28 ms of a step of either attention.
 """
 import argparse
 import json
@@ -177,7 +177,8 @@ def main():
     totals = {kind: {'-'.join(key): run.total(getattr(run, kind)) for key, run in runs.items()}
               for kind in ('clock', 'cpu')}
     best = {}
-    for name, time_of, of in (('clock', 'clock', None), ('clock_default', 'clock', 'default'), ('cpu', 'cpu', 'passive')):
+    compared = (('clock', 'clock', None), ('clock_default', 'clock', 'default'), ('cpu', 'cpu', 'passive'))
+    for name, time_of, of in compared:
         counted = [[run.total(getattr(run, time_of)) for (of_whom, kind), run in runs.items()
                     if of_whom == attention and of in (None, kind)] for attention in ATTENTIONS]
         if all(counted):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The operator of PyTorch: values and gradients beside PyTorch's own in float64, torch.library.opcheck, torch.compile,
 and what is refused. Without PyTorch this is skipped."""
+import contextlib
 import importlib.util
 import json
 import os
 import subprocess
 import sys
-import time
 import types
 import unittest
 
@@ -108,38 +108,61 @@ class Operator(unittest.TestCase):
         self.assertTrue(torch.equal(drawn(3), drawn(3)))
         self.assertFalse(torch.equal(drawn(3), drawn(4)))
 
-    def test_threads_rest_before_long_calls(self):
-        """Threads of loops are ended before attention that is long, and the next loop begins as many; by CLATTN_OPENMP
-        they stay."""
+    def test_threads_rest_in_long_calls(self):
+        """Threads of loops have a loop to sleep in while attention is long, and the next loop has them; by
+        CLATTN_OPENMP and for devices elsewhere they are left alone."""
         threads = torch.get_num_threads()
         torch.set_num_threads(3)
         self.addCleanup(torch.set_num_threads, threads)
-        self.addCleanup(operator.openmp._pause.cache_clear)
+        self.addCleanup(operator.openmp._loops.cache_clear)
         few, many = (torch.ones(1, 4, n, 16) for n in (8, 1024))
+        size = operator.openmp._loops().size
 
-        def ends(x, choice, device=clattn.default_device()):
+        def together(x, choice, device):
             os.environ['CLATTN_OPENMP'] = choice
             self.addCleanup(os.environ.pop, 'CLATTN_OPENMP', None)
-            operator.openmp._pause.cache_clear()
-            torch.ones(2**20).mul_(2)
-            before = len(os.listdir('/proc/self/task'))
-            operator.openmp.rest(device, x, x, 'bhnd')
-            deadline = time.monotonic() + 5
-            while choice == 'pause' and x is many and device.shares_memory and time.monotonic() < deadline:
-                if len(os.listdir('/proc/self/task')) == before - 2:
-                    break
-                time.sleep(0.01)
-            return before - len(os.listdir('/proc/self/task'))
+            operator.openmp._loops.cache_clear()
+            with contextlib.suppress(KeyError), operator.openmp.resting(device, x, x, 'bhnd'):
+                inside = size()
+                raise KeyError  # it ends however the call ends
+            self.assertEqual(size(), 1)
+            self.assertEqual(torch.ones(2**20).mul_(2).sum(), 2**21)
+            return inside
 
-        gpu = types.SimpleNamespace(shares_memory=False)  # leaves the cores alone
-        ended = [ends(many, 'pause'), ends(few, 'pause'), ends(many, 'keep'), ends(many, 'pause', gpu)]
-        self.assertEqual(ended, [2, 0, 0, 0])
+        here, gpu = (types.SimpleNamespace(shares_memory=shares) for shares in (True, False))
+        found = [together(many, 'pause', here), together(few, 'pause', here), together(many, 'keep', here),
+                 together(many, 'pause', gpu)]
+        self.assertEqual(found, [3, 1, 1, 1])
         with self.assertRaisesRegex(ValueError, "CLATTN_OPENMP is 'never': 'pause' or 'keep'"):
-            ends(many, 'never')
+            together(many, 'never', here)
+
+    def test_threads_that_rest_take_no_time(self):
+        """In a process whose loops' threads never cease to wait in a loop: CPU time of 0.3 s without work."""
+        program = """if True:
+            import time, types, torch
+            from clattn import openmp
+            torch.set_num_threads(2)
+            x = torch.ones(1, 4, 1024, 16).mul_(1)
+            torch.ones(2**20).mul_(2)
+            with openmp.resting(types.SimpleNamespace(shares_memory=True), x, x, 'bhnd'):
+                time.sleep(0.1)
+                start = time.process_time()
+                time.sleep(0.3)
+                print(time.process_time() - start)
+            """
+
+        def used(choice):
+            environment = {**os.environ, 'GOMP_SPINCOUNT': 'infinity', 'CLATTN_OPENMP': choice}
+            return float(subprocess.check_output([sys.executable, '-c', program], env=environment))
+
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest('OpenMP lets no thread wait in a loop where threads are more than processors')
+        self.assertLess(used('pause'), 0.02)
+        self.assertGreater(used('keep'), 0.04)
 
     def test_the_devices_threads_have_processors(self):
-        """In a process of its own, since it happens once: by default each of PoCL's threads is on a processor of its own
-        after long attention of a PyTorch with several threads, and only then."""
+        """In a process of its own, since it happens once: by default each of PoCL's threads is on a processor of its
+        own after long attention of a PyTorch with several threads, and only then."""
         program = """if True:
             import os, sys, clattn, torch
             before = set(os.listdir('/proc/self/task'))
@@ -155,7 +178,8 @@ class Operator(unittest.TestCase):
         any_of_all = [processors for _ in processors]
 
         def run(threads, n, **more):
-            environment = {name: x for name, x in os.environ.items() if name not in ('POCL_AFFINITY', 'CLATTN_AFFINITY')}
+            leaves = ('POCL_AFFINITY', 'CLATTN_AFFINITY')
+            environment = {name: x for name, x in os.environ.items() if name not in leaves}
             done = subprocess.run([sys.executable, '-c', program, str(threads), str(n)],
                                   env={**environment, **more},
                                   capture_output=True,

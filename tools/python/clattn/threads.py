@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where a CPU driver's threads run, beside those of PyTorch.
 
-Between PyTorch's loops and attention the work goes from some threads to others that sleep. Linux wakes several of them on
-one processor at times, and moves them only after a millisecond or more. Before the first long attention of PyTorch's tensors
-each of the driver's threads gets a processor of its own, if they are as many as the process has.
+Between PyTorch's loops and attention the work goes from some threads to others that sleep. Linux wakes several of them
+on one processor at times, and moves them only after a millisecond or more (tests/peers/woken_threads.c). Before the
+first long attention of PyTorch's tensors each of the driver's threads gets a processor of its own, if they are as many
+as the process has.
 CLATTN_AFFINITY=keep, or PoCL's own POCL_AFFINITY of any value, leaves them where the system puts them."""
 import contextlib
 import functools

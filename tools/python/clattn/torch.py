@@ -64,8 +64,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optio
     options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
                        cu_q, cu_kv, max_n)
     o, lse, m, l = _outputs(q, v, layout, statistics)
-    openmp.rest(default_device(), q, k, layout)
-    with torch.no_grad():
+    with torch.no_grad(), openmp.resting(default_device(), q, k, layout):
         compute(q, k, v, out=o, statistics=dict(zip(('lse', 'm', 'l'), (lse, m, l)[:(0, 1, 3)[statistics]])), **options)
     return o, lse, m, l
 
@@ -91,8 +90,7 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
                        cu_q, cu_kv, max_n)
     names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
     out = Gradients(**{name: _gradient_of(x, layout) for name, x in (('q', q), ('k', k), ('v', v)) if name in names})
-    openmp.rest(default_device(), q, k, layout)
-    with torch.no_grad():
+    with torch.no_grad(), openmp.resting(default_device(), q, k, layout):
         made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, out=out, **options)
     d_bias, d_sinks = made.bias, made.sinks
     if d_bias is not None and bias is not None:
