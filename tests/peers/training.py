@@ -116,7 +116,7 @@ def train(given):
         torch.randint(len(data) - given.n - 1, (given.steps, ), generator=torch.Generator().manual_seed(1)).tolist())
     print(json.dumps([torch.__version__, clattn.default_device().name]), flush=True)
     for line in sys.stdin:
-        pieces = (data[place:place + given.n + 1] for place, _ in zip(places, range(int(line))))
+        pieces = (data[place:place + given.n + 1] for _, place in zip(range(int(line)), places))
         print(json.dumps([run.step(piece) for piece in pieces]), flush=True)
 
 
