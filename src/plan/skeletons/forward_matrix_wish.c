@@ -19,6 +19,13 @@ static bool gains_by_stale_max(const struct clattn_problem *problem)
            !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
 }
 
+/* What is asked of each pair has registers of its own. With bounds of the tile before, whose kernel has every step twice,
+ * more would be in use than a SIMD's two waves leave to each (clang 19; tests/simulator). */
+static bool asks_pairs(const struct clattn_problem *problem)
+{
+    return problem->features & (CLATTN_TREE_MASK | CLATTN_BIAS_SLOPES) || problem->score_mod || problem->mask_mod;
+}
+
 /* Takes one that the device has room for, if it costs less than the best so far. */
 static void offer(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                   struct cla_config *one, struct cla_config *best, double *least)
@@ -45,7 +52,7 @@ static void take_cheapest(const struct clattn_capabilities *capabilities, const 
                  {64, 32, 2}, {64, 64, 2}, {128, 32, 2}, {128, 64, 2}, {32, 32, 1},  {32, 16, 1}};
     struct cla_config one = *config;
     double least = 0;
-    one.matrix.stale_max = gains_by_stale_max(problem);
+    one.matrix.stale_max = gains_by_stale_max(problem) && !asks_pairs(problem);
     one.matrix.sharers = 1;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int held = 0; held < 2; held++) {
