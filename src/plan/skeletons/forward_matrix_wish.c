@@ -19,8 +19,8 @@ static bool gains_by_stale_max(const struct clattn_problem *problem)
            !(few_keys && cla_widest(problem) > cla_stale_max_sizes.narrow_d);
 }
 
-/* What is asked of each pair has registers of its own. With bounds of the tile before, whose kernel has every step twice,
- * more would be in use than a SIMD's two waves leave to each (clang 19; tests/simulator). */
+/* What is asked of each pair has registers of its own. With bounds of the tile before, whose kernel has every step
+ * twice, more would be in use than a SIMD's two waves leave to each (clang 19; tests/simulator). */
 static bool asks_pairs(const struct clattn_problem *problem)
 {
     return problem->features & (CLATTN_TREE_MASK | CLATTN_BIAS_SLOPES) || problem->score_mod || problem->mask_mod;
