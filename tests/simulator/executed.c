@@ -5,9 +5,9 @@
  *
  *     executed PASS DTYPE D N_Q N_KV FEATURES SPREAD B_R B_C WORK_GROUP [KNOBS]
  *
- * PASS is forward or backward, DTYPE fp16 or bf16; FEATURES are the bits of clattn/score.h and may end in ":NUMBER", the
- * softcap, or the probability of dropout, which is then planned with; SPREAD is the deviation of the scores; sizes of 0
- * are planned. Exit status 1: it could not run, or is wrong. */
+ * PASS is forward or backward, DTYPE fp16 or bf16; FEATURES are the bits of clattn/score.h and may end in ":NUMBER",
+ * the softcap, or the probability of dropout, which is then planned with; SPREAD is the deviation of the scores; sizes
+ * of 0 are planned. Exit status 1: it could not run, or is wrong. */
 #include "support/backward.h"
 #include "support/compare.h"
 #include <stdio.h>
