@@ -126,6 +126,10 @@ static uint32_t d_sar(uint32_t a, uint32_t b, uint32_t c)
     (void)c;
     return (uint32_t)(int64_t)floor((double)(int32_t)b / (double)(1ull << (a % 32)));
 }
+static uint32_t d_mad_16(uint32_t a, uint32_t b, uint32_t c)
+{
+    return (uint32_t)(((uint64_t)(a % 65536) * (b % 65536) + c % 65536) % 65536);
+}
 static uint32_t d_sar_16(uint32_t a, uint32_t b, uint32_t c)
 {
     const double x = (double)((b & 0xffff) ^ 0x8000) - 0x8000;
@@ -396,6 +400,8 @@ const struct definition definitions[] = {
     {"v_lshrrev_b32_e32 v3, v0, v1", d_shr, 2, 0},
     {"v_ashrrev_i32_e32 v3, v0, v1", d_sar, 2, 0},
     {"v_ashrrev_i16_e32 v3, v0, v1", d_sar_16, 2, 0},
+    {"v_mad_u16 v3, v0, v1, v2", d_mad_16, 3, 0},
+    {"v_mad_legacy_u16 v3, v0, v1, v2", d_mad_16, 3, 0},
     {"v_max_i32_e32 v3, v0, v1", d_imax, 2, 0},
     {"v_min_i32_e32 v3, v0, v1", d_imin, 2, 0},
     {"v_mul_lo_u32 v3, v0, v1", d_mullo, 2, 0},

@@ -196,6 +196,7 @@ const struct operation integer_operations[] = {
     {"max3_i32", maximum_3_signed, "vuuu"},
     {"min3_i32", minimum_3_signed, "vuuu"},
     {"mad_u16", multiply_add_16, "vwww"},
+    {"mad_legacy_u16", multiply_add_16, "vwww"},
     {"maxmin_u32", middle_from_below, "vuuu"},
     {"minmax_u32", middle_from_above, "vuuu"},
     {"maxmin_i32", middle_from_below_signed, "vuuu"},
