@@ -8,7 +8,8 @@
  *
  * d is 128. One line a format and number of packed rows (heads that share keys times rows): ns a key of K and V, of
  * processor time, the least of TURNS; the share of the read; that of the multiply-adds' peak; and the largest
- * difference to what double makes of the same bytes. (clang 14 does not unroll the loops: 2.7 times as long.) */
+ * difference to what double makes of the same bytes. -DINTEGERS: O of 4 rows by integers (decode_pairs.h). (clang 14
+ * does not unroll the loops: 2.7 times as long.) */
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
@@ -258,12 +259,23 @@ INLINE void decode(const enum format format, const int rows, const int panel, fl
         o[i] /= sum[i / D];
 }
 
+#ifdef INTEGERS
+#include "decode_pairs.h"
+#define BY_INTEGERS(format, rows) ((format) != FP16 && (rows) == ROWS)
+#else
+#define BY_INTEGERS(format, rows)                         0
+#define decode_by_integers(format, o, q, k, v, ks, vs, n) (void)0
+#endif
+
 typedef void decode_fn(float *, const float *, const uint8_t *, const uint8_t *, const float *, const float *, int);
 #define DECODE(format, rows, panel)                                                                                    \
     static __attribute__((noinline)) void decode_##format##_##rows(                                                    \
         float *o, const float *q, const uint8_t *k, const uint8_t *v, const float *ks, const float *vs, int n)         \
     {                                                                                                                  \
-        decode(format, rows, panel, o, q, k, v, ks, vs, n);                                                            \
+        if (BY_INTEGERS(format, rows))                                                                                 \
+            decode_by_integers(format, o, q, k, v, ks, vs, n);                                                         \
+        else                                                                                                           \
+            decode(format, rows, panel, o, q, k, v, ks, vs, n);                                                        \
     }
 #define DECODES(format) DECODE(format, 4, 4) DECODE(format, 8, 8) DECODE(format, 16, 8) DECODE(format, 32, 8)
 #define POINTERS(format)                                                                                               \
