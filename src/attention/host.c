@@ -164,8 +164,9 @@ struct given {
     uint64_t max_device_bytes;
 };
 
-static clattn_status run(struct clattn_host *host, const struct clattn_problem *problem,
-                         const struct direction *direction, const struct given *given, struct cla_error *error)
+static clattn_status run_direction(struct clattn_host *host, const struct clattn_problem *problem,
+                                   const struct direction *direction, const struct given *given,
+                                   struct cla_error *error)
 {
     if (!given->args)
         return cla_fail(error, CLATTN_INVALID_ARGUMENT, "args is NULL: it must point to a struct %s",
@@ -195,7 +196,7 @@ static clattn_status run_reported(struct clattn_host *host, const struct clattn_
     if (!host)
         status = cla_fail(&error, CLATTN_INVALID_ARGUMENT, "host is NULL: it must be a clattn_host");
     else
-        status = run(host, problem, direction, given, &error);
+        status = run_direction(host, problem, direction, given, &error);
     return status ? cla_report(host ? &host->context->log : NULL, &error) : CLATTN_SUCCESS;
 }
 
