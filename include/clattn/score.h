@@ -51,7 +51,7 @@ struct clattn_host_kv_scales {
     uint64_t reserved[16]; /* 0: clattn/version.h */
 };
 
-/* The values of features that came when struct clattn_score_args was full. So far there are none. */
+/* The values of features that came when struct clattn_score_args was full. */
 struct clattn_score_more {
     uint64_t reserved[128]; /* 0: clattn/version.h */
 };
