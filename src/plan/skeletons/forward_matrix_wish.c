@@ -133,7 +133,7 @@ static void suit_bytes(const struct clattn_problem *problem, struct cla_config *
     const int rows = streamed->unit->stream_rows;
     if (problem->b_r ? problem->b_r != rows : !bytes || problem->expected_n_q > rows)
         return;
-    streamed->b_r = streamed->unit->stream_rows;
+    streamed->b_r = rows;
     if (!bytes || !streamed->unit->devices)
         return;
     streamed->matrix.q_registers = 0;
