@@ -15,6 +15,7 @@
 #include "fault/failed_events.h"
 #include "fault/layer.h"
 #include "fault/live_bytes.h"
+#include "support/layer.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -457,35 +458,17 @@ const struct fault_control fault_control = {
     arm,    arm_event, pause_faults,   resume_faults,    calls,           trace,        injected,
     victim, gave,      get_references, live_bytes_watch, live_bytes_peak, corrupt_read, give_up};
 
-static cl_int answer(const void *value, size_t bytes, size_t size, void *to, size_t *size_ret)
-{
-    if (to && size < bytes)
-        return CL_INVALID_VALUE;
-    if (to)
-        memcpy(to, value, bytes);
-    if (size_ret)
-        *size_ret = bytes;
-    return CL_SUCCESS;
-}
-
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value, size_t *size_ret)
 {
-    static const char layer_name[] = "clattn faults";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    if (name == CL_LAYER_API_VERSION)
-        return answer(&version, sizeof version, size, value, size_ret);
-    if (name == CL_LAYER_NAME)
-        return answer(layer_name, sizeof layer_name, size, value, size_ret);
-    return CL_INVALID_VALUE;
+    return layer_info("clattn faults", name, size, value, size_ret);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch *below, cl_uint *entries_ret,
                                             const cl_icd_dispatch **table_ret)
 {
-    if (!below || !entries_ret || !table_ret || entries < sizeof target / sizeof(void *))
-        return CL_INVALID_VALUE;
-    memcpy(&target, below, sizeof target);
-    memcpy(&table, below, sizeof table);
+    const cl_int code = layer_begin(entries, below, &target, &table, entries_ret, table_ret);
+    if (code)
+        return code;
     take_over();
     const char *nth = getenv(FAULT_CORRUPT_READ);
     corrupt_read(nth ? atol(nth) : 0);
@@ -493,7 +476,5 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     slow_build = seconds ? (unsigned)atoi(seconds) : 0;
     if (slow_build)
         table.clBuildProgram = slow_clBuildProgram;
-    *table_ret = &table;
-    *entries_ret = sizeof table / sizeof(void *);
     return CL_SUCCESS;
 }

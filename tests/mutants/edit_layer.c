@@ -6,6 +6,8 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 
+#include "support/layer.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,41 +77,21 @@ static cl_program CL_API_CALL edit_clCreateProgramWithSource(cl_context context,
     return program;
 }
 
-static cl_int answer(const void *value, size_t value_size, size_t size, void *to_where, size_t *size_ret)
-{
-    if (to_where && size < value_size)
-        return CL_INVALID_VALUE;
-    if (to_where)
-        memcpy(to_where, value, value_size);
-    if (size_ret)
-        *size_ret = value_size;
-    return CL_SUCCESS;
-}
-
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value, size_t *size_ret)
 {
-    static const char layer_name[] = "clattn edits";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    if (name == CL_LAYER_API_VERSION)
-        return answer(&version, sizeof version, size, value, size_ret);
-    if (name == CL_LAYER_NAME)
-        return answer(layer_name, sizeof layer_name, size, value, size_ret);
-    return CL_INVALID_VALUE;
+    return layer_info("clattn edits", name, size, value, size_ret);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch *below, cl_uint *entries_ret,
                                             const cl_icd_dispatch **table_ret)
 {
-    if (!below || !entries_ret || !table_ret || entries < sizeof target / sizeof(void *))
-        return CL_INVALID_VALUE;
-    memcpy(&target, below, sizeof target);
-    memcpy(&table, below, sizeof table);
+    const cl_int code = layer_begin(entries, below, &target, &table, entries_ret, table_ret);
+    if (code)
+        return code;
     from = getenv("CLATTN_MUTANT_FROM");
     to = getenv("CLATTN_MUTANT_TO");
     found = getenv("CLATTN_MUTANT_FOUND");
     if (from && *from && to && found)
         table.clCreateProgramWithSource = edit_clCreateProgramWithSource;
-    *table_ret = &table;
-    *entries_ret = sizeof table / sizeof(void *);
     return CL_SUCCESS;
 }
