@@ -22,7 +22,7 @@ enum change {
 };
 
 run_function local_load, local_load_2, local_store, local_store_2, local_atomic, local_bpermute;
-run_function global_load, global_store, scratch_load, scratch_store, scalar_load;
+run_function global_load, global_store, scratch_load, scratch_store, scalar_load, buffer_load, buffer_store;
 
 /* A register's word of what lies at `from`: narrower loads are widened by the instruction's part (`to.part`, its
  * sign), and those to half a register keep `old`'s other half. */

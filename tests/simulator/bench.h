@@ -9,10 +9,11 @@
 #include "lanes.h"
 #include "support/unit.h"
 
-extern const struct chip bench_rdna3, bench_cdna3;
+extern const struct chip bench_rdna3, bench_rdna4, bench_cdna2, bench_cdna3;
 
-/* Edges of integers, and of floats: zeros, denormals, ones, halves, infinities, a NaN, the largest. */
-enum { EDGES = 28 };
+/* Edges of integers, and of floats and halves: zeros, denormals, ones, halves, infinities, NaNs that are quiet or not, the
+ * largest, powers of two at which a division is scaled; and random bits. */
+enum { EDGES = 48 };
 extern const uint32_t edges[EDGES];
 
 struct bench {
@@ -25,14 +26,22 @@ struct bench {
 };
 extern struct bench bench;
 
-/* Decodes the instruction, for a wave whose lanes are all on; false where it is not known. */
+/* Decodes the instruction, or one in each line, for a wave whose lanes are all on; false where one is not known. */
 bool bench_prepare(const struct chip *chip, const char *text);
 void bench_run(void);
 
 /* Whether two results are the same, where all NaNs are one. */
 bool same_number(uint32_t a, uint32_t b);
 
-/* Those of test_scalar.c. */
+/* Whether the name, without its prefix, is among those that a table of tests has. */
+bool vector_is_checked(const char *name);
+bool crossing_is_checked(const char *name);
+bool product_is_checked(const char *name);
+
+/* Those of the other files. */
 int run_scalar_tests(void);
+int run_vector_tests(void);
+int run_crossing_tests(void);
+int run_memory_tests(void);
 
 #endif

@@ -101,7 +101,7 @@ static bool is_pending(const struct wave *wave, const struct pending *pending)
 /* Loads come back in the order of their counter, so that one may follow another into the same register. */
 static enum counter counter_of(const struct instruction *i)
 {
-    return i->run == global_load || i->run == scratch_load                              ? LOADS
+    return i->run == global_load || i->run == scratch_load || i->run == buffer_load     ? LOADS
            : i->run == local_load || i->run == local_load_2 || i->run == local_bpermute ? LOCALS
                                                                                         : COUNTERS;
 }

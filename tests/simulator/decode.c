@@ -156,7 +156,7 @@ static bool take_selects(struct line *line, struct instruction *i)
 
 static bool take_modifiers(struct line *line, const char *bare, struct instruction *i)
 {
-    const bool packed = strncmp(bare, "pk_", 3) == 0;
+    const bool packed = strncmp(bare, "pk_", 3) == 0, shorts = packed && strstr(bare, "16");
     const char *mul = line_modifier(line, "mul"), *div = line_modifier(line, "div");
     i->op_sel_hi = line_bits(line, "op_sel_hi", packed ? 7 : 0);
     i->op_sel = line_bits(line, "op_sel", 0);
@@ -171,7 +171,7 @@ static bool take_modifiers(struct line *line, const char *bare, struct instructi
     const bool plain = may_select || (!i->op_sel && !i->neg_lo && !i->neg_hi);
     if ((i->clamp || i->scale != 0) && !strstr(bare, "_f32"))
         return false;
-    return plain && take_selects(line, i) && line->modifiers_count == 0;
+    return plain && !(shorts && (i->neg_lo || i->neg_hi)) && take_selects(line, i) && line->modifiers_count == 0;
 }
 
 static bool vector_decode(const struct chip *chip, struct line *line, struct instruction *i)
@@ -308,7 +308,8 @@ static bool one_decode(struct program *program, char *text, struct instruction *
         return understood && line.modifiers_count == 0;
     if (name[0] != 'v')
         return scalar_decode(chip, &line, i);
-    return vector_decode(chip, &line, i) && (!program->relative || relative_make(name, program->relative, i));
+    const enum relative relative = relative_of(name, program->relative);
+    return vector_decode(chip, &line, i) && (!relative || relative_make(name, relative, i));
 }
 
 static int index_at(const struct program *program, uint64_t address)

@@ -2,6 +2,18 @@
 #include "definitions.h"
 #include "lanes.h"
 #include <float.h>
+#include <stdio.h>
+
+bool definition_name(const char *names, int n, char *name, size_t size)
+{
+    for (; n > 0 && names; n--) {
+        names = strchr(names, ' ');
+        names = names ? names + 1 : NULL;
+    }
+    if (names)
+        snprintf(name, size, "%.*s", (int)strcspn(names, " "), names);
+    return names != NULL;
+}
 
 float definition_float(uint32_t x)
 {
@@ -35,9 +47,16 @@ static uint32_t d_mul(uint32_t a, uint32_t b, uint32_t c)
     (void)c;
     return rounded((__float128)f(a) * f(b));
 }
+/* What digits the sum has no room for moves it a little, so that it does not lie in the middle between two floats. */
+__float128 definition_fused(double a, double b, double c)
+{
+    const __float128 product = (__float128)a * b, sum = product + c, part = sum - product;
+    const __float128 left = (product - (sum - part)) + (c - part), little = (sum < 0 ? -sum : sum) * 0x1p-112;
+    return left > 0 ? sum + little : left < 0 ? sum - little : sum;
+}
 static uint32_t d_fma(uint32_t a, uint32_t b, uint32_t c)
 {
-    return rounded((__float128)f(a) * f(b) + f(c));
+    return rounded(definition_fused((double)f(a), (double)f(b), (double)f(c)));
 }
 static double normal(double x)
 {
@@ -48,9 +67,16 @@ static uint32_t d_mad(uint32_t a, uint32_t b, uint32_t c)
     const float product = (float)(normal(f(a)) * normal(f(b)));
     return as_bits((float)normal((float)(normal(product) + normal(f(c)))));
 }
+/* Not a quiet one, which is none of the two. */
+static bool is_signal(uint32_t x)
+{
+    return isnan(f(x)) && x % 0x800000 < 0x400000;
+}
 static uint32_t d_max(uint32_t a, uint32_t b, uint32_t c)
 {
     (void)c;
+    if (is_signal(a) || is_signal(b))
+        return 0x7fc00000;
     if (isnan(f(a)) || isnan(f(b)))
         return isnan(f(a)) ? b : a;
     return f(a) > f(b) || (f(a) == f(b) && !signbit(f(a))) ? a : b;
@@ -58,6 +84,8 @@ static uint32_t d_max(uint32_t a, uint32_t b, uint32_t c)
 static uint32_t d_min(uint32_t a, uint32_t b, uint32_t c)
 {
     (void)c;
+    if (is_signal(a) || is_signal(b))
+        return 0x7fc00000;
     if (isnan(f(a)) || isnan(f(b)))
         return isnan(f(a)) ? b : a;
     return f(a) < f(b) || (f(a) == f(b) && signbit(f(a))) ? a : b;
@@ -360,7 +388,7 @@ static uint32_t d_rcp(uint32_t a, uint32_t b, uint32_t c)
 {
     (void)b;
     (void)c;
-    const float x = (float)(1.0 / (double)f(a));
+    const float x = (float)(1.0 / normal((double)f(a)));
     return as_bits(fabsf(x) < 0x1p-126f ? copysignf(0, x) : x);
 }
 

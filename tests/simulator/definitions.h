@@ -5,6 +5,7 @@
 #define SIMULATED_DEFINITIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef uint32_t defined(uint32_t a, uint32_t b, uint32_t c);
@@ -32,7 +33,30 @@ struct scalar_definition {
 };
 extern const struct scalar_definition scalar_definitions[], short_definitions[];
 
+/* Of vector instructions that have more than three words and one result. By the names that share a definition, without
+ * their prefix, and what stands behind these: a lies in v0 or v[0:1] (a0, s0), b in v2 or v[2:3], c in v4 or v[4:5], a
+ * mask in s[10:11] (and vcc); the result in v20 or v[20:21] (a20, s20), which held `old`, a mask in s[12:13]. */
+struct given {
+    uint64_t a, b, c, old;
+    bool in; /* the lane's bit of the mask */
+};
+struct made {
+    uint64_t value;
+    bool flag; /* the lane's bit of the mask that is written */
+};
+typedef struct made vector_defined(struct given of);
+struct vector_definition {
+    const char *names; /* NULL ends the table */
+    const char *operands;
+    vector_defined *function;
+};
+extern const struct vector_definition vector_definitions[];
+
+/* Name number `n` of several; false where there are fewer. */
+bool definition_name(const char *names, int n, char *name, size_t size);
+
 float definition_float(uint32_t x);
+__float128 definition_fused(double a, double b, double c); /* a * b + c, which rounds right to a float */
 defined definition_of_half, definition_to_half;
 
 #endif

@@ -30,20 +30,25 @@ static void set_user_registers(struct wave *wave)
     const struct {
         int bit, words;
         uint64_t value;
-    } users[] = {{0, 4, 0}, {1, 2, (uintptr_t)launch->packet},
-                 {2, 2, 0}, {3, 2, (uintptr_t)launch->arguments},
-                 {4, 2, 0}, {5, 2, 0},
+    } users[] = {{0, 4, PRIVATE_LOW | (uint64_t)PRIVATE_HIGH << 32},
+                 {1, 2, (uintptr_t)launch->packet},
+                 {2, 2, 0},
+                 {3, 2, (uintptr_t)launch->arguments},
+                 {4, 2, 0},
+                 {5, 2, 0},
                  {6, 1, 0}};
     int next = 0;
     for (size_t n = 0; n < sizeof users / sizeof *users; n++) {
         if (!(launch->kernel->properties >> users[n].bit & 1))
             continue;
         for (int word = 0; word < users[n].words; word++)
-            wave->s[next++] = word < 2 ? (uint32_t)(users[n].value >> 32 * word) : 0;
+            wave->s[next++] = word < 2    ? (uint32_t)(users[n].value >> 32 * word)
+                              : word == 2 ? PRIVATE_SIZE
+                                          : PRIVATE_FORMAT;
     }
 }
 
-/* The group's number behind them; on RDNA 4 in trap registers. */
+/* The group's number behind them, and where the wave's private memory lies; on RDNA 4 the number in trap registers. */
 static void set_group(struct wave *wave, const uint32_t *place)
 {
     const struct launch *launch = wave->group->launch;
@@ -56,6 +61,9 @@ static void set_group(struct wave *wave, const uint32_t *place)
     for (int dimension = 0; dimension < 3; dimension++)
         if (launch->kernel->rsrc2 >> (7 + dimension) & 1)
             wave->s[next++] = place[dimension];
+    next += launch->kernel->rsrc2 >> 10 & 1; /* the group's size */
+    if (launch->program->chip->generation == CDNA2 && launch->kernel->rsrc2 & 1)
+        wave->s[next] = (uint32_t)wave->number * WAVE_PRIVATE;
 }
 
 static void start_wave(struct wave *wave, struct group *group, int number, const uint32_t *place)

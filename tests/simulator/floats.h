@@ -31,4 +31,20 @@ static inline uint32_t smaller(uint32_t a, uint32_t b)
     return is_nan(a) ? (is_nan(b) ? quiet(a) : b) : is_nan(b) ? a : numbers;
 }
 
+static inline bool signals(uint32_t x)
+{
+    return is_nan(x) && quiet(x) != x;
+}
+
+/* As the generations before RDNA 4 have it, in the mode that kernels run in (IEEE): a signalling NaN makes a NaN. */
+static inline uint32_t larger_ieee(uint32_t a, uint32_t b)
+{
+    return signals(a) ? quiet(a) : signals(b) ? quiet(b) : larger(a, b);
+}
+
+static inline uint32_t smaller_ieee(uint32_t a, uint32_t b)
+{
+    return signals(a) ? quiet(a) : signals(b) ? quiet(b) : smaller(a, b);
+}
+
 #endif

@@ -93,8 +93,9 @@ struct instruction {
     int local_words;
 };
 
-/* Whether a vector register's number is counted from the wave's index: that of the source, or the result's. */
-enum relative { NOT_RELATIVE, FROM_INDEX, TO_INDEX };
+/* Whether a vector register's number is counted from an index: that of the source, or the result's; from the wave's
+ * index (CDNA), or from m0 (RDNA). */
+enum relative { NOT_RELATIVE, FROM_INDEX, TO_INDEX, FROM_M0, TO_M0 };
 
 struct program {
     const struct chip *chip;
@@ -163,6 +164,16 @@ struct wave {
         uint32_t number;
         enum counter counter;
     } vector_waits[VECTORS], scalar_waits[SCALARS];
+};
+
+/* The descriptor of private memory that waves are given where it is reached through one (CDNA 2), without the wave's
+ * offset in bytes, which stands in another register: numbers of which nothing is asked but that they are those. */
+enum {
+    PRIVATE_LOW = 0x40000000,
+    PRIVATE_HIGH = 0x5c7a1,
+    PRIVATE_SIZE = 0x5c7a2,
+    PRIVATE_FORMAT = 0x5c7a3,
+    WAVE_PRIVATE = 0x100000
 };
 
 /* Ends the launch. The instruction is NULL where there is none. */

@@ -135,6 +135,26 @@ void scratch_store(struct wave *wave, const struct instruction *i)
     scratch(wave, i, true);
 }
 
+/* By the descriptor in four scalars, source 4: that of the wave's private memory. */
+static void check_descriptor(struct wave *wave, const struct instruction *i)
+{
+    const uint32_t *is = &wave->s[i->source[4].first], low = PRIVATE_LOW + (uint32_t)wave->number * WAVE_PRIVATE;
+    if (is[0] != low || is[1] != PRIVATE_HIGH || is[2] != PRIVATE_SIZE || is[3] != PRIVATE_FORMAT)
+        fault(wave, i, "a descriptor that is not that of private memory");
+}
+
+void buffer_load(struct wave *wave, const struct instruction *i)
+{
+    check_descriptor(wave, i);
+    scratch(wave, i, false);
+}
+
+void buffer_store(struct wave *wave, const struct instruction *i)
+{
+    check_descriptor(wave, i);
+    scratch(wave, i, true);
+}
+
 void scalar_load(struct wave *wave, const struct instruction *i)
 {
     const uintptr_t at =

@@ -87,6 +87,28 @@ static bool vector_memory(struct line *line, struct instruction *i, run_function
            line->operands_count == 3;
 }
 
+/* "buffer_load_dword v1, off, s[96:99], 0 offset:4", "buffer_store_dword v1, v2, s[0:3], s33 offen": a lane's private
+ * memory, as CDNA 2 has it. Wider accesses would be parted among places by the descriptor. */
+static bool private_buffer(struct line *line, struct instruction *i)
+{
+    const char *kind = line->name + strlen("buffer_");
+    const bool loads = strncmp(kind, "load_", 5) == 0, offset_in_register = line_modifier(line, "offen") != NULL;
+    if ((!loads && strncmp(kind, "store_", 6) != 0) || !take_width(strchr(kind, '_') + 1, i) || i->bytes > 4)
+        return false;
+    i->run = loads ? buffer_load : buffer_store;
+    i->offset[0] = number_modifier(line, "offset");
+    drop_hints(line);
+    i->sources = 5;
+    const bool ok = take(line, 0, 1, i, loads ? &i->to : &i->source[2], loads) &&
+                    take(line, 1, 1, i, &i->source[0], false) && take(line, 2, 4, i, &i->source[4], false) &&
+                    take(line, 3, 1, i, &i->source[1], false) && line->operands_count == 4 &&
+                    offset_in_register == (i->source[0].place == VECTOR);
+    if (loads && i->keeps_rest)
+        i->source[3] = i->to, touch(i, &i->to, false);
+    i->keeps_rest &= loads;
+    return ok;
+}
+
 static bool scalar_memory(struct line *line, struct instruction *i)
 {
     if (!take_width(line->name + strlen("s_load_"), i))
@@ -204,6 +226,8 @@ bool memory_decode(const struct chip *chip, struct line *line, struct instructio
         *understood = vector_memory(line, i, global_load, global_store);
     else if (strncmp(name, "scratch_", 8) == 0)
         *understood = vector_memory(line, i, scratch_load, scratch_store);
+    else if (strncmp(name, "buffer_load_", 12) == 0 || strncmp(name, "buffer_store_", 13) == 0)
+        *understood = private_buffer(line, i);
     else if (strncmp(name, "s_load_", 7) == 0)
         *understood = scalar_memory(line, i);
     else if (strncmp(name, "ds_", 3) == 0)

@@ -43,13 +43,20 @@ bool relative_decode(const char *name, const char *operands, struct program *pro
     return true;
 }
 
+static bool is_source(enum relative relative)
+{
+    return relative == FROM_INDEX || relative == FROM_M0;
+}
+
 static void run_relative(struct wave *wave, const struct instruction *i)
 {
+    const enum relative relative = (enum relative)i->target;
+    const uint32_t index = relative == FROM_M0 || relative == TO_M0 ? wave->s[M0] : wave->index;
     struct instruction moved = *i->other;
-    struct source *counted = i->target == FROM_INDEX ? &moved.source[0] : &moved.to;
-    counted->first += (int)wave->index;
-    if (counted->first >= VECTORS)
-        fault(wave, i, "there is no register %d", counted->first);
+    struct source *counted = is_source(relative) ? &moved.source[0] : &moved.to;
+    if (index >= (uint32_t)(ACCUMULATORS - counted->first))
+        fault(wave, i, "there is no register %u behind v%d", index, counted->first);
+    counted->first += (int)index;
     moved.touches = 0;
     touch(&moved, &moved.source[0], false);
     touch(&moved, &moved.to, true);
@@ -57,11 +64,26 @@ static void run_relative(struct wave *wave, const struct instruction *i)
     moved.run(wave, &moved);
 }
 
+static const char *const names[] = {
+    [FROM_INDEX] = "v_mov_b32_e32",
+    [TO_INDEX] = "v_mov_b32_e32",
+    [FROM_M0] = "v_movrels_b32_e32",
+    [TO_M0] = "v_movreld_b32_e32",
+};
+
+enum relative relative_of(const char *name, enum relative state)
+{
+    return state                           ? state
+           : strstr(name, "v_movrels_b32") ? FROM_M0
+           : strstr(name, "v_movreld_b32") ? TO_M0
+                                           : NOT_RELATIVE;
+}
+
 bool relative_make(const char *name, enum relative relative, struct instruction *i)
 {
-    const struct source *counted = relative == FROM_INDEX ? &i->source[0] : &i->to;
+    const struct source *counted = is_source(relative) ? &i->source[0] : &i->to;
     struct instruction *other = malloc(sizeof *other);
-    if (!other || strcmp(name, "v_mov_b32_e32") != 0 || counted->place != VECTOR) {
+    if (!other || strcmp(name, names[relative]) != 0 || counted->place != VECTOR || counted->first >= ACCUMULATORS) {
         free(other);
         return false;
     }

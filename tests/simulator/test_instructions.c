@@ -121,68 +121,6 @@ static void comparisons_are_what_they_are_defined_to_be(void **state)
             check_comparison(integers[n], types[t]);
 }
 
-/* Products of small whole numbers, which are exact, by the layouts that AMD publishes for each generation. */
-struct layout {
-    const struct chip *chip;
-    const char *text;
-    int words, sums, k_together; /* of an operand, of sums, elements of k that a lane has */
-    int (*row)(int lane, int e);
-};
-static int rdna3_row(int lane, int e)
-{
-    return 2 * e + lane / 16;
-}
-static int rdna4_row(int lane, int e)
-{
-    return 8 * (lane / 16) + e;
-}
-static int cdna_row(int lane, int e)
-{
-    return 4 * (lane / 16) + e;
-}
-
-static void check_product(const struct layout *layout)
-{
-    float left[16][16], right[16][16];
-    assert_true(bench_prepare(layout->chip, layout->text));
-    for (int r = 0; r < 16; r++)
-        for (int k = 0; k < 16; k++) {
-            left[r][k] = (float)((r * 5 + k * 3) % 13 - 6);
-            right[r][k] = (float)((r * 7 + k * 2) % 11 - 5);
-        }
-    for (int l = 0; l < bench.wave.lanes; l++)
-        for (int e = 0; e < 2 * layout->words; e++) {
-            const int k = layout->k_together == 16 ? e : layout->k_together * (l / 16) + e, shift = 16 * (e % 2);
-            bench.registers[10 + e / 2][l] |= definition_to_half(as_bits(left[l % 16][k]), 0, 0) << shift;
-            bench.registers[20 + e / 2][l] |= definition_to_half(as_bits(right[l % 16][k]), 0, 0) << shift;
-        }
-    for (int e = 0; e < layout->sums; e++)
-        for (int l = 0; l < bench.wave.lanes; l++)
-            bench.registers[30 + e][l] = as_bits((float)l);
-    bench_run();
-    for (int e = 0; e < layout->sums; e++)
-        for (int l = 0; l < bench.wave.lanes; l++) {
-            float sum = (float)l;
-            for (int k = 0; k < 16; k++)
-                sum += left[layout->row(l, e)][k] * right[l % 16][k];
-            assert_int_equal(bench.registers[40 + e][l], as_bits(sum));
-        }
-    program_free(&bench.program);
-}
-
-static void products_are_those_of_matrices(void **state)
-{
-    (void)state;
-    static const struct chip rdna4 = {"gfx1201", RDNA4, 32};
-    const struct layout layouts[] = {
-        {&bench_rdna3, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:17], v[20:27], v[30:37]", 8, 8, 16, rdna3_row},
-        {&rdna4, "v_wmma_f32_16x16x16_f16 v[40:47], v[10:13], v[20:23], v[30:37]", 4, 8, 8, rdna4_row},
-        {&bench_cdna3, "v_mfma_f32_16x16x16_f16 v[40:43], v[10:11], v[20:21], v[30:33]", 2, 4, 4, cdna_row},
-    };
-    EACH (n, layouts)
-        check_product(&layouts[n]);
-}
-
 static void what_is_not_known_is_refused(void **state)
 {
     (void)state;
@@ -238,10 +176,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_are_what_they_are_defined_to_be),
         cmocka_unit_test(comparisons_are_what_they_are_defined_to_be),
-        cmocka_unit_test(products_are_those_of_matrices),
         cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(registers_wait_for_what_is_under_way),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return run_scalar_tests() || failed;
+    const int others[] = {run_scalar_tests(), run_vector_tests(), run_crossing_tests(), run_memory_tests()};
+    return failed || others[0] || others[1] || others[2] || others[3];
 }

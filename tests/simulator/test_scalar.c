@@ -8,23 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Name number `n` of several; false where there are fewer. */
-static bool name_of(const char *names, int n, char *name, size_t size)
-{
-    for (; n > 0 && names; n--) {
-        names = strchr(names, ' ');
-        names = names ? names + 1 : NULL;
-    }
-    if (names)
-        snprintf(name, size, "%.*s", (int)strcspn(names, " "), names);
-    return names != NULL;
-}
-
 static bool has_name(const struct scalar_definition *table, const char *wanted)
 {
     char name[64];
     for (; table->names; table++)
-        for (int n = 0; name_of(table->names, n, name, sizeof name); n++)
+        for (int n = 0; definition_name(table->names, n, name, sizeof name); n++)
             if (strcmp(name, wanted) == 0)
                 return true;
     return false;
@@ -88,7 +76,7 @@ static void each_is_what_it_is_defined_to_be(void **state)
     (void)state;
     for (const struct scalar_definition *row = scalar_definitions; row->names; row++) {
         char name[64], text[128];
-        for (int n = 0; name_of(row->names, n, name, sizeof name); n++) {
+        for (int n = 0; definition_name(row->names, n, name, sizeof name); n++) {
             snprintf(text, sizeof text, "s_%s %s", name, row->operands);
             if (!bench_prepare(&bench_rdna3, text))
                 fail_msg("%s is not known", text);
@@ -127,7 +115,7 @@ static void numbers_of_their_own_are_what_they_are_defined_to_be(void **state)
     static const uint32_t numbers[] = {0, 1, 0x7fff, 0x8000, 0xffff};
     for (const struct scalar_definition *row = short_definitions; row->names; row++) {
         char name[64];
-        for (int n = 0; name_of(row->names, n, name, sizeof name); n++)
+        for (int n = 0; definition_name(row->names, n, name, sizeof name); n++)
             EACH (k, numbers)
                 check_short(row, name, numbers[k]);
     }

@@ -5,13 +5,22 @@
 #include "floats.h"
 #include "valu.h"
 
-/* The middle one; of a NaN the smallest of the three. */
+/* The middle one: the larger of those that are not the largest, 0 and -0 alike. */
 static inline uint32_t middle(uint32_t a, uint32_t b, uint32_t c)
 {
-    if (is_nan(a) || is_nan(b) || is_nan(c))
-        return smaller(smaller(a, b), c);
-    const uint32_t most = larger(larger(a, b), c);
-    return most == a ? larger(b, c) : most == b ? larger(a, c) : larger(a, b);
+    const float most = as_float(larger(larger(a, b), c));
+    return most == as_float(a) ? larger(b, c) : most == as_float(b) ? larger(a, c) : larger(a, b);
+}
+
+/* Of a NaN the smallest of the three. */
+static inline uint32_t middle_number(uint32_t a, uint32_t b, uint32_t c)
+{
+    return is_nan(a) || is_nan(b) || is_nan(c) ? smaller(smaller(a, b), c) : middle(a, b, c);
+}
+
+static inline uint32_t middle_ieee(uint32_t a, uint32_t b, uint32_t c)
+{
+    return is_nan(a) || is_nan(b) || is_nan(c) ? smaller_ieee(smaller_ieee(a, b), c) : middle(a, b, c);
 }
 
 static inline float flushed(float x)
@@ -37,21 +46,28 @@ TWO(add, as_bits(FA + FB))
 TWO(subtract, as_bits(FA - FB))
 TWO(subtract_reversed, as_bits(FB - FA))
 TWO(multiply, as_bits(FA *FB))
-TWO(maximum, larger(A, B))
-TWO(minimum, smaller(A, B))
+TWO(maximum, larger_ieee(A, B))
+TWO(minimum, smaller_ieee(A, B))
+TWO(maximum_number, larger(A, B))
+TWO(minimum_number, smaller(A, B))
 THREE(fused, as_bits(fmaf(FA, FB, FC)))
 /* The product is rounded, and what is denormal is 0: LLVM's FMAD, which has the same value. */
 THREE(multiply_add, as_bits(flushed(flushed(flushed(FA) * flushed(FB)) + flushed(FC))))
-THREE(maximum_3, larger(larger(A, B), C))
-THREE(minimum_3, smaller(smaller(A, B), C))
-THREE(middle_from_below, smaller(larger(A, B), C))
-THREE(middle_from_above, larger(smaller(A, B), C))
-THREE(median_3, middle(A, B, C))
+THREE(maximum_3, larger_ieee(larger_ieee(A, B), C))
+THREE(minimum_3, smaller_ieee(smaller_ieee(A, B), C))
+THREE(middle_from_below, smaller_ieee(larger_ieee(A, B), C))
+THREE(middle_from_above, larger_ieee(smaller_ieee(A, B), C))
+THREE(median_3, middle_ieee(A, B, C))
+THREE(maximum_number_3, larger(larger(A, B), C))
+THREE(minimum_number_3, smaller(smaller(A, B), C))
+THREE(number_from_below, smaller(larger(A, B), C))
+THREE(number_from_above, larger(smaller(A, B), C))
+THREE(median_number_3, middle_number(A, B, C))
 ONE(power, as_bits(flushed(exp2f(flushed(FA)))))
 ONE(logarithm, as_bits(log2f(flushed(FA))))
-ONE(reciprocal, as_bits(flushed(1 / FA)))
-ONE(square_root, as_bits(sqrtf(FA)))
-ONE(reciprocal_root, as_bits(1 / sqrtf(FA)))
+ONE(reciprocal, as_bits(flushed(1 / flushed(FA))))
+ONE(square_root, as_bits(sqrtf(flushed(FA))))
+ONE(reciprocal_root, as_bits(1 / sqrtf(flushed(FA))))
 /* RDNA 4: of a scalar register. */
 #define OF_SCALAR(name, expression)                                                                                    \
     static void name(struct wave *wave, const struct instruction *i)                                                   \
@@ -61,9 +77,9 @@ ONE(reciprocal_root, as_bits(1 / sqrtf(FA)))
     }
 OF_SCALAR(scalar_power, flushed(exp2f(flushed(x))))
 OF_SCALAR(scalar_logarithm, log2f(flushed(x)))
-OF_SCALAR(scalar_reciprocal, flushed(1 / x))
-OF_SCALAR(scalar_root, sqrtf(x))
-OF_SCALAR(scalar_reciprocal_root, 1 / sqrtf(x))
+OF_SCALAR(scalar_reciprocal, flushed(1 / flushed(x)))
+OF_SCALAR(scalar_root, sqrtf(flushed(x)))
+OF_SCALAR(scalar_reciprocal_root, 1 / sqrtf(flushed(x)))
 ONE(nearest, as_bits(rintf(FA)))
 ONE(down, as_bits(floorf(FA)))
 ONE(up, as_bits(ceilf(FA)))
@@ -71,6 +87,16 @@ ONE(towards_zero, as_bits(truncf(FA)))
 ONE(fraction, as_bits(mantissa(FA)))
 ONE(exponent, (uint32_t)exponent_of(FA))
 TWO(scale_by, as_bits(ldexpf(FA, (int)B)))
+
+static inline bool is_denormal(float x)
+{
+    return x != 0 && fabsf(x) < 0x1p-126f;
+}
+
+static inline int biased_exponent(float x)
+{
+    return (int)(as_bits(x) >> 23 & 255);
+}
 
 /* The last steps of a division: what v_div_scale left is undone. */
 static inline uint32_t fixed(uint32_t q, uint32_t d, uint32_t n)
@@ -85,11 +111,26 @@ static inline uint32_t fixed(uint32_t q, uint32_t d, uint32_t n)
         return 0xffc00000;
     if (below == 0 || isinf(above))
         return sign | 0x7f800000;
-    if (isinf(below) || above == 0)
+    if (isinf(below) || above == 0 || biased_exponent(above) - biased_exponent(below) < -150)
         return sign;
-    return (as_bits(quotient) & 0x7fffffff) | sign;
+    /* a quotient so large that steps on the way to it were infinite */
+    return isnan(quotient) ? sign | 0x7f800000 : (as_bits(quotient) & 0x7fffffff) | sign;
 }
 THREE(divide_fixup, fixed(A, B, C))
+
+/* a * b + c, times a power of two, rounded once: as a double whose last bit says whether anything was left. */
+static float fused_and_scaled(float a, float b, float c, float by)
+{
+    const double product = (double)a * b, sum = product + c, part = sum - product;
+    const double left = (product - (sum - part)) + (c - part);
+    uint64_t bits;
+    double odd;
+    memcpy(&bits, &sum, sizeof bits);
+    if (left != 0 && isfinite(sum) && !(bits & 1))
+        bits = (left > 0) == (sum > 0) ? bits + 1 : bits - 1;
+    memcpy(&odd, &bits, sizeof odd);
+    return (float)(odd * by);
+}
 
 static void divide_fmas(struct wave *wave, const struct instruction *i)
 {
@@ -98,42 +139,36 @@ static void divide_fmas(struct wave *wave, const struct instruction *i)
                    *c = lanes_of(wave, &i->source[2], 0, room[2]);
     const uint64_t scaled = mask_of(wave, &i->source[3]);
     for (int l = 0; l < LANES(wave); l++) {
-        const float x = fmaf(as_float(a[l]), as_float(b[l]), as_float(c[l]));
+        const float x = as_float(a[l]), y = as_float(b[l]), z = as_float(c[l]);
         /* whichever way v_div_scale scaled */
-        const float undo = fabsf(as_float(c[l])) > 2 ? 0x1p64f : 0x1p-64f;
-        result[l] = as_bits(scaled >> l & 1 ? x * undo : x);
+        const float undo = fabsf(z) >= 2 ? 0x1p64f : 0x1p-64f;
+        result[l] = as_bits(scaled >> l & 1 ? fused_and_scaled(x, y, z, undo) : fmaf(x, y, z));
     }
     put_lanes(wave, i, 0, result);
 }
 
-/* Which of the three it scales, and whether v_div_fmas is to undo it: 2^64 up where numbers are small, and so on. */
+/* Which of the three it scales, and whether v_div_fmas is to undo it, as the ISA documents have it. But where both the
+ * reciprocal and the quotient would be denormal they scale the denominator up, which overflows: down it is. */
 static uint32_t scaled(uint32_t a, float below, float above, bool *undo)
 {
-    const float x = as_float(a), up = ldexpf(x, 64);
-    const bool is_below = a == as_bits(below), is_above = a == as_bits(above);
+    const bool is_below = as_float(a) == below, is_above = as_float(a) == above;
+    const bool reciprocal_denormal = is_denormal(1 / below), quotient_denormal = is_denormal(above / below);
+    const uint32_t up = as_bits(ldexpf(as_float(a), 64)), down = as_bits(ldexpf(as_float(a), -64));
     *undo = false;
     if (below == 0 || above == 0)
         return 0xffc00000;
-    if (!isfinite(below) || !isfinite(above))
-        return a;
-    const int b = ilogbf(below), n = ilogbf(above);
-    if (n - b >= 96) {
+    if (biased_exponent(above) - biased_exponent(below) >= 96) {
         *undo = true;
-        return is_below ? as_bits(up) : a;
+        return is_below ? up : a;
     }
-    if (fabsf(below) < 0x1p-126f)
-        return as_bits(up);
-    if (b >= 126 && n - b <= -126) {
-        *undo = true;
-        return is_above ? as_bits(up) : is_below ? as_bits(ldexpf(x, -64)) : a;
-    }
-    if (b >= 126)
-        return is_below ? as_bits(ldexpf(x, -64)) : a;
-    if (n - b < -126) {
-        *undo = true;
-        return is_above ? as_bits(up) : a;
-    }
-    return n <= -103 ? as_bits(up) : a;
+    if (is_denormal(below))
+        return up;
+    *undo = quotient_denormal;
+    if (reciprocal_denormal)
+        return is_below || !quotient_denormal ? down : a;
+    if (quotient_denormal)
+        return is_above ? up : a;
+    return biased_exponent(above) <= 23 ? up : a;
 }
 
 static void divide_scale(struct wave *wave, const struct instruction *i)
@@ -158,8 +193,8 @@ const struct operation float_operations[] = {
     {"mul_f32", multiply, "vff"},
     {"max_f32", maximum, "vff"},
     {"min_f32", minimum, "vff"},
-    {"max_num_f32", maximum, "vff"},
-    {"min_num_f32", minimum, "vff"},
+    {"max_num_f32", maximum_number, "vff"},
+    {"min_num_f32", minimum_number, "vff"},
     {"fma_f32", fused, "vfff"},
     {"mad_f32", multiply_add, "vfff"},
     {"fmaak_f32", fused, "vfff"},
@@ -169,12 +204,12 @@ const struct operation float_operations[] = {
     {"min3_f32", minimum_3, "vfff"},
     {"maxmin_f32", middle_from_below, "vfff"},
     {"minmax_f32", middle_from_above, "vfff"},
-    {"maxmin_num_f32", middle_from_below, "vfff"},
-    {"minmax_num_f32", middle_from_above, "vfff"},
-    {"max3_num_f32", maximum_3, "vfff"},
-    {"min3_num_f32", minimum_3, "vfff"},
+    {"maxmin_num_f32", number_from_below, "vfff"},
+    {"minmax_num_f32", number_from_above, "vfff"},
+    {"max3_num_f32", maximum_number_3, "vfff"},
+    {"min3_num_f32", minimum_number_3, "vfff"},
     {"med3_f32", median_3, "vfff"},
-    {"med3_num_f32", median_3, "vfff"},
+    {"med3_num_f32", median_number_3, "vfff"},
     {"exp_f32", power, "vf"},
     {"log_f32", logarithm, "vf"},
     {"rcp_f32", reciprocal, "vf"},

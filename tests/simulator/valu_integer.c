@@ -166,6 +166,8 @@ const struct operation integer_operations[] = {
     {"lshrrev_b16", shift_right_16, "vww"},
     {"ashrrev_i16", shift_signed_16, "vww"},
     {"mov_b32", copy, "vf"},
+    {"movrels_b32", copy, "vu"}, /* relative.c says of which registers */
+    {"movreld_b32", copy, "vu"},
     {"accvgpr_read_b32", copy, "vu"},
     {"accvgpr_write_b32", copy, "vu"},
     {"accvgpr_mov_b32", copy, "vu"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Vector instructions with carries, on 64 bits, and on two floats at once (CDNA). */
+ * Vector instructions with carries, on 64 bits, and on two floats (CDNA) or two 16-bit integers at once. */
 #include "valu.h"
 
 static void pair_of(const struct wave *wave, const struct source *source, uint64_t *values)
@@ -137,6 +137,43 @@ PACKED(packed_add, 2, a[l] + b[l])
 PACKED(packed_multiply, 2, a[l] * b[l])
 PACKED(packed_fused, 3, fmaf(a[l], b[l], c[l]))
 
+/* A source's 16 bits for the lower or upper half of the result. */
+static uint32_t short_of(const struct instruction *i, int n, bool upper, uint32_t x)
+{
+    return ((upper ? i->op_sel_hi : i->op_sel) >> n & 1 ? x >> 16 : x) & 0xffff;
+}
+
+#define SHORTS(name, expression)                                                                                       \
+    static void name(struct wave *wave, const struct instruction *i)                                                   \
+    {                                                                                                                  \
+        uint32_t room[3][MOST_LANES], result[MOST_LANES];                                                              \
+        const uint32_t *a = lanes_of(wave, &i->source[0], 0, room[0]);                                                 \
+        const uint32_t *b = lanes_of(wave, &i->source[1], 0, room[1]);                                                 \
+        const uint32_t *c = i->sources > 2 ? lanes_of(wave, &i->source[2], 0, room[2]) : a;                            \
+        for (int l = 0; l < LANES(wave); l++) {                                                                        \
+            result[l] = 0;                                                                                             \
+            for (int half = 0; half < 2; half++) {                                                                     \
+                const uint32_t A = short_of(i, 0, half, a[l]), B = short_of(i, 1, half, b[l]);                         \
+                const uint32_t C = short_of(i, 2, half, c[l]);                                                         \
+                (void)C;                                                                                               \
+                result[l] |= ((uint32_t)(expression)&0xffff) << 16 * half;                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+        put_lanes(wave, i, 0, result);                                                                                 \
+    }
+#define SIGNED(x) ((int16_t)(x))
+SHORTS(shorts_shift_left, B << (A & 15))
+SHORTS(shorts_shift_right, B >> (A & 15))
+SHORTS(shorts_shift_signed, SIGNED(B) >> (A & 15))
+SHORTS(shorts_add, A + B)
+SHORTS(shorts_subtract, A - B)
+SHORTS(shorts_multiply, A *B)
+SHORTS(shorts_multiply_add, A *B + C)
+SHORTS(shorts_maximum, A > B ? A : B)
+SHORTS(shorts_minimum, A < B ? A : B)
+SHORTS(shorts_maximum_signed, SIGNED(A) > SIGNED(B) ? A : B)
+SHORTS(shorts_minimum_signed, SIGNED(A) < SIGNED(B) ? A : B)
+
 /* The lower result is a word of the first source, the upper one of the second. */
 static void packed_copy(struct wave *wave, const struct instruction *i)
 {
@@ -174,5 +211,19 @@ const struct operation packed_operations[] = {
     {"pk_mul_f32", packed_multiply, "Vqq"},
     {"pk_fma_f32", packed_fused, "Vqqq"},
     {"pk_mov_b32", packed_copy, "Vqq"},
+    {"pk_lshlrev_b16", shorts_shift_left, "vuu"},
+    {"pk_lshrrev_b16", shorts_shift_right, "vuu"},
+    {"pk_ashrrev_i16", shorts_shift_signed, "vuu"},
+    {"pk_add_u16", shorts_add, "vuu"},
+    {"pk_add_i16", shorts_add, "vuu"},
+    {"pk_sub_u16", shorts_subtract, "vuu"},
+    {"pk_sub_i16", shorts_subtract, "vuu"},
+    {"pk_mul_lo_u16", shorts_multiply, "vuu"},
+    {"pk_mad_u16", shorts_multiply_add, "vuuu"},
+    {"pk_mad_i16", shorts_multiply_add, "vuuu"},
+    {"pk_max_u16", shorts_maximum, "vuu"},
+    {"pk_min_u16", shorts_minimum, "vuu"},
+    {"pk_max_i16", shorts_maximum_signed, "vuu"},
+    {"pk_min_i16", shorts_minimum_signed, "vuu"},
     {NULL, NULL, NULL},
 };
