@@ -188,8 +188,13 @@ bool compare_find(const char *name, struct operation *operation, bool *sets_exec
     if (strcmp(relation, "class") == 0)
         return of == F32 || of == F16;
     operation->operands = types[of].operands;
+    const bool is_float = of == F32 || of == F16;
     for (size_t n = 0; n < sizeof relations / sizeof *relations; n++)
         if (strcmp(relations[n].name, relation) == 0) {
+            const bool of_floats = strcmp(relation, "lg") == 0 || strlen(relation) != 2,
+                       of_integers = strcmp(relation, "ne") == 0;
+            if (is_float ? of_integers : of_floats)
+                return false;
             operation->run = functions[of][relations[n].relation];
             return true;
         }

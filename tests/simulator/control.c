@@ -56,6 +56,11 @@ static const struct {
     {"s_endpgm", end},
 };
 
+const char *control_name(int n)
+{
+    return (size_t)n < sizeof rows / sizeof *rows ? rows[n].name : NULL;
+}
+
 run_function *control_find(const char *name)
 {
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
@@ -152,20 +157,26 @@ static int number_behind_comma(const char *text)
     return sscanf(comma ? comma + 1 : text, "%i", &count) == 1 ? count : -1;
 }
 
+static const struct {
+    const char *name;
+    int counters[2];
+} waits[] = {
+    {"s_waitcnt_vscnt", {STORES, -1}},
+    {"s_wait_loadcnt", {LOADS, -1}},
+    {"s_wait_storecnt", {STORES, -1}},
+    {"s_wait_dscnt", {LOCALS, -1}},
+    {"s_wait_kmcnt", {KERNEL, -1}},
+    {"s_wait_loadcnt_dscnt", {LOADS, LOCALS}},
+    {"s_wait_storecnt_dscnt", {STORES, LOCALS}},
+};
+
+const char *wait_name(int n)
+{
+    return (size_t)n < sizeof waits / sizeof *waits ? waits[n].name : NULL;
+}
+
 bool wait_counts(const char *name, const char *operands, int counts[COUNTERS])
 {
-    static const struct {
-        const char *name;
-        int waits[2];
-    } single[] = {
-        {"s_waitcnt_vscnt", {STORES, -1}},
-        {"s_wait_loadcnt", {LOADS, -1}},
-        {"s_wait_storecnt", {STORES, -1}},
-        {"s_wait_dscnt", {LOCALS, -1}},
-        {"s_wait_kmcnt", {KERNEL, -1}},
-        {"s_wait_loadcnt_dscnt", {LOADS, LOCALS}},
-        {"s_wait_storecnt_dscnt", {STORES, LOCALS}},
-    };
     for (int counter = 0; counter < COUNTERS; counter++)
         counts[counter] = -1;
     if (strcmp(name, "s_waitcnt") == 0) {
@@ -174,13 +185,13 @@ bool wait_counts(const char *name, const char *operands, int counts[COUNTERS])
         counts[KERNEL] = counts[LOCALS];
         return counts[LOADS] >= 0 || counts[LOCALS] >= 0 || count_in(operands, "expcnt") >= 0;
     }
-    for (size_t n = 0; n < sizeof single / sizeof *single; n++)
-        if (strcmp(single[n].name, name) == 0) {
+    for (size_t n = 0; n < sizeof waits / sizeof *waits; n++)
+        if (strcmp(waits[n].name, name) == 0) {
             const int count = number_behind_comma(operands);
             /* two counters in one number: loads above, local memory's below */
-            counts[single[n].waits[0]] = single[n].waits[1] < 0 ? count : count >> 8 & 63;
-            if (single[n].waits[1] >= 0)
-                counts[single[n].waits[1]] = count & 63;
+            counts[waits[n].counters[0]] = waits[n].counters[1] < 0 ? count : count >> 8 & 63;
+            if (waits[n].counters[1] >= 0)
+                counts[waits[n].counters[1]] = count & 63;
             return count >= 0;
         }
     return false;

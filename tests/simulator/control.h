@@ -13,6 +13,10 @@ run_function *control_find(const char *name);
 bool wait_counts(const char *name, const char *operands, int counts[COUNTERS]);
 run_function wait_for;
 
+/* Name number n of the first kind, and of waits but s_waitcnt; NULL: there are no more. */
+const char *control_name(int n);
+const char *wait_name(int n);
+
 /* Those that neither registers nor memory show: hints, priorities, caches. */
 bool is_hint(const char *name);
 run_function do_nothing;

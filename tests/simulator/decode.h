@@ -35,6 +35,10 @@ void program_free(struct program *program);
 /* Loads and stores; false where `line` is none. `understood` becomes false where it is one of an unknown kind. */
 bool memory_decode(const struct chip *chip, struct line *line, struct instruction *i, bool *understood);
 
+/* Name number n of a load's or store's width, and of a change of local memory; NULL: there are no more. */
+const char *width_name(int n);
+const char *change_name(int n);
+
 /* Adds registers to those that the instruction names. */
 void touch(struct instruction *i, const struct source *source, bool written);
 

@@ -26,6 +26,14 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
+static uint64_t bits_of_wide(__float128 x)
+{
+    const float single = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
+}
+
 static struct outcome kept(wide value)
 {
     return (struct outcome){(uint64_t)value, KEEPS_FLAG};
@@ -181,6 +189,9 @@ DEFINE(count_ones, noted(ones(a), 32))
 DEFINE(float_add, kept((wide)bits_of(FA + FB)))
 DEFINE(float_subtract, kept((wide)bits_of(FA - FB)))
 DEFINE(float_multiply, kept((wide)bits_of(FA *FB)))
+DEFINE(float_fused, kept((wide)bits_of_wide(definition_fused(FA, FB, FB))))
+DEFINE(float_fused_third, kept((wide)bits_of_wide(definition_fused(FA, FB, (double)3.14159274101257324f))))
+DEFINE(float_fused_second, kept((wide)bits_of_wide(definition_fused(FA, (double)3.14159274101257324f, FB))))
 DEFINE(float_larger, kept((wide)(isnan(FA) ? b : isnan(FB) || FA - FB > 0 || (a == 0 && FB == 0) ? a : b)))
 DEFINE(float_smaller, kept((wide)(isnan(FA) ? b : isnan(FB) || FA - FB < 0 || (a == 1ull << 31 && FB == 0) ? a : b)))
 DEFINE(float_towards_0, kept((wide)bits_of(signbit(FA) ? ceil(FA) : floor(FA))))
@@ -280,6 +291,9 @@ const struct scalar_definition scalar_definitions[] = {
     {"add_f32", "s4, s0, s2", float_add},
     {"sub_f32", "s4, s0, s2", float_subtract},
     {"mul_f32", "s4, s0, s2", float_multiply},
+    {"fmac_f32", "s4, s0, s2", float_fused},
+    {"fmaak_f32", "s4, s0, s2, 0x40490fdb", float_fused_third},
+    {"fmamk_f32", "s4, s0, 0x40490fdb, s2", float_fused_second},
     {"max_num_f32", "s4, s0, s2", float_larger},
     {"min_num_f32", "s4, s0, s2", float_smaller},
     {"and_b64", "s[4:5], s[0:1], s[2:3]", and_64},

@@ -24,6 +24,11 @@ static const struct width widths[] = {
     {"u8_d16_hi", 1, 0, 1, 1},
 };
 
+const char *width_name(int n)
+{
+    return (size_t)n < sizeof widths / sizeof *widths ? widths[n].name : NULL;
+}
+
 static bool take_width(const char *name, struct instruction *i)
 {
     for (size_t n = 0; n < sizeof widths / sizeof *widths; n++)
@@ -141,7 +146,7 @@ static bool local_access(struct line *line, struct instruction *i, const char *f
 {
     int stride;
     const char *width = take_pair(form, &stride);
-    if (!take_width(width, i) || i->bytes > 16)
+    if (!take_width(width, i) || i->bytes > 16 || (stride && i->bytes != 4 && i->bytes != 8))
         return false;
     const int places = stride ? 2 : 1, words = words_of(i);
     i->offset[0] = stride ? number_modifier(line, "offset0") * stride * i->bytes : number_modifier(line, "offset");
@@ -158,34 +163,40 @@ static bool local_access(struct line *line, struct instruction *i, const char *f
            (!stride || take(line, 2, words, i, &i->source[2], false)) && line->operands_count == 1 + places;
 }
 
+static const struct {
+    const char *name;
+    enum change change;
+} changes[] = {{"add_u32", CHANGE_ADD},
+               {"and_b32", CHANGE_AND},
+               {"or_b32", CHANGE_OR},
+               {"xor_b32", CHANGE_XOR},
+               {"max_i32", CHANGE_MAX_SIGNED},
+               {"min_i32", CHANGE_MIN_SIGNED},
+               {"max_u32", CHANGE_MAX},
+               {"min_u32", CHANGE_MIN},
+               {"add_f32", CHANGE_ADD_FLOAT},
+               {"wrxchg_rtn_b32", CHANGE_SWAP},
+               {"storexchg_rtn_b32", CHANGE_SWAP},
+               {"add_rtn_u32", CHANGE_ADD},
+               {"or_rtn_b32", CHANGE_OR},
+               {"and_rtn_b32", CHANGE_AND},
+               {"max_rtn_i32", CHANGE_MAX_SIGNED},
+               {"max_rtn_u32", CHANGE_MAX},
+               {"min_rtn_u32", CHANGE_MIN}};
+
+const char *change_name(int n)
+{
+    return (size_t)n < sizeof changes / sizeof *changes ? changes[n].name : NULL;
+}
+
 static bool local_change(struct line *line, struct instruction *i, const char *form)
 {
-    static const struct {
-        const char *name;
-        enum change change;
-    } rows[] = {{"add_u32", CHANGE_ADD},
-                {"and_b32", CHANGE_AND},
-                {"or_b32", CHANGE_OR},
-                {"xor_b32", CHANGE_XOR},
-                {"max_i32", CHANGE_MAX_SIGNED},
-                {"min_i32", CHANGE_MIN_SIGNED},
-                {"max_u32", CHANGE_MAX},
-                {"min_u32", CHANGE_MIN},
-                {"add_f32", CHANGE_ADD_FLOAT},
-                {"wrxchg_rtn_b32", CHANGE_SWAP},
-                {"storexchg_rtn_b32", CHANGE_SWAP},
-                {"add_rtn_u32", CHANGE_ADD},
-                {"or_rtn_b32", CHANGE_OR},
-                {"and_rtn_b32", CHANGE_AND},
-                {"max_rtn_i32", CHANGE_MAX_SIGNED},
-                {"max_rtn_u32", CHANGE_MAX},
-                {"min_rtn_u32", CHANGE_MIN}};
-    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        if (strcmp(rows[n].name, form) != 0)
+    for (size_t n = 0; n < sizeof changes / sizeof *changes; n++) {
+        if (strcmp(changes[n].name, form) != 0)
             continue;
         const int returns = strstr(form, "_rtn") != NULL;
         i->run = local_atomic;
-        i->target = (int)rows[n].change;
+        i->target = (int)changes[n].change;
         i->bytes = 4;
         i->sources = 2;
         i->offset[0] = number_modifier(line, "offset");
