@@ -11,8 +11,8 @@
 
 extern const struct chip bench_rdna3, bench_rdna4, bench_cdna2, bench_cdna3;
 
-/* Edges of integers, and of floats and halves: zeros, denormals, ones, halves, infinities, NaNs that are quiet or not, the
- * largest, powers of two at which a division is scaled; and random bits. */
+/* Edges of integers, and of floats and halves: zeros, denormals, ones, halves, infinities, NaNs that are quiet or not,
+ * the largest, powers of two at which a division is scaled; and random bits. */
 enum { EDGES = 48 };
 extern const uint32_t edges[EDGES];
 

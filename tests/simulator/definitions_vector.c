@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits are taken one by one, integers as wider ones, floats as ones of more digits: otherwise than the simulator has it.
- * Where something is to be looked up, it is what AMD's ISA documents ("RDNA3 Instruction Set Architecture" and those of
- * CDNA 3 and RDNA 4) give beside each instruction. */
+ * Bits are taken one by one, integers as wider ones, floats as ones of more digits: otherwise than the simulator has
+ * it. What is to be looked up is what AMD's ISA documents ("RDNA3 Instruction Set Architecture" and those of CDNA 3 and
+ * RDNA 4) give beside each instruction. */
 #include "definitions.h"
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Loads, stores and changes of memory by every name that the simulator knows, in every form in which it takes it, against
- * what the ISA documents say of the name, byte by byte. */
+ * Loads, stores and changes of memory by every name that the simulator knows, in every form in which it takes it,
+ * against what the ISA documents say of the name, byte by byte. */
 #include "bench.h"
 #include "definitions.h"
 #include <stdio.h>

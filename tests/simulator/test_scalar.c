@@ -18,8 +18,8 @@ static bool has_name(const struct scalar_definition *table, const char *wanted)
     return false;
 }
 
-/* Those beside are the program counter, which has a test of its own, and what saves the lanes that are on, of which a test
- * takes all. */
+/* Those beside are the program counter, which has a test of its own, and what saves the lanes that are on, of which a
+ * test takes all. */
 static void each_has_a_definition(void **state)
 {
     (void)state;

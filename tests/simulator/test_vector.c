@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Vector instructions with more words, masks and modifiers, each against its definition (definitions_vector.c); and that
- * each row of the simulator's tables has one. */
+ * Vector instructions with more words, masks and modifiers, each against its definition (definitions_vector.c); and
+ * that each row of the simulator's tables has one. */
 #include "bench.h"
 #include "definitions.h"
 #include "operations.h"
