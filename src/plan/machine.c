@@ -26,6 +26,23 @@ static int at_most(uint32_t said, int most)
     return said < (uint32_t)most ? (int)said : most;
 }
 
+/* The second-level cache of a chip of NVIDIA's by what is published of it: TU102, A100, GA102, AD102 (RTX 4090), H100,
+ * B200, GB202 (RTX 5090). OpenCL reports the first-level caches of all compute units there. */
+static const struct known_cache {
+    uint32_t capability;
+    uint64_t bytes, units;
+} nvidia_caches[] = {{705, 6 << 20, 72},   {800, 40 << 20, 108},   {806, 6 << 20, 84},   {809, 72 << 20, 128},
+                     {900, 50 << 20, 132}, {1000, 126 << 20, 148}, {1200, 96 << 20, 170}};
+
+/* A chip or a part of one (MIG) with fewer compute units has about as much less. */
+static uint64_t nvidia_cache(const struct clattn_capabilities *capabilities, int units)
+{
+    for (size_t i = 0; i < sizeof nvidia_caches / sizeof *nvidia_caches; i++)
+        if (capabilities->nv_compute_capability == nvidia_caches[i].capability)
+            return nvidia_caches[i].bytes * (uint64_t)units / nvidia_caches[i].units;
+    return capabilities->cache_bytes;
+}
+
 /* NVIDIA: the CUDA programming guide's table of compute capabilities. Of 255 registers 248 compile without spilling
  * (H200). Where nothing is known of a device it is taken for one of these with half the registers an item. */
 static void take_nvidia(const struct clattn_capabilities *capabilities, struct cla_machine *machine)
@@ -35,6 +52,7 @@ static void take_nvidia(const struct clattn_capabilities *capabilities, struct c
         machine->unit_registers = at_most(registers, MOST_REGISTERS);
     if (registers >= 65536)
         machine->item_words = 248;
+    machine->cache_bytes = nvidia_cache(capabilities, machine->units);
 }
 
 bool cla_has_extension(const struct clattn_capabilities *capabilities, const char *name)
@@ -114,6 +132,7 @@ struct cla_machine cla_machine_of(const struct clattn_capabilities *capabilities
         .group_items = first && first < items ? first : items,
         .local_bytes = cla_usable_local_bytes(capabilities),
         .local_parts = 1,
+        .cache_bytes = capabilities->cache_bytes,
         .least_sub_groups = 1};
     switch (machine.family) {
     case CLA_NVIDIA:

@@ -31,6 +31,7 @@ struct cla_machine {
     int64_t group_items;  /* of a work-group */
     uint64_t local_bytes; /* of a work-group */
     int local_parts;      /* how often a unit has that */
+    uint64_t cache_bytes; /* that all units share, as far as is known */
     int least_sub_groups; /* that a scheduler wants, since one alone hides nothing of its own waits */
     int sub_group_wanted; /* the size to ask the compiler for; 0: it has no choice, or makes a good one */
     bool large_registers; /* programs are built for twice the registers an item, and half the sub-groups */

@@ -341,13 +341,14 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
 /* H200, d 128: 16 rows of 8 heads, 8192 keys: 8 sub-groups 21.3 us, 4 23.8; 4 rows of 128 heads 141 and 145; of 512
  * heads, 1024 keys, 86 and 74. With 32 rows and more tiles in local memory were faster (64 rows of 64 heads, 8192 keys:
  * 175 and 100). Bytes of 16 sequences of 8192 keys, in blocks of 16 rows 99.5, of 8 rows 90.0, these with up to 168
- * registers 83.0, with 32 keys at a time and no such limit 79.0. Few keys: the notes of MATRIX, "Few keys". */
+ * registers 83.0, with 32 keys at a time and no such limit 79.0. Few keys: the notes of MATRIX, "Few keys"; of 50 MiB
+ * of cache calls with 32 MiB of K and V had gained, with 128 they had not. */
 const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16,
                                                   .sub_groups = 4,
                                                   .more = 8,
                                                   .few_rows = 4,
                                                   .unit_registers = 2048,
-                                                  .cached_bytes = 36 << 20,
+                                                  .cached_hundredths = 72,
                                                   .block_keys = 256};
 
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper

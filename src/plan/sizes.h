@@ -155,8 +155,9 @@ extern const struct cla_packing_sizes cla_packing_sizes;
  * them have one. Registers of a compute unit of NVIDIA's for a lane of all its sub-groups. */
 struct cla_stream_sizes {
     int most_rows, sub_groups, more, few_rows, unit_registers;
-    int64_t cached_bytes; /* K and V of a call that an H200's second-level cache holds: fewer rows are faster, */
-    int block_keys;       /* and more sub-groups where each block of rows has so many keys to each of its splits */
+    int cached_hundredths; /* of the second-level cache: K and V of a call in so much of it come from it, and fewer rows
+                            * are faster, */
+    int block_keys;        /* and more sub-groups where each block of rows has so many keys to each of its splits */
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 

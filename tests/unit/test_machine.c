@@ -26,9 +26,15 @@ static const struct {
       .max_work_group_size = 1024,
       .local_memory_bytes = 48 << 10,
       .static_local_memory_bytes = 226 << 10},
-     {CLA_NVIDIA, 32, 4, 132, 2048, 65536, 248, 1024, 226 << 10, 1, 1, 0, false}},
+     {CLA_NVIDIA, 32, 4, 132, 2048, 65536, 248, 1024, 226 << 10, 1, 50 << 20, 1, 0, false}},
     {{.type = CLATTN_DEVICE_GPU, .nv_compute_capability = 705, .nv_registers_per_group = 32768, .compute_units = 40},
-     {CLA_NVIDIA_TURING, 32, 4, 40, 2048, 32768, 128, 0, 0, 1, 1, 0, false}},
+     {CLA_NVIDIA_TURING, 32, 4, 40, 2048, 32768, 128, 0, 0, 1, (6 << 20) * 40 / 72, 1, 0, false}},
+    /* half of the compute units, as MIG deals them out; the driver tells of first-level caches */
+    {{.type = CLATTN_DEVICE_GPU, .nv_compute_capability = 900, .compute_units = 66, .cache_bytes = 66 << 15},
+     {CLA_NVIDIA, 32, 4, 66, 2048, 65536, 128, 0, 0, 1, 25 << 20, 1, 0, false}},
+    /* one of which nothing is known */
+    {{.type = CLATTN_DEVICE_GPU, .nv_compute_capability = 5000, .compute_units = 500, .cache_bytes = 3 << 20},
+     {CLA_NVIDIA, 32, 4, 500, 2048, 65536, 128, 0, 0, 1, 3 << 20, 1, 0, false}},
     /* CDNA: wavefronts of 64 */
     {{.type = CLATTN_DEVICE_GPU,
       .vendor_id = 0x1002,
@@ -38,10 +44,10 @@ static const struct {
       .max_work_group_size = 256,
       .max_work_item_size = 1024,
       .local_memory_bytes = 64 << 10},
-     {CLA_AMD_WIDE, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 2, 0, false}},
+     {CLA_AMD_WIDE, 64, 4, 304, 2048, 131072, 112, 256, 64 << 10, 1, 0, 2, 0, false}},
     /* RDNA, a compute unit with two SIMDs */
     {{.type = CLATTN_DEVICE_GPU, .amd_simd_per_compute_unit = 2, .sub_group_size = 32, .compute_units = 96},
-     {CLA_AMD, 32, 2, 96, 1024, 65536, 112, 0, 0, 1, 2, 0, false}},
+     {CLA_AMD, 32, 2, 96, 1024, 65536, 112, 0, 0, 1, 0, 2, 0, false}},
     /* a pair of them, which has local memory twice; RDNA 3 with more registers */
     {{.type = CLATTN_DEVICE_GPU,
       .device_name = "gfx1100",
@@ -50,8 +56,9 @@ static const struct {
       .sub_group_size = 32,
       .compute_units = 48,
       .max_work_group_size = 256,
+      .cache_bytes = 32 << 10,
       .local_memory_bytes = 64 << 10},
-     {CLA_AMD, 32, 4, 48, 2048, 196608, 112, 256, 64 << 10, 2, 2, 0, false}},
+     {CLA_AMD, 32, 4, 48, 2048, 196608, 112, 256, 64 << 10, 2, 32 << 10, 2, 0, false}},
     /* Arc A770: 512 vector engines, 16 to a core */
     {{.type = CLATTN_DEVICE_GPU,
       .vendor_id = 0x8086,
@@ -59,17 +66,18 @@ static const struct {
       .preferred_work_group_multiple = 64,
       .compute_units = 512,
       .max_work_group_size = 1024,
+      .cache_bytes = 16 << 20,
       .extensions = "cl_intel_required_subgroup_size cl_intel_subgroup_matrix_multiply_accumulate"},
-     {CLA_INTEL_NARROW, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 1, 8, true}},
+     {CLA_INTEL_NARROW, 8, 16, 32, 512, 131072, 128, 256, 0, 1, 16 << 20, 1, 8, true}},
     {{.type = CLATTN_DEVICE_GPU, .vendor_id = 0x8086, .sub_group_size = 16, .compute_units = 4},
-     {CLA_INTEL, 16, 8, 1, 1024, 131072, 112, 0, 0, 1, 1, 0, false}},
+     {CLA_INTEL, 16, 8, 1, 1024, 131072, 112, 0, 0, 1, 0, 1, 0, false}},
     /* Intel's CPU is a CPU */
     {{.type = CLATTN_DEVICE_CPU, .vendor_id = 0x8086, .sub_group_size = 1, .compute_units = 2},
-     {CLA_CPU, 32, 4, 2, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+     {CLA_CPU, 32, 4, 2, 2048, 65536, 128, 0, 0, 1, 0, 1, 0, false}},
     {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 16},
-     {CLA_ANY_FAMILY, 16, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+     {CLA_ANY_FAMILY, 16, 4, 1, 2048, 65536, 128, 0, 0, 1, 0, 1, 0, false}},
     {{.type = CLATTN_DEVICE_GPU, .preferred_work_group_multiple = 1024},
-     {CLA_ANY_FAMILY, 32, 4, 1, 2048, 65536, 128, 0, 0, 1, 1, 0, false}},
+     {CLA_ANY_FAMILY, 32, 4, 1, 2048, 65536, 128, 0, 0, 1, 0, 1, 0, false}},
 };
 
 static void each_vendor_has_its_own_facts(void **state)
@@ -87,6 +95,7 @@ static void each_vendor_has_its_own_facts(void **state)
         assert_int_equal(machine.group_items, made->group_items);
         assert_int_equal(machine.local_bytes, made->local_bytes);
         assert_int_equal(machine.local_parts, made->local_parts);
+        assert_int_equal(machine.cache_bytes, made->cache_bytes);
         assert_int_equal(machine.least_sub_groups, made->least_sub_groups);
         assert_int_equal(machine.sub_group_wanted, made->sub_group_wanted);
         assert_int_equal(machine.large_registers, made->large_registers);

@@ -35,6 +35,34 @@ static void short_calls_have_fewer_rows(void **state)
     }
 }
 
+/* What a second-level cache holds differs from device to device. The most keys of a sequence with fewer rows a block, on
+ * 8 heads of K and V: 0.72 of the cache has room for them. */
+static void short_calls_are_those_that_the_cache_holds(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t capability, units;
+        int64_t keys;
+    } rows[] = {{900, 132, 9216}, {900, 66, 4608}, {800, 108, 7372}, {809, 128, 13271}, {1000, 148, 23224}};
+    EACH (i, rows)
+        for (int more = 0; more < 2; more++) {
+            const struct clattn_capabilities capabilities = test_nvidia(rows[i].capability, rows[i].units);
+            const struct clattn_problem problem = {.d = 128,
+                                                   .dtype = CLATTN_BF16,
+                                                   .expected_n_q = 1,
+                                                   .expected_n_kv = rows[i].keys + more,
+                                                   .expected_heads = 32,
+                                                   .expected_kv_heads = 8};
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+            assert_string_equal(info.skeleton, "forward_matrix");
+            if (info.b_r != (more ? 16 : 8))
+                fail_msg("capability %u, %u units, %lld keys: %d rows", rows[i].capability, rows[i].units,
+                         (long long)problem.expected_n_kv, info.b_r);
+        }
+}
+
 /* Keys and values in pages or in a format, which no other kernel on tensor cores reads, for any number of rows. */
 static void pages_and_formats_stream_whatever_the_rows(void **state)
 {
@@ -65,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_calls_have_fewer_rows),
+        cmocka_unit_test(short_calls_are_those_that_the_cache_holds),
         cmocka_unit_test(pages_and_formats_stream_whatever_the_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,11 +101,13 @@ static int sharers_of(const struct clattn_capabilities *capabilities, const stru
 static bool is_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                      const struct cla_config *config)
 {
+    const uint64_t cached =
+        cla_machine_of(capabilities).cache_bytes / 100 * (uint64_t)cla_stream_sizes.cached_hundredths;
     int64_t keys;
     return config->unit->devices && problem->expected_n_q <= config->unit->stream_rows && problem->expected_heads &&
            problem->expected_heads <= capabilities->compute_units && problem->expected_n_kv &&
            cla_multiply(problem->expected_heads, problem->expected_n_kv, &keys) &&
-           keys <= cla_stream_sizes.cached_bytes / (2 * (problem->d + problem->d_v));
+           (uint64_t)keys <= cached / (2 * (uint64_t)(problem->d + problem->d_v));
 }
 
 static void suit_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
