@@ -156,6 +156,8 @@ clattn_status cla_matrix_take_emulation(const struct clattn_problem *problem, co
                         "problem.work_group_size is %d: the emulation %s, which problem.knobs \"%s\" of %s name, wants "
                         "it left to the plan: 0",
                         problem->work_group_size, unit->name, knobs, name);
+    const int sub_groups = unit->one_sub_group ? 1 : config->work_group_size / config->unit->lanes;
+    config->work_group_size = unit->lanes * sub_groups;
     config->unit = unit;
     return CLATTN_SUCCESS;
 }

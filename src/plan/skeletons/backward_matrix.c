@@ -329,19 +329,6 @@ static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 /* And which emulation. */
 static const struct cla_knob emulated_knobs[] = {KNOBS, CLA_EMULATION_KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
-/* The emulation that knobs name, with as many sub-groups as are planned where it may have more than one. */
-static clattn_status take_emulation(const struct clattn_problem *problem, struct cla_config *config,
-                                    struct cla_error *error)
-{
-    const struct cla_matrix_unit *planned = config->unit;
-    const clattn_status status = cla_matrix_take_emulation(problem, name_of(config), config, error);
-    if (status || config->unit == planned)
-        return status;
-    const int groups = config->work_group_size / planned->lanes;
-    config->work_group_size = config->lanes * (config->unit->one_sub_group ? 1 : groups);
-    return CLATTN_SUCCESS;
-}
-
 static bool side_is_whole(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
                           const struct cla_config *config, int side)
 {
@@ -354,7 +341,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    const clattn_status named = take_emulation(problem, config, error);
+    const clattn_status named = cla_matrix_take_emulation(problem, name_of(config), config, error);
     if (named)
         return named;
     if (!divides(config) || !side_is_whole(&limits, problem, config, DQ) ||

@@ -244,22 +244,17 @@ static const struct cla_knob knobs[] = {KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 /* And which emulation. */
 static const struct cla_knob emulated_knobs[] = {KNOBS, CLA_EMULATION_KNOBS, {NULL, 0, 0, 0, {0}, 0}};
 
-/* The emulation that knobs name; one that is one sub-group has all rows. */
-static clattn_status take_emulation(const struct clattn_problem *problem, struct cla_config *config,
-                                    struct cla_error *error)
+/* An emulation that is one sub-group has all rows. */
+static clattn_status give_all_rows(const struct clattn_problem *problem, struct cla_config *config,
+                                   struct cla_error *error)
 {
-    const struct cla_matrix_unit *planned = config->unit;
-    const clattn_status status = cla_matrix_take_emulation(problem, name_of(config), config, error);
-    if (status || config->unit == planned)
-        return status;
-    if (config->unit->one_sub_group)
-        config->matrix.row_tiles = config->b_r / CLA_PIECE;
-    if (config->matrix.row_tiles > MOST_ROW_TILES)
-        return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "b_r = %d: %s by problem.knobs \"%s\" runs on the emulation %s, which is one sub-group: b_r is "
-                        "up to %d",
-                        config->b_r, name_of(config), problem->knobs, config->unit->name, CLA_PIECE * MOST_ROW_TILES);
-    return CLATTN_SUCCESS;
+    config->matrix.row_tiles = config->b_r / CLA_PIECE;
+    if (config->matrix.row_tiles <= MOST_ROW_TILES)
+        return CLATTN_SUCCESS;
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "b_r = %d: %s by problem.knobs \"%s\" runs on the emulation %s, which is one sub-group: b_r is "
+                    "up to %d",
+                    config->b_r, name_of(config), problem->knobs, config->unit->name, CLA_PIECE * MOST_ROW_TILES);
 }
 
 /* Options that limit an item's registers, so that more sub-groups fit a compute unit of NVIDIA's. NULL: there is none
@@ -309,9 +304,11 @@ static clattn_status check_streams(const struct clattn_problem *problem, const s
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
-    const clattn_status named = take_emulation(problem, config, error);
-    if (named)
-        return named;
+    clattn_status status = cla_matrix_take_emulation(problem, name_of(config), config, error);
+    if (!status && config->unit->one_sub_group)
+        status = give_all_rows(problem, config, error);
+    if (status)
+        return status;
     if (config->matrix.keys % CLA_PIECE || config->b_c % config->matrix.keys)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_c = %d: keys is a multiple of 16 that divides b_c",
