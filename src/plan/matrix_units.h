@@ -114,8 +114,8 @@ clattn_status cla_matrix_choose_emulated(const struct clattn_capabilities *capab
         "emulation", offsetof(struct cla_config, emulation), 0, 9, {0}, 0                                              \
     }
 
-/* Gives an emulated skeleton's configuration the emulation that its knobs `lanes` and `emulation` name, and a work-group
- * of as many sub-groups as were planned, where it may have more than one; a device's unit stays. */
+/* Gives an emulated skeleton's configuration the emulation that its knobs `lanes` and `emulation` name, and a
+ * work-group of as many sub-groups as were planned, where it may have more than one; a device's unit stays. */
 clattn_status cla_matrix_take_emulation(const struct clattn_problem *problem, const char *name,
                                         struct cla_config *config, struct cla_error *error);
 

@@ -4,6 +4,7 @@
 #include "support/nvidia.h"
 #include "support/planned.h"
 #include "support/unit.h"
+#include <string.h>
 
 /* Rows of a block, sub-groups that share it, and splits, as the fastest were on an H200. */
 static void short_calls_have_fewer_rows(void **state)
@@ -35,8 +36,8 @@ static void short_calls_have_fewer_rows(void **state)
     }
 }
 
-/* What a second-level cache holds differs from device to device. The most keys of a sequence with fewer rows a block, on
- * 8 heads of K and V: 0.72 of the cache has room for them. */
+/* What a second-level cache holds differs from device to device: the most keys of a sequence with fewer rows a block,
+ * on 8 heads of K and V. 0.72 of the cache has room for them. */
 static void short_calls_are_those_that_the_cache_holds(void **state)
 {
     (void)state;
@@ -61,6 +62,76 @@ static void short_calls_are_those_that_the_cache_holds(void **state)
                 fail_msg("capability %u, %u units, %lld keys: %d rows", rows[i].capability, rows[i].units,
                          (long long)problem.expected_n_kv, info.b_r);
         }
+}
+
+static struct clattn_problem forced_to(int b_r, int b_c, int work_group_size)
+{
+    return (struct clattn_problem){.skeleton = "forward_matrix",
+                                   .d = 128,
+                                   .dtype = CLATTN_FP16,
+                                   .b_r = b_r,
+                                   .b_c = b_c,
+                                   .work_group_size = work_group_size,
+                                   .expected_n_q = 1,
+                                   .expected_n_kv = 8192,
+                                   .expected_heads = 32,
+                                   .expected_kv_heads = 8};
+}
+
+/* As many sub-groups as are asked for, or an error that says how many there may be. */
+static void forced_work_groups_are_kept_or_refused(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    for (int rows = 8; rows <= 16; rows *= 2)
+        for (int items = 1; items <= 2048; items++) {
+            if (rows == 16 && items < 64) /* one sub-group, which may have tiles of K and V, too */
+                continue;
+            struct cla_choice choice;
+            struct clattn_plan_info info;
+            const clattn_status status = test_plan(&capabilities, forced_to(rows, 0, items), &choice, &info);
+            const bool fits = items % 32 == 0 && items <= 512;
+            assert_int_equal(status, fits ? CLATTN_SUCCESS : CLATTN_NOTHING_FITS);
+            if (fits && (info.work_group_size != items || !choice.config.matrix.streams ||
+                         choice.config.matrix.sharers != items / 32))
+                fail_msg("%d rows, %d items: planned are %d, knobs %s", rows, items, info.work_group_size, info.knobs);
+        }
+}
+
+static void messages_say_what_streams_take(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    static const struct {
+        int b_r, b_c, work_group_size, d;
+        const char *knobs, *message;
+    } rows[] = {
+        {8, 0, 100, 128, NULL,
+         "problem.work_group_size is 100: with problem.b_r 8 sub-groups of 32 work-items share a block's keys in "
+         "forward_matrix, from 1 to 16 of them with d = 128, d_v = 128 here: a multiple of 32 up to 512"},
+        {16, 0, 544, 128, NULL, "problem.work_group_size is 544: with problem.b_r 16 sub-groups of 32"},
+        {8, 48, 0, 128, NULL,
+         "problem.b_r is 8, problem.b_c 48, problem.work_group_size 0 (0 is planned): forward_matrix has blocks of 8 "
+         "rows where d is a multiple of 32 and d_v of 64, both up to 128, but they are 128 and 128, b_c is 16 or 32"},
+        {8, 0, 0, 96, NULL, "both up to 128, but they are 96 and 96"},
+        {16, 0, 64, 96, NULL,
+         "forward_matrix has blocks of 16 rows that sub-groups share where d is a multiple of 32 and d_v of 64, both "
+         "up to 128, but they are 96 and 96, b_c is 16 or 32, elements have 16 bits and there is no dropout; elsewhere "
+         "work_group_size is that of one sub-group"},
+        {8, 0, 128, 128, "sharers=8",
+         "problem.work_group_size is 128: problem.knobs \"sharers=8\" of forward_matrix come to 256 work-items"},
+        {24, 0, 0, 128, NULL, "b_r and b_c are multiples of 16 (b_r 8 for few rows)"},
+    };
+    EACH (i, rows) {
+        struct clattn_problem problem = forced_to(rows[i].b_r, rows[i].b_c, rows[i].work_group_size);
+        problem.d = rows[i].d;
+        problem.knobs = rows[i].knobs;
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_NOTHING_FITS);
+        if (!strstr(test_error.text, rows[i].message))
+            fail_msg("number %d: %s", (int)i, test_error.text);
+    }
 }
 
 /* Keys and values in pages or in a format, which no other kernel on tensor cores reads, for any number of rows. */
@@ -94,6 +165,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_calls_have_fewer_rows),
         cmocka_unit_test(short_calls_are_those_that_the_cache_holds),
+        cmocka_unit_test(forced_work_groups_are_kept_or_refused),
+        cmocka_unit_test(messages_say_what_streams_take),
         cmocka_unit_test(pages_and_formats_stream_whatever_the_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

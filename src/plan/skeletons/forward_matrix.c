@@ -42,7 +42,7 @@ static bool take_forced_rows(const struct clattn_problem *problem, struct cla_co
     if (problem->work_group_size % config->lanes)
         return false;
     if (config->matrix.streams)
-        return true;
+        return !sub_groups || sub_groups <= MOST_SHARERS;
     if (problem->b_r % CLA_PIECE)
         return false;
     if (problem->b_r)
@@ -164,11 +164,52 @@ double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilitie
                               INT_MAX);
 }
 
+/* How many sub-groups may share the keys of a block of the rows that are forced; 0: none may. */
+static int most_sharers(const struct cla_matrix_limits *limits, const struct clattn_problem *problem,
+                        const struct cla_config *config)
+{
+    struct cla_config one = *config;
+    one.b_r = problem->b_r;
+    one.b_c = one.matrix.keys = problem->b_c ? problem->b_c : CLA_PIECE;
+    one.matrix.row_tiles = one.matrix.streams = 1;
+    for (one.matrix.sharers = MOST_SHARERS; one.matrix.sharers; one.matrix.sharers--)
+        if (cla_forward_matrix_may_stream(problem, &one) && cla_forward_matrix_items(&one) <= limits->items &&
+            cla_forward_matrix_local_bytes(problem, &one) <= limits->local_bytes)
+            break;
+    return one.matrix.sharers;
+}
+
+#define STREAMED_PROBLEM "d is a multiple of 32 and d_v of 64, both up to 128, "
+
+static clattn_status no_stream_fits(const struct clattn_capabilities *capabilities,
+                                    const struct clattn_problem *problem, const struct cla_config *config,
+                                    struct cla_error *error)
+{
+    const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
+    const int most = most_sharers(&limits, problem, config), lanes = config->lanes;
+    if (most)
+        return cla_fail(
+            error, CLATTN_NOTHING_FITS,
+            "problem.work_group_size is %d: with problem.b_r %d sub-groups of %d work-items share a block's "
+            "keys in %s, from 1 to %d of them with d = %d, d_v = %d here: a multiple of %d up to %d",
+            problem->work_group_size, problem->b_r, lanes, name_of(config), most, problem->d, problem->d_v, lanes,
+            most * lanes);
+    return cla_fail(error, CLATTN_NOTHING_FITS,
+                    "problem.b_r is %d, problem.b_c %d, problem.work_group_size %d (0 is planned): %s has blocks of %d "
+                    "rows%s where " STREAMED_PROBLEM "but they are %d and %d, b_c is 16 or 32, elements have 16 bits "
+                    "and there is no dropout%s",
+                    problem->b_r, problem->b_c, problem->work_group_size, name_of(config), problem->b_r,
+                    problem->b_r == CLA_PIECE ? " that sub-groups share" : "", problem->d, problem->d_v,
+                    problem->b_r == CLA_PIECE ? "; elsewhere work_group_size is that of one sub-group" : "");
+}
+
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   const struct cla_config *config, struct cla_error *error)
 {
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     const int lanes = config->lanes;
+    if (cla_forward_matrix_forces_streams(problem, config))
+        return no_stream_fits(capabilities, problem, config, error);
     if (problem->b_r || problem->b_c || problem->work_group_size)
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
@@ -280,12 +321,12 @@ static clattn_status check_streams(const struct clattn_problem *problem, const s
                                    struct cla_error *error)
 {
     if (config->matrix.streams && !cla_forward_matrix_may_stream(problem, config))
-        return cla_fail(
-            error, CLATTN_NOTHING_FITS,
-            "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with streams=1 d "
-            "is a multiple of 32 and d_v of 64, both up to 128, b_r is 8 or 16, keys and b_c are both 16 or both 32, "
-            "there is no dropout, and sharers is 1 where a state is added to",
-            problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r, config->b_c);
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.knobs \"%s\" do not fit %s with d = %d, d_v = %d, b_r = %d, b_c = %d: with "
+                        "streams=1 " STREAMED_PROBLEM "b_r is 8 or 16, keys and b_c are both 16 or both 32, there is "
+                        "no dropout, and sharers is 1 where a state is added to",
+                        problem->knobs ? problem->knobs : "", name_of(config), problem->d, problem->d_v, config->b_r,
+                        config->b_c);
     if (!config->matrix.streams && (config->matrix.sharers != 1 || config->b_r % CLA_PIECE))
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "problem.knobs \"%s\" do not fit %s with b_r = %d: unless streams is 1, sharers is, and b_r a "
@@ -318,7 +359,10 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
         return fits;
     config->work_group_size = cla_forward_matrix_items(config);
     if (problem->work_group_size && config->work_group_size != problem->work_group_size)
-        return nothing_fits(capabilities, problem, config, error);
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "problem.work_group_size is %d: problem.knobs \"%s\" of %s come to %d work-items with b_r = %d",
+                        problem->work_group_size, problem->knobs ? problem->knobs : "", name_of(config),
+                        config->work_group_size, config->b_r);
     info->estimate = cla_forward_matrix_estimate(capabilities, problem, config);
     explain(capabilities, problem, config, info);
     return reads(problem, config, error);

@@ -37,6 +37,10 @@ void cla_forward_matrix_wish(const struct clattn_capabilities *capabilities, con
  * time; of wider rows it would not have the registers. */
 bool cla_forward_matrix_may_stream(const struct clattn_problem *problem, const struct cla_config *config);
 
+/* Whether sizes are forced that only kernels without tiles of K and V have: blocks of fewer rows than a piece, or of
+ * one piece with more than one sub-group. */
+bool cla_forward_matrix_forces_streams(const struct clattn_problem *problem, const struct cla_config *config);
+
 /* Scores are held for no more keys at a time than divide a tile's. */
 void cla_forward_matrix_hold_whole_keys(struct cla_config *config);
 

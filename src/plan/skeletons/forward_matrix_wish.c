@@ -151,9 +151,7 @@ static bool are_apart(const struct clattn_problem *problem)
     return cla_types_check_plain(problem, CLA_FORWARD_MATRIX, &unused) != CLATTN_SUCCESS;
 }
 
-/* Sizes that only kernels without tiles of K and V have: blocks of fewer rows than a piece, or of one piece with more
- * than one sub-group. */
-static bool forces_streams(const struct clattn_problem *problem, const struct cla_config *config)
+bool cla_forward_matrix_forces_streams(const struct clattn_problem *problem, const struct cla_config *config)
 {
     return problem->b_r && (problem->b_r == config->unit->stream_rows ||
                             (problem->b_r == CLA_PIECE && problem->work_group_size > config->lanes));
@@ -164,7 +162,8 @@ static bool forces_streams(const struct clattn_problem *problem, const struct cl
 static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                           struct cla_config *config)
 {
-    const bool forced = forces_streams(problem, config), apart = problem->expected_n_q && are_apart(problem);
+    const bool forced = cla_forward_matrix_forces_streams(problem, config),
+               apart = problem->expected_n_q && are_apart(problem);
     if (!forced && !apart && (!problem->expected_n_q || problem->expected_n_q > 64))
         return;
     config->b_r = apart ? CLA_PIECE : problem->expected_n_q > 32 ? 64 : problem->expected_n_q > 16 ? 32 : CLA_PIECE;
@@ -181,7 +180,7 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
         suit_short(capabilities, problem, &streamed);
     suit_bytes(problem, &streamed);
     streamed.matrix.streams = 1; /* as local_bytes counts */
-    while (streamed.matrix.sharers > 1 &&
+    while (!(forced && problem->work_group_size) && streamed.matrix.sharers > 1 &&
            cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
         streamed.matrix.sharers /= 2;
     const bool few = apart || problem->expected_n_q <= cla_stream_sizes.most_rows;

@@ -10,6 +10,7 @@ static const struct field {
     const char *name, *option;
 } fields[] = {{"problem.b_r", "b-r"},
               {"problem.b_c", "b-c"},
+              {"b_r", "b-r"},
               {"b_c", "b-c"},
               {"problem.work_group_size", "work-group-size"},
               {"work_group_size", "work-group-size"},
