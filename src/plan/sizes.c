@@ -352,8 +352,15 @@ const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16,
                                                   .block_keys = 256};
 
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
- * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). */
+ * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). Tiled are those of
+ * forward_matrix on NVIDIA's devices: the notes of MATRIX, "What splits of tiles cost". */
 const struct cla_split_weights cla_split_weights = {.start = 64, .split_start = 64, .merge = 64, .launch = 256},
+                               cla_tiled_split_weights = {.start = 64,
+                                                          .split_start = 64,
+                                                          .merge = 628,
+                                                          .launch = 246,
+                                                          .key_bytes = 512,
+                                                          .alone = 0.744},
                                cla_persistent_split_weights = {.start = 64,
                                                                .split_start = 864,
                                                                .merge = 300,

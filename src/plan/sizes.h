@@ -161,13 +161,17 @@ struct cla_stream_sizes {
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 
-/* The model of splits (plan/splits.h), in keys that a block of rows meets. */
+/* The model of splits (plan/splits.h), in keys that a block of rows meets. Beside each other work-groups of a compute
+ * unit take longer for a key each. */
 struct cla_split_weights {
     double start;       /* what a work-group costs beside its keys: its rows come in, its results go out; */
     double split_start; /* and where keys are split */
     double merge;       /* each row of each split, written and read in float, in keys of that row */
-    double launch;      /* of the merging kernel */
+    double launch;      /* of the merging kernel, */
+    double key_bytes;   /* in keys of so many bytes (K and V), so that shorter ones are more; 0: in keys of any */
+    double alone;       /* of a key's time, that of one where no compute unit has two work-groups; 0: was not timed */
 };
-extern const struct cla_split_weights cla_split_weights, cla_persistent_split_weights, cla_joined_split_weights;
+extern const struct cla_split_weights cla_split_weights, cla_tiled_split_weights, cla_persistent_split_weights,
+    cla_joined_split_weights;
 
 #endif

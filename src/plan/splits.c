@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/splits.h"
 #include "plan/checked.h"
+#include "plan/matrix_units.h"
 #include "plan/packing.h"
 #include "plan/planner.h"
 #include "plan/sizes.h"
@@ -15,6 +16,7 @@ static const struct cla_split_weights *weights_of(const struct cla_split_rule *r
 {
     return rule->joins        ? &cla_joined_split_weights
            : rule->persistent ? &cla_persistent_split_weights
+           : rule->tiled      ? &cla_tiled_split_weights
                               : &cla_split_weights;
 }
 
@@ -47,6 +49,16 @@ static int64_t slots_of(const struct clattn_capabilities *capabilities, const st
                : units * groups_a_unit(capabilities, problem, skeleton, config);
 }
 
+/* What was timed: elements of 16 bits, and more rows than few. */
+static bool is_tiled(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                     const struct cla_config *config)
+{
+    enum { FEW_ROWS = 64 };
+    const int64_t rows = problem->expected_n_q * (config->packs ? cla_expected_pack(problem) : 1);
+    return config->unit && config->unit->devices && capabilities->nv_compute_capability &&
+           problem->dtype != CLATTN_FP32 && (!rows || rows > FEW_ROWS);
+}
+
 int64_t cla_split_keys(const struct clattn_problem *problem, const struct cla_config *config)
 {
     return cla_ceil_div(problem->split_keys, config->b_c) * config->b_c;
@@ -58,6 +70,8 @@ struct cla_split_rule cla_split_rule(const struct clattn_capabilities *capabilit
 {
     const int sharers = cla_joins(skeleton, config);
     struct cla_split_rule rule = {.slots = slots_of(capabilities, problem, skeleton, config),
+                                  .units = cla_machine_of(capabilities).units,
+                                  .tiled = is_tiled(capabilities, problem, config),
                                   .b_r = config->b_r,
                                   .b_c = config->b_c * (sharers ? sharers : 1),
                                   .joins = sharers,
@@ -163,7 +177,8 @@ static double merge_cost(const struct cla_split_rule *rule, int64_t heads, int64
     const double rows = (double)(n_q * pack_of(rule)), most = (double)rule->b_r;
     if (rule->joins)
         return weights->launch * rule->joins + fmin(rows, most) * splits * weights->merge / rule->joins;
-    return weights->launch + (double)heads * (double)n_q * splits * weights->merge / ((double)rule->slots * most);
+    const double launch = weights->launch * (weights->key_bytes ? weights->key_bytes / (double)rule->key_bytes : 1);
+    return launch + (double)heads * (double)n_q * splits * weights->merge / ((double)rule->slots * most);
 }
 
 double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t n_q, int64_t n_kv, int splits)
@@ -184,6 +199,8 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
     }
+    if (weights_of(rule)->alone && groups <= (double)rule->units)
+        cost *= weights_of(rule)->alone;
     return splits > 1 ? cost + merge_cost(rule, heads, n_q, splits) : cost;
 }
 

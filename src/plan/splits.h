@@ -8,9 +8,11 @@
  * to keep all compute units busy. */
 struct cla_split_rule {
     int64_t slots;             /* work-groups that run at a time */
+    int64_t units;             /* compute units, which run as many with nothing beside them */
     int64_t b_r, b_c;          /* of the configuration; where sub-groups share keys, b_c is what they have together */
     int joins;                 /* as the skeleton says (plan/skeleton.h) */
     enum clattn_causal causal; /* of the problem */
+    bool tiled;                /* K and V pass through local memory to NVIDIA's tensor cores */
     bool persistent;           /* causal blocks go in pairs, the longest with the shortest, or all together */
     int64_t key_bytes;         /* of K and V, of each key of a head */
     bool windowed;             /* rows may see no more than a tile, however many keys there are */
