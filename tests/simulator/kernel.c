@@ -212,18 +212,29 @@ static int list_regions(cl_kernel kernel, const struct object_kernel *of, const 
     return count;
 }
 
+/* The mode that the instructions' functions have: to the nearest, denormals kept; before RDNA 4, where they are bits of
+ * it, NaNs that are clamped 0, and those that signal as IEEE 754 wants. */
+static bool has_known_mode(const struct chip *chip, uint32_t rsrc1)
+{
+    const uint32_t clamped = 1u << 21, ieee = 1u << 23, bits = chip->generation < RDNA4 ? clamped | ieee : 0;
+    return (rsrc1 >> 12 & 0xff) == 0xf0 && (rsrc1 & bits) == bits;
+}
+
 /* The kernel's code, decoded at its first launch; NULL where it is not understood. */
 static const struct program *code_of(cl_program program, int number)
 {
     struct program *code = &program->code[number];
+    const struct object_kernel *kernel = &program->object.kernels[number];
+    const bool known = has_known_mode(&program->device->facts->chip, kernel->code.rsrc1);
     char error[400] = "the disassembler failed";
     if (code->code)
         return code;
-    char *listing = tool_disassemble(program->binary, program->binary_bytes, program->object.kernels[number].name);
+    if (!known)
+        snprintf(error, sizeof error, "a mode of floats that is not known: 0x%x", kernel->code.rsrc1);
+    char *listing = known ? tool_disassemble(program->binary, program->binary_bytes, kernel->name) : NULL;
     if (listing && program_decode(&program->device->facts->chip, listing, code, error, sizeof error))
         return code;
-    fprintf(stderr, "simulated %s: %s: %s\n", program->device->facts->chip.name, program->object.kernels[number].name,
-            error);
+    fprintf(stderr, "simulated %s: %s: %s\n", program->device->facts->chip.name, kernel->name, error);
     program_free(code);
     return NULL;
 }

@@ -115,7 +115,7 @@ struct region {
 struct kernel_code {
     const char *name;
     uint32_t local_bytes, private_bytes, argument_bytes;
-    uint32_t rsrc2, properties;
+    uint32_t rsrc1, rsrc2, properties;
     uint64_t entry; /* address in the code object */
 };
 

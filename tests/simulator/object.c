@@ -79,6 +79,7 @@ static bool read_descriptor(const struct file *file, const struct object *object
     memcpy(&kernel->code.private_bytes, descriptor + 4, 4);
     memcpy(&kernel->code.argument_bytes, descriptor + 8, 4);
     memcpy(&entry, descriptor + 16, 8);
+    memcpy(&kernel->code.rsrc1, descriptor + 48, 4);
     memcpy(&kernel->code.rsrc2, descriptor + 52, 4);
     memcpy(&properties, descriptor + 56, 2);
     kernel->code.properties = properties;

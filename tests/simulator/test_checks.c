@@ -36,13 +36,17 @@ static const char text[] =
     "G not_all_meet(__global int *x) {\n"
     "    __local int l[128]; const int i = get_local_id(0); l[i] = x[i];\n"
     "    if (!FAULT || __builtin_amdgcn_readlane(i, 0) < 64) barrier(CLK_LOCAL_MEM_FENCE); x[128 + i] = l[i]; }\n"
+    "G own_memory(__global int *x) {\n"
+    "    volatile int own[32]; const int i = get_local_id(0);\n"
+    "    for (int k = 0; k < 32; ++k) own[(7 * k + i) % 32] = k * i;\n"
+    "    x[128 + i] = own[i * 5 % 32 + (FAULT ? 1000 : 0)]; }\n"
     "__kernel __attribute__((reqd_work_group_size(FAULT ? 128 : 32, 1, 1))) void atomic_alone(__global int *x) {\n"
     "    volatile __local int l[1]; const int i = get_local_id(0); if (!i) l[0] = 0;\n"
     "    barrier(CLK_LOCAL_MEM_FENCE); atomic_or(l, 1 << i % 32); if (!i) l[0] = 2; x[128 + i] = l[0]; }\n";
 
-static const char *const kernels[] = {"write_beyond",      "read_before",  "no_barrier",
-                                      "no_second_barrier", "not_written",  "same_place",
-                                      "lanes_differ",      "not_all_meet", "atomic_alone"};
+static const char *const kernels[] = {"write_beyond", "read_before", "no_barrier",   "no_second_barrier",
+                                      "not_written",  "same_place",  "lanes_differ", "not_all_meet",
+                                      "atomic_alone", "own_memory"};
 
 static cl_device_id device;
 static cl_context context;
@@ -95,9 +99,18 @@ static void each_fault_is_seen(void **state)
     clReleaseProgram(right);
 }
 
+/* Instructions are executed as they are in one mode of floats. */
+static void another_mode_is_refused(void **state)
+{
+    (void)state;
+    cl_program other = build("-DFAULT=0 -cl-denorms-are-zero");
+    assert_false(runs(other, "write_beyond"));
+    clReleaseProgram(other);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_fault_is_seen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_fault_is_seen), cmocka_unit_test(another_mode_is_refused)};
     const char *chosen = getenv("CLATTN_TEST_DEVICE");
     cl_platform_id platform;
     cl_device_id devices[8];
