@@ -28,10 +28,10 @@ SUITES = ('device', 'fault', 'command', 'documents')
 QUICK = ('context', 'order', 'strided', 'memory', 'index_arrays', 'state', 'step_down', 'dropout')
 SINGLE = ('context', 'order', 'strided', 'memory', 'call_times', 'drawing')  # for an interpreter
 
-# Where a driver is; what its environment has to have; tests, and suites, in place of all.
+# Where a driver is; what its environment has to have; tests, and suites, in place of all; whether it needs libraries beside it.
 DRIVERS = {
     'pocl': {'icd': ['/etc/OpenCL/vendors/pocl.icd']},
-    'intel': {'icd': []},
+    'intel': {'icd': [], 'own_libraries': True},
     'rusticl': {'icd': ['/etc/OpenCL/vendors/rusticl.icd'], 'environment': {'RUSTICL_ENABLE': 'llvmpipe'}},
     'oclgrind': {'icd': ['/usr/lib/*/oclgrind/liboclgrind-rt-icd.so', '/usr/lib/oclgrind/liboclgrind-rt-icd.so'],
                  'tests': SINGLE, 'suites': ('oclgrind',)},
@@ -50,6 +50,18 @@ def configure(build, icd):
     subprocess.run(['meson', 'setup', *(['--reconfigure'] if known else []), str(build), str(ROOT), f'-Dtest_icd={icd}'], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(['ninja', '-C', str(build)], check=True, stdout=subprocess.DEVNULL)
+
+
+def libraries_beside(build, icd):
+    """A folder of links to the libraries that lie beside the driver's, but for its loader, which knows neither OCL_ICD_VENDORS nor layers."""
+    folder = build / 'libraries'
+    folder.mkdir(exist_ok=True)
+    for path in pathlib.Path(pathlib.Path(icd).read_text(encoding='utf-8').strip()).parent.glob('*.so*'):
+        link = folder / path.name
+        link.unlink(missing_ok=True)
+        if not path.name.startswith('libOpenCL.'):
+            link.symlink_to(path)
+    return str(folder)
 
 
 def enter(folder):
@@ -115,6 +127,8 @@ def main():
         return SKIPPED
     configure(arguments.build, icd)
     environment = dict(os.environ, **driver.get('environment', {}))
+    if driver.get('own_libraries'):
+        environment['LD_LIBRARY_PATH'] = libraries_beside(arguments.build.resolve(), icd)
     wrapper = []
     if arguments.root:
         enter(arguments.root)
