@@ -24,6 +24,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
+SYSTEM = (pathlib.Path('/dev'), pathlib.Path('/proc'), pathlib.Path('/sys'))  # what a driver asks, mounted in another system
 SUITES = ('device', 'fault', 'command', 'documents')
 QUICK = ('context', 'order', 'strided', 'memory', 'index_arrays', 'state', 'step_down', 'dropout')
 SINGLE = ('context', 'order', 'strided', 'memory', 'call_times', 'drawing')  # for an interpreter
@@ -66,10 +67,10 @@ def libraries_beside(build, icd):
 
 def enter(folder):
     """Makes the tree and the interpreter of the tests visible in the other system, at their own paths."""
-    for path in (ROOT, pathlib.Path(sys.executable).resolve().parent, pathlib.Path('/dev'), pathlib.Path('/proc')):
+    for path in (ROOT, pathlib.Path(sys.executable).resolve().parent, *SYSTEM):
         there = folder / path.relative_to('/')
         there.mkdir(parents=True, exist_ok=True)
-        if path in (ROOT, pathlib.Path('/dev'), pathlib.Path('/proc')):
+        if path in (ROOT, *SYSTEM):
             if not os.path.ismount(there):
                 subprocess.run(['mount', '--bind', str(path), str(there)], check=True)
     python = folder / pathlib.Path(sys.executable).resolve().relative_to('/')
@@ -82,7 +83,7 @@ def enter(folder):
 
 
 def leave(folder):
-    for path in (ROOT, '/dev', '/proc'):
+    for path in (ROOT, *SYSTEM):
         subprocess.run(['umount', '-l', str(folder / str(path).lstrip('/'))], check=False)
 
 
