@@ -155,9 +155,9 @@ static bool scores_of_minus_infinity(struct forward_case forward)
     return same;
 }
 
-/* The mean of the largest values is the largest value, though their sum is not a number of the type. A weight is rounded
- * to bf16 before it meets V: where it is relative to a maximum that has been passed, the largest one is not 1, and O may
- * be the number beside. */
+/* The mean of the largest values is the largest value, though their sum is not a number of the type. A weight is
+ * rounded to bf16 before it meets V: where it is relative to a maximum that has been passed, the largest one is not 1,
+ * and O may be the number beside. */
 static bool largest_values(struct forward_case forward)
 {
     struct forward_arrays arrays;
