@@ -174,7 +174,7 @@ CLATTN_INLINE void load_queries(vec *q, __global const clattn_q *from, clattn_la
 /* A head as it is without packing. */
 CLATTN_INLINE clattn_view view_of(int b, int h, clattn_forward_params p CLATTN_SCORE_PARAMETERS)
 {
-    return clattn_open(b, h, p.heads * p.pack, p.n_q / p.pack, p.n_kv CLATTN_SCORE_ARGUMENTS);
+    return clattn_open(b, h, p.heads * p.pack.number, p.n_q / p.pack.number, p.n_kv CLATTN_SCORE_ARGUMENTS);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
@@ -196,21 +196,22 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int bh = group / blocks, block = group - bh * blocks; /* not %: beside / it becomes a freeze, which Oclgrind
                                                                  * lacks */
     const int b = bh / p.heads, head = bh - b * p.heads, kv_head = head / (p.heads / p.kv_heads);
-    clattn_view view = view_of(b, head * p.pack, p CLATTN_SCORE_ARGUMENTS);
-    const int first = block * CLATTN_B_R, count = min(CLATTN_B_R, view.n_q * p.pack - first);
+    clattn_view view = view_of(b, head * p.pack.number, p CLATTN_SCORE_ARGUMENTS);
+    const int first = block * CLATTN_B_R, count = min(CLATTN_B_R, view.n_q * p.pack.number - first);
     if (count <= 0)
         return;
-    const int first_row = first / p.pack, last_row = (first + count - 1) / p.pack;
+    const int first_row = first / p.pack.number, last_row = (first + count - 1) / p.pack.number;
 #if CLATTN_SPLIT
-    clattn_take_split(split, p.splits, clattn_key_begin(first_row, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
+    clattn_take_split(split, p.by_splits, clattn_key_begin(first_row, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
                       clattn_key_end(last_row, &view), &view);
     const int out_batch = clattn_split_batch(split, b, p);
 #else
     const int out_batch = b;
 #endif
     for (int r = 0; r < count; ++r) {
-        rows[r].i = (first + r) / p.pack;
-        rows[r].view = view_of(b, head * p.pack + (first + r - rows[r].i * p.pack), p CLATTN_SCORE_ARGUMENTS);
+        rows[r].i = (first + r) / p.pack.number;
+        const int own = first + r - rows[r].i * p.pack.number;
+        rows[r].view = view_of(b, head * p.pack.number + own, p CLATTN_SCORE_ARGUMENTS);
         rows[r].view.first_key = view.first_key; /* the split's */
         rows[r].view.n_kv = view.n_kv;
     }

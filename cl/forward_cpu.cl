@@ -182,7 +182,7 @@ CLATTN_INLINE void forward_block(__global const clattn_q *q, __global const clat
     const int rows = min(CLATTN_B_R, view.n_q - first);
     const int panels = (rows + PANEL - 1) / PANEL;
 #if CLATTN_SPLIT
-    clattn_take_split(place.split, p.splits, clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
+    clattn_take_split(place.split, p.by_splits, clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
                       clattn_key_end(first + rows - 1, &view), &view);
 #endif
 

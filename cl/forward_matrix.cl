@@ -344,10 +344,11 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     const int all_first = view.first_key, all_keys = view.n_kv;
     const int first_key = CLATTN_SPLIT ? view.first_key : matrix_first_key(group_row, &view);
     const int sharer = unit_sub_group(lid) % CLATTN_SHARERS;
+    const int tiles = clattn_tiles_between(first_key, CLATTN_B_C, by.key_end);
     if (MATRIX_TAKES_TURNS)
         view.first_key = first_key + sharer * CLATTN_B_C;
     else
-        clattn_take_run(sharer, CLATTN_SHARERS, first_key, CLATTN_B_C, by.key_end, &view);
+        clattn_take_run(sharer, tiles / CLATTN_SHARERS, tiles % CLATTN_SHARERS, first_key, CLATTN_B_C, &view);
 #else
     const int first_key = matrix_first_key_met(group_row, &view);
 #endif

@@ -262,7 +262,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int kv_head = h / (p.heads / p.kv_heads);
     clattn_view view = clattn_open_forward(b, CLATTN_FIRST_HEAD(h, p), p CLATTN_SCORE_ARGUMENTS);
 #if CLATTN_SPLIT
-    clattn_take_split(split, p.splits, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
+    clattn_take_split(split, p.by_splits, clattn_key_begin(row0, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
                       clattn_key_end(min(row0 + CLATTN_B_R, view.n_q) - 1, &view), &view);
     const int out_batch = clattn_split_batch(split, b, p);
 #else

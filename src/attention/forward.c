@@ -88,6 +88,7 @@ static clattn_status run(const struct clattn_plan *plan, struct cla_chain *chain
     params.call = recipe->numbered ? call_number() : 0;
     params.exact_m = call->operands[CLA_M].buffer || call->operands[CLA_L].buffer;
     cla_recipe_tell(recipe, &params);
+    cla_forward_params_divide(&params, plan->choice.config.b_r);
     const struct cla_stage_call of = {&parts, &params, sizeof params, !splits};
     if (!status)
         status = cla_stages_run(plan, chain, recipe, &of, error);

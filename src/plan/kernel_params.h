@@ -2,6 +2,7 @@
 #ifndef CLA_KERNEL_PARAMS_H
 #define CLA_KERNEL_PARAMS_H
 
+#include "plan/divisor.h"
 #include "plan/features/softcap.h"
 #include "plan/layout.h"
 #include "plan/philox.h"
@@ -21,12 +22,18 @@ struct cla_forward_params {
     int64_t call;             /* a multiple of 2^16 unlike those of other calls */
     int32_t batch, heads, kv_heads, n_q, n_kv;
     float scale, scale_log2e;
-    int32_t splits;  /* of the keys: as many states; 0 where a kernel is not one of splits */
-    int32_t exact_m; /* whether m, or l, is wanted: m is then a row's largest score, else it may be less */
-    int32_t pack;    /* with CLATTN_PACKS, query heads to a packed one, of which heads and n_q tell; else unused */
+    int32_t splits;          /* of the keys: as many states; 0 where a kernel is not one of splits */
+    int32_t exact_m;         /* whether m, or l, is wanted: m is then a row's largest score, else it may be less */
+    struct cla_divisor pack; /* with CLATTN_PACKS, query heads to a packed one, of which heads and n_q tell; else 1 */
+    struct cla_divisor by_heads, by_splits;
+    struct cla_divisor by_group; /* heads / kv_heads */
+    struct cla_divisor by_part;  /* blocks of rows of all heads: work-groups of a split */
 };
 
-_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 4 * 8 + 40, "the kernels expect this size");
+_Static_assert(sizeof(struct cla_forward_params) == 7 * 40 + 4 * 8 + 9 * 4 + 5 * 12, "the kernels expect this size");
+
+/* Makes the divisors of a call with blocks of so many rows, whose other numbers are known. */
+void cla_forward_params_divide(struct cla_forward_params *params, int b_r);
 
 /* Floats that a backward pass keeps of each row in its workspace (cl/common/types.clh). */
 enum { CLA_STATISTICS = 4 };

@@ -67,7 +67,7 @@ void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int p
 {
     cla_recipe_number(recipe, offsetof(struct cla_forward_params, heads), (int32_t)(run->shape.heads / pack));
     cla_recipe_number(recipe, offsetof(struct cla_forward_params, n_q), (int32_t)(run->shape.n_q * pack));
-    cla_recipe_number(recipe, offsetof(struct cla_forward_params, pack), pack);
+    cla_recipe_number(recipe, offsetof(struct cla_forward_params, pack.number), pack);
 }
 
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe)

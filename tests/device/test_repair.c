@@ -53,7 +53,7 @@ static const char split_text[] =
     "{\n"
     "    for (int row = 0; row < p.n_q; row += 16) {\n"
     "        clattn_view view = clattn_open(0, 0, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);\n"
-    "        clattn_matrix_place place = {row, 0, 0, 0, 1};\n"
+    "        clattn_matrix_place place = {row, 0, 0, 0, 0, 1};\n"
     "        const clattn_matrix_operands in = clattn_matrix_operands_of(q, k, v, place, p, &view);\n"
     "        clattn_matrix_take_split(place, p, &view);\n"
     "        const clattn_matrix_results to =\n"
@@ -146,20 +146,21 @@ static cl_kernel build(bool split, cl_program *program)
 
 static void run(bool split, cl_mem buffers[4])
 {
-    const struct cla_forward_params params = {.q = cla_layout_dense(1, N_Q, D),
-                                              .k = cla_layout_dense(1, N_KV, D),
-                                              .v = cla_layout_dense(1, N_KV, D_V),
-                                              .o = cla_layout_dense(1, N_Q, D_V),
-                                              .batch = 1,
-                                              .heads = 1,
-                                              .kv_heads = 1,
-                                              .n_q = N_Q,
-                                              .n_kv = N_KV,
-                                              .scale = 0.25f,
-                                              .scale_log2e = 0.25f * 1.44269504f,
-                                              .m = {.batch = N_Q, .head = N_Q, .row = 1},
-                                              .l = {.batch = N_Q, .head = N_Q, .row = 1},
-                                              .splits = SPLITS};
+    struct cla_forward_params params = {.q = cla_layout_dense(1, N_Q, D),
+                                        .k = cla_layout_dense(1, N_KV, D),
+                                        .v = cla_layout_dense(1, N_KV, D_V),
+                                        .o = cla_layout_dense(1, N_Q, D_V),
+                                        .batch = 1,
+                                        .heads = 1,
+                                        .kv_heads = 1,
+                                        .n_q = N_Q,
+                                        .n_kv = N_KV,
+                                        .scale = 0.25f,
+                                        .scale_log2e = 0.25f * 1.44269504f,
+                                        .m = {.batch = N_Q, .head = N_Q, .row = 1},
+                                        .l = {.batch = N_Q, .head = N_Q, .row = 1},
+                                        .splits = SPLITS};
+    cla_forward_params_divide(&params, 16);
     cl_program program = NULL;
     const cl_kernel kernel = build(split, &program);
     const size_t one = 1;

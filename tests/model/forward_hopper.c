@@ -8,6 +8,7 @@
  *     model_forward_hopper_NAME [SCHEDULES [FIRST_SEED]]     as model_backward_hopper */
 #include "model/hopper_machine.h"
 #include "model/schedules.h"
+#include "plan/divisor.h"
 #include <stdlib.h>
 
 #define CLATTN_LOCAL_BYTES        HOPPER_LOCAL_BYTES /* the planner is not asked here */
@@ -131,6 +132,12 @@ static matrix_form model_modify(int row, int key)
     return (matrix_form){0};
 }
 
+static clattn_divisor divisor(int number)
+{
+    const struct cla_divisor by = cla_divisor_of(number);
+    return (clattn_divisor){by.number, by.factor, by.shift};
+}
+
 static void make_problem(uint64_t seed)
 {
     clattn_forward_params *p = &problem.p;
@@ -138,6 +145,8 @@ static void make_problem(uint64_t seed)
     memset(groups, 0, sizeof groups);
     memset(met, 0, sizeof met);
     p->splits = CLATTN_SPLIT ? 1 + any_below(MOST_SPLITS) : 0;
+    p->by_splits = divisor(CLATTN_SPLIT ? p->splits : 1);
+    p->by_group = divisor(p->heads / p->kv_heads);
     p->q = p->k = p->v = (clattn_layout){0, 64, 64, 64, 1};
     p->o = (clattn_layout){0, 0, 0, 0, 1}; /* all over each other */
 }

@@ -50,6 +50,7 @@ typedef struct {
 #define min(a, b)           ((a) < (b) ? (a) : (b))
 #define max(a, b)           ((a) > (b) ? (a) : (b))
 #define clamp(x, low, end)  min(max(x, low), end)
+#define mul_hi(a, b)        ((uint)((uint64_t)(a) * (b) >> 32)) /* of uint */
 #define convert_float(x)    ((float)(x))
 #define native_divide(x, y) ((x) / (y))
 
