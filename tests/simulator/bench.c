@@ -13,7 +13,7 @@ const uint32_t edges[EDGES] = {0,          1,          2,          31,         3
                                0x7f800000, 0xff800000, 0x7fc00000, 0x12345678, 0x0c0d0206, 0x4f7ffffe, 0x3c00bc00,
                                0x007fffff, 0x00400000, 0x7f800001, 0xffa00000, 0x7e800000, 0x7f000000, 0x0b800000,
                                0x0c000000, 0x5f800000, 0x00007c00, 0xfc007bff, 0x04000001, 0x83ff7e00, 0x9e3779b9,
-                               0x85ebca6b, 0xc2b2ae35, 0x27d4eb2f, 0x165667b1, 0xd3a2646c, 0x40000000};
+                               0x85ebca6b, 0xc2b2ae35, 0x27d4eb2f, 0x165667b1, 0xd3a2646c, 0x40000000, 0x0014001a};
 
 struct bench bench;
 

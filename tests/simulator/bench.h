@@ -12,8 +12,8 @@
 extern const struct chip bench_rdna3, bench_rdna4, bench_cdna2, bench_cdna3;
 
 /* Edges of integers, and of floats and halves: zeros, denormals, ones, halves, infinities, NaNs that are quiet or not,
- * the largest, powers of two at which a division is scaled; and random bits. */
-enum { EDGES = 48 };
+ * the largest, powers of two at which a division is scaled; a field that ends beyond the bits; and random bits. */
+enum { EDGES = 49 };
 extern const uint32_t edges[EDGES];
 
 struct bench {
@@ -37,6 +37,9 @@ bool same_number(uint32_t a, uint32_t b);
 bool vector_is_checked(const char *name);
 bool crossing_is_checked(const char *name);
 bool product_is_checked(const char *name);
+
+/* Instructions and cases of a file that folded.py makes; the number of those that are wrong. */
+int check_folded(const char *path);
 
 /* Those of the other files. */
 int run_scalar_tests(void);

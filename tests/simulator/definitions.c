@@ -255,8 +255,12 @@ static uint32_t d_bfe(uint32_t a, uint32_t b, uint32_t c)
 }
 static uint32_t d_bfei(uint32_t a, uint32_t b, uint32_t c)
 {
-    const uint32_t part = d_bfe(a, b, c), width = c % 32;
-    return width && part >> (width - 1) & 1 ? part | ~((1u << width) - 1) : part;
+    uint32_t x = 0, at = b % 32;
+    for (uint32_t bit = 0; c % 32 && bit < 32; bit++) {
+        x |= (a >> at & 1) << bit;
+        at += bit + 1 < c % 32 && at < 31;
+    }
+    return x;
 }
 static uint32_t d_alignbit(uint32_t a, uint32_t b, uint32_t c)
 {

@@ -33,7 +33,7 @@ static inline bool overflows(int64_t x)
 
 static inline uint32_t signed_part(uint32_t x, uint32_t how)
 {
-    const uint32_t bits = how >> 16 & 127, part = x >> (how & 31);
+    const uint32_t bits = how >> 16 & 127, part = (uint32_t)(SIGNED(x) >> (how & 31));
     return bits == 0    ? 0
            : bits >= 32 ? (uint32_t)(SIGNED(x) >> (how & 31))
                         : (uint32_t)(SIGNED(part << (32 - bits)) >> (32 - bits));

@@ -294,8 +294,10 @@ static void registers_wait_for_what_is_under_way(void **state)
     check_waits("v_mov_b32_e32 v0, 0", true);
     check_waits("v_add_f32_e32 v3, v1, v2", false);
 }
-int main(void)
+int main(int count, char **words)
 {
+    if (count > 1)
+        return check_folded(words[1]) != 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_are_what_they_are_defined_to_be),
         cmocka_unit_test(comparisons_are_what_they_are_defined_to_be),

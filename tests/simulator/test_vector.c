@@ -137,6 +137,45 @@ static void divisions_come_out_right(void **state)
     program_free(&bench.program);
 }
 
+/* A case's sources and result, or the instruction that follows. */
+static int check_folded_line(const char *line, char *text, size_t size)
+{
+    uint32_t of[3], wanted;
+    if (line[0] == '=') {
+        snprintf(text, size, "%.*s", (int)strcspn(line + 2, "\n"), line + 2);
+        program_free(&bench.program);
+        const bool known = bench_prepare(&bench_cdna3, text);
+        if (!known)
+            print_error("%s is not known\n", text);
+        return !known;
+    }
+    if (!bench.program.code || sscanf(line, "%x %x %x %x", &of[0], &of[1], &of[2], &wanted) != 4)
+        return 1;
+    for (int n = 0; n < 3; n++)
+        bench.registers[n][0] = of[n];
+    bench_run();
+    const bool compares = strstr(text, "s[20:21]"), halves = strncmp(text, "v_cvt_f16", 9) == 0;
+    const uint32_t got = compares ? bench.wave.s[20] & 1 : bench.registers[3][0];
+    const bool none = halves && (got & 0x7fff) > 0x7c00 && (wanted & 0x7fff) > 0x7c00;
+    if (got == wanted || none || (strstr(text, "f32") && !compares && !halves && same_number(got, wanted)))
+        return 0;
+    print_error("%s of 0x%x, 0x%x, 0x%x is 0x%x, by LLVM 0x%x\n", text, of[0], of[1], of[2], got, wanted);
+    return 1;
+}
+
+int check_folded(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char line[200], text[200] = "";
+    int wrong = !file;
+    while (file && fgets(line, sizeof line, file) && wrong < 20)
+        wrong += check_folded_line(line, text, sizeof text);
+    program_free(&bench.program);
+    if (file)
+        fclose(file);
+    return wrong;
+}
+
 /* The name of a definition's text, without prefix and suffix. */
 static bool is_of(const char *text, const char *name)
 {

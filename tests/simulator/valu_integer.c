@@ -16,9 +16,11 @@ static inline uint32_t field(uint32_t x, uint32_t from, uint32_t bits)
     return (x >> (from & 31)) & ((1u << (bits & 31)) - 1);
 }
 
+/* Behind the last bit there are more of the sign. */
 static inline uint32_t signed_field(uint32_t x, uint32_t from, uint32_t bits)
 {
-    const uint32_t part = field(x, from, bits), sign = (bits & 31) ? 1u << ((bits & 31) - 1) : 0;
+    const uint32_t part = field((uint32_t)((int32_t)x >> (from & 31)), 0, bits),
+                   sign = (bits & 31) ? 1u << ((bits & 31) - 1) : 0;
     return (part ^ sign) - sign;
 }
 
