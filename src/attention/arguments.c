@@ -84,6 +84,15 @@ clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int6
     return CLATTN_SUCCESS;
 }
 
+clattn_status cla_call_place_rest(struct cla_call *call, const struct clattn_score_args *score,
+                                  struct cla_bytes workspace, struct cla_error *error)
+{
+    clattn_status status = cla_score_place(call, score, error);
+    if (!status)
+        status = cla_call_place_workspace(call, workspace, error);
+    return status ? status : cla_check_overlap(call, error);
+}
+
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,
                                     const struct clattn_forward_args *args, size_t first_bytes, struct cla_call *call,
                                     struct cla_error *error)
@@ -101,12 +110,8 @@ clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsign
     }
     if (!status && !call->empty)
         call->workspace_bytes = first_bytes;
-    if (!status)
-        status = cla_score_place(call, &args->score, error);
-    if (!status)
-        status = cla_call_place_workspace(
-            call, (struct cla_bytes){args->workspace, args->workspace_memory, args->workspace_bytes}, error);
-    return status ? status : cla_check_overlap(call, error);
+    const struct cla_bytes workspace = {args->workspace, args->workspace_memory, args->workspace_bytes};
+    return status ? status : cla_call_place_rest(call, &args->score, workspace, error);
 }
 
 static clattn_status check_wait(cl_uint number, cl_event event, cl_context context, struct cla_error *error)

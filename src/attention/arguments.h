@@ -14,6 +14,10 @@ clattn_status cla_call_begin(struct cla_call *call, const struct clattn_problem 
 /* Makes it a call on some of the keys, those of the whole that k and v hold: with CLATTN_VARLEN of the packed ones. */
 clattn_status cla_call_take_chunk(struct cla_call *call, int64_t first_key, int64_t key_count, struct cla_error *error);
 
+/* The score's tensors and the workspace, behind all others; and whether any two that may not do share memory. */
+clattn_status cla_call_place_rest(struct cla_call *call, const struct clattn_score_args *score,
+                                  struct cla_bytes workspace, struct cla_error *error);
+
 /* All of it for the arguments of a forward pass but for the last step. The workspace begins with `first_bytes` that
  * the plan needs. */
 clattn_status cla_forward_arguments(const struct clattn_problem *problem, unsigned features, enum cla_source source,

@@ -309,33 +309,10 @@ clattn_status clattn_host_forward(clattn_host *host, const struct clattn_problem
 
 /* Backward */
 
-static struct clattn_backward_args backward_arguments(const struct cla_host_job *job)
-{
-    const struct clattn_host_backward_args *given = job->args;
-    const struct cla_device_block *workspace = &job->host->blocks[CLA_WORKSPACE];
-    return (struct clattn_backward_args){.shape = job->call.shape,
-                                         .q = cla_host_tensor_of(job, CLA_Q),
-                                         .k = cla_host_tensor_of(job, CLA_K),
-                                         .v = cla_host_tensor_of(job, CLA_V),
-                                         .o = cla_host_tensor_of(job, CLA_O),
-                                         .d_o = cla_host_tensor_of(job, CLA_D_O),
-                                         .lse = cla_host_tensor_of(job, CLA_LSE),
-                                         .m = cla_host_tensor_of(job, CLA_M),
-                                         .l = cla_host_tensor_of(job, CLA_L),
-                                         .d_q = cla_host_tensor_of(job, CLA_D_Q),
-                                         .d_k = cla_host_tensor_of(job, CLA_D_K),
-                                         .d_v = cla_host_tensor_of(job, CLA_D_V),
-                                         .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
-                                         .d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD),
-                                         .score = cla_host_score_device(job, &given->score),
-                                         .workspace = workspace->buffer,
-                                         .workspace_bytes = workspace->bytes};
-}
-
 static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
                                       struct cla_error *error)
 {
-    struct clattn_backward_args args = backward_arguments(job);
+    struct clattn_backward_args args = cla_host_backward_arguments(job);
     args.first_event = &job->started;
     const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, &job->computed);
     return cla_backward_dispatch(job->plan, &args, &to, error);
@@ -343,7 +320,7 @@ static clattn_status compute_backward(struct cla_host_job *job, cl_uint wait_cou
 
 static clattn_status judge_backward(const struct cla_host_job *job, struct cla_error *error)
 {
-    const struct clattn_backward_args args = backward_arguments(job);
+    const struct clattn_backward_args args = cla_host_backward_arguments(job);
     return cla_backward_check(job->plan, job->host->queue, &args, 1, &job->computed, error);
 }
 

@@ -91,28 +91,16 @@ static clattn_status add_gradients(struct cla_host_stream *stream, const struct 
                                    struct cla_error *error)
 {
     const struct cla_host_job *job = stream->job;
-    const struct cla_device_block *workspace = &job->host->blocks[CLA_WORKSPACE];
-    struct clattn_backward_args args = {.shape = job->call.shape,
-                                        .first_key = chunk->first,
-                                        .key_count = chunk->count,
-                                        .q = cla_host_tensor_of(job, CLA_Q),
-                                        .k = chunk->tensors[0],
-                                        .v = chunk->tensors[1],
-                                        .o = cla_host_tensor_of(job, CLA_O),
-                                        .d_o = cla_host_tensor_of(job, CLA_D_O),
-                                        .lse = cla_host_tensor_of(job, CLA_LSE),
-                                        .m = cla_host_tensor_of(job, CLA_M),
-                                        .l = cla_host_tensor_of(job, CLA_L),
-                                        .d_q = cla_host_tensor_of(job, CLA_D_Q),
-                                        .d_k = chunk->tensors[2],
-                                        .d_v = chunk->tensors[3],
-                                        .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
-                                        .score = *(const struct clattn_score_args *)stream->details,
-                                        .workspace = workspace->buffer,
-                                        .workspace_bytes = workspace->bytes,
-                                        .first_event = started};
-    if (!chunk->first) /* of all keys, so that once is enough */
-        args.d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD);
+    struct clattn_backward_args args = cla_host_backward_arguments(job);
+    args.first_key = chunk->first;
+    args.key_count = chunk->count;
+    args.k = chunk->tensors[0];
+    args.v = chunk->tensors[1];
+    args.d_k = chunk->tensors[2];
+    args.d_v = chunk->tensors[3];
+    args.first_event = started;
+    if (chunk->first) /* of all keys, so that once is enough */
+        args.d_sinks = (struct clattn_tensor){0};
     const struct cla_dispatch to = cla_to_queue(job->host->queue, wait_count, waits, done);
     return cla_backward_dispatch(job->plan, &args, &to, error);
 }
@@ -143,14 +131,11 @@ static clattn_status clear_sums(struct cla_host_job *job, cl_uint wait_count, co
 clattn_status cla_host_backward_chunks_compute(struct cla_host_job *job, cl_uint wait_count, const cl_event *waits,
                                                struct cla_error *error)
 {
-    const struct clattn_host_backward_args *args = job->args;
-    const struct clattn_score_args score = cla_host_score_device(job, &args->score);
     struct cla_host_stream stream = {.job = job,
                                      .work = add_gradients,
                                      .even_without_keys = true,
                                      .keys = cla_host_keys(job),
-                                     .chunk = job->kv_chunk,
-                                     .details = &score};
+                                     .chunk = job->kv_chunk};
     clattn_status status = clear_sums(job, wait_count, waits, error);
     stream.ready = job->begun[0];
     if (!status)

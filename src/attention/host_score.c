@@ -56,6 +56,29 @@ struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
     return score;
 }
 
+struct clattn_backward_args cla_host_backward_arguments(const struct cla_host_job *job)
+{
+    const struct clattn_host_backward_args *given = job->args;
+    const struct cla_device_block *workspace = &job->host->blocks[CLA_WORKSPACE];
+    return (struct clattn_backward_args){.shape = job->call.shape,
+                                         .q = cla_host_tensor_of(job, CLA_Q),
+                                         .k = cla_host_tensor_of(job, CLA_K),
+                                         .v = cla_host_tensor_of(job, CLA_V),
+                                         .o = cla_host_tensor_of(job, CLA_O),
+                                         .d_o = cla_host_tensor_of(job, CLA_D_O),
+                                         .lse = cla_host_tensor_of(job, CLA_LSE),
+                                         .m = cla_host_tensor_of(job, CLA_M),
+                                         .l = cla_host_tensor_of(job, CLA_L),
+                                         .d_q = cla_host_tensor_of(job, CLA_D_Q),
+                                         .d_k = cla_host_tensor_of(job, CLA_D_K),
+                                         .d_v = cla_host_tensor_of(job, CLA_D_V),
+                                         .d_bias = cla_host_tensor_of(job, CLA_BIAS_GRAD),
+                                         .d_sinks = cla_host_tensor_of(job, CLA_SINKS_GRAD),
+                                         .score = cla_host_score_device(job, &given->score),
+                                         .workspace = workspace->buffer,
+                                         .workspace_bytes = workspace->bytes};
+}
+
 /* What a tensor's numbers count: how many there are at most, by the shape's member of that name, and together. */
 struct counted {
     const char *name;

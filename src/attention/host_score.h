@@ -14,4 +14,7 @@ clattn_status cla_host_score_check(struct cla_host_job *job, const struct clattn
 struct clattn_score_args cla_host_score_device(const struct cla_host_job *job,
                                                const struct clattn_host_score_args *args);
 
+/* The arguments of a backward pass, a struct clattn_host_backward_args, on the device. */
+struct clattn_backward_args cla_host_backward_arguments(const struct cla_host_job *job);
+
 #endif

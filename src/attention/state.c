@@ -126,12 +126,8 @@ static clattn_status place_chunk(const struct clattn_plan *plan, const struct cl
     if (!status)
         status =
             place_state(call, CLA_STATE, (struct cla_bytes){args->state, args->state_memory, 0}, true, places, error);
-    if (!status)
-        status = cla_score_place(call, &args->score, error);
-    if (!status)
-        status = cla_call_place_workspace(
-            call, (struct cla_bytes){args->workspace, args->workspace_memory, args->workspace_bytes}, error);
-    return status ? status : cla_check_overlap(call, error);
+    const struct cla_bytes workspace = {args->workspace, args->workspace_memory, args->workspace_bytes};
+    return status ? status : cla_call_place_rest(call, &args->score, workspace, error);
 }
 
 clattn_status cla_state_accumulate(const struct clattn_plan *plan, const struct clattn_accumulate_args *args,

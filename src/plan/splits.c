@@ -177,7 +177,7 @@ static double merge_cost(const struct cla_split_rule *rule, int64_t heads, int64
     const double rows = (double)(n_q * pack_of(rule)), most = (double)rule->b_r;
     if (rule->joins)
         return weights->launch * rule->joins + fmin(rows, most) * splits * weights->merge / rule->joins;
-    const double launch = weights->launch * (weights->key_bytes ? weights->key_bytes / (double)rule->key_bytes : 1);
+    const double launch = weights->launch * (weights->key_bytes > 0 ? weights->key_bytes / (double)rule->key_bytes : 1);
     return launch + (double)heads * (double)n_q * splits * weights->merge / ((double)rule->slots * most);
 }
 
@@ -199,7 +199,7 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
         /* The longest come first, and the others fill the gaps. */
         cost = fmax(share(rule, longest_row(rule, n_q, n_kv), splits), (groups / slots + 0.5) * average);
     }
-    if (weights_of(rule)->alone && groups <= (double)rule->units)
+    if (weights_of(rule)->alone > 0 && groups <= (double)rule->units)
         cost *= weights_of(rule)->alone;
     return splits > 1 ? cost + merge_cost(rule, heads, n_q, splits) : cost;
 }

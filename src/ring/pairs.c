@@ -140,26 +140,31 @@ clattn_status cla_pair_forward(clattn_ring *ring, const struct cla_pair *pair, c
     return cla_sums_join(&ring->sums, &to, run->state.buffer, &places, &joined, error);
 }
 
+struct clattn_backward_args cla_pair_arguments(const clattn_ring *ring, const struct cla_pair *pair)
+{
+    const struct clattn_tensor *tensors = pair->run->tensors;
+    return (struct clattn_backward_args){.q = tensors[CLA_Q],
+                                         .k = pair->k,
+                                         .v = pair->v,
+                                         .o = tensors[CLA_O],
+                                         .d_o = tensors[CLA_D_O],
+                                         .lse = tensors[CLA_LSE],
+                                         .m = tensors[CLA_M],
+                                         .l = tensors[CLA_L],
+                                         .d_k = pair->d_k,
+                                         .d_v = pair->d_v,
+                                         .workspace = ring->workspace.buffer,
+                                         .workspace_bytes = ring->workspace.bytes};
+}
+
 clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
                                 struct cla_error *error)
 {
-    const struct clattn_tensor *tensors = pair->run->tensors;
-    const cl_mem sum = tensors[CLA_D_Q].buffer;
-    const struct clattn_backward_args args = {.shape = shape_of(pair->job, pair->run, pair->key_count),
-                                              .q = tensors[CLA_Q],
-                                              .k = pair->k,
-                                              .v = pair->v,
-                                              .o = tensors[CLA_O],
-                                              .d_o = tensors[CLA_D_O],
-                                              .lse = tensors[CLA_LSE],
-                                              .m = tensors[CLA_M],
-                                              .l = tensors[CLA_L],
-                                              .d_q = {.buffer = sum ? ring->pair_d_q.buffer : NULL},
-                                              .d_k = pair->d_k,
-                                              .d_v = pair->d_v,
-                                              .score = {.softcap = pair->run->score.softcap},
-                                              .workspace = ring->workspace.buffer,
-                                              .workspace_bytes = ring->workspace.bytes};
+    const cl_mem sum = pair->run->tensors[CLA_D_Q].buffer;
+    struct clattn_backward_args args = cla_pair_arguments(ring, pair);
+    args.shape = shape_of(pair->job, pair->run, pair->key_count);
+    args.d_q = (struct clattn_tensor){.buffer = sum ? ring->pair_d_q.buffer : NULL};
+    args.score.softcap = pair->run->score.softcap;
     const clattn_status status = said(clattn_backward_enqueue(ring->plain[pair->kind], ring->queue, &args, waits,
                                                               copied, cla_events_next(&pair->turn->events)),
                                       error);

@@ -195,6 +195,9 @@ clattn_status cla_pair_forward(clattn_ring *ring, const struct cla_pair *pair, c
 clattn_status cla_pair_backward(clattn_ring *ring, const struct cla_pair *pair, cl_uint waits, const cl_event *copied,
                                 struct cla_error *error);
 
+/* What is alike in all backward calls for a pair. */
+struct clattn_backward_args cla_pair_arguments(const clattn_ring *ring, const struct cla_pair *pair);
+
 /* Rows that pass: a message for each run that sees keys of another rank (visits.c). */
 bool cla_rows_visit(const clattn_ring *ring, const struct cla_job *job, int64_t from, int run, int64_t to);
 uint64_t cla_rows_bytes(const clattn_ring *ring, const struct cla_job *job, int64_t from, int run, int64_t to);

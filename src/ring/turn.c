@@ -41,24 +41,13 @@ static clattn_status differentiate(clattn_ring *ring, const struct cla_pair *pai
                                    const cl_event *copied, struct cla_error *error)
 {
     const struct clattn_tensor *tensors = pair->run->tensors;
-    struct clattn_backward_args args = {.shape = pair->run->shape,
-                                        .first_key = pair->first_key,
-                                        .key_count = pair->key_count,
-                                        .q = tensors[CLA_Q],
-                                        .k = pair->k,
-                                        .v = pair->v,
-                                        .o = tensors[CLA_O],
-                                        .d_o = tensors[CLA_D_O],
-                                        .lse = tensors[CLA_LSE],
-                                        .m = tensors[CLA_M],
-                                        .l = tensors[CLA_L],
-                                        .d_q = tensors[CLA_D_Q],
-                                        .d_k = pair->d_k,
-                                        .d_v = pair->d_v,
-                                        .d_bias = tensors[CLA_BIAS_GRAD],
-                                        .score = pair->run->score,
-                                        .workspace = ring->workspace.buffer,
-                                        .workspace_bytes = ring->workspace.bytes};
+    struct clattn_backward_args args = cla_pair_arguments(ring, pair);
+    args.shape = pair->run->shape;
+    args.first_key = pair->first_key;
+    args.key_count = pair->key_count;
+    args.d_q = tensors[CLA_D_Q];
+    args.d_bias = tensors[CLA_BIAS_GRAD];
+    args.score = pair->run->score;
     if (!pair->run->has_sinks)
         args.d_sinks = tensors[CLA_SINKS_GRAD];
     pair->run->has_sinks = true;
