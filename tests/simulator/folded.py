@@ -43,7 +43,7 @@ def integers(operation, first="a", second="b"):
 
 def mixed(*steps):
     """Steps in which %1, %2 ... are what the steps before gave; the last is the result."""
-    lines = [f"%s{number} = {re.sub('%([0-9])', r'%s' + chr(92) + '1', step)}" for number, step in enumerate(steps, 1)]
+    lines = [f"%s{number} = {re.sub('%([0-9]+)', r'%s' + chr(92) + '1', step)}" for number, step in enumerate(steps, 1)]
     lines[-1] = re.sub(r"^%s\d+", "%x", lines[-1])
     return lines
 
@@ -128,6 +128,28 @@ ROWS = {
     "v_mad_u32_u24 v3, v0, v1, v2": mixed("and i32 {a}, 16777215", "and i32 {b}, 16777215", "mul i32 %1, %2", "add i32 %3, {c}"),
     "v_mad_i32_i24 v3, v0, v1, v2": mixed("shl i32 {a}, 8", "ashr i32 %1, 8", "shl i32 {b}, 8", "ashr i32 %3, 8", "mul i32 %2, %4", "add i32 %5, {c}"),
 }
+# Scalar ones take the number behind, what is taken from comes first, and a field's place and width are one number.
+ROWS.update({f"s_{name} s3, s0, s1": integers(operation) for name, operation in {
+    "add_u32": "add", "sub_u32": "sub", "mul_i32": "mul", "and_b32": "and", "or_b32": "or", "xor_b32": "xor"}.items()})
+ROWS.update({f"s_{name} s3, s0, s1": mixed("and i32 {b}, 31", f"{operation} i32 {{a}}, %1") for name, operation in {
+    "lshl_b32": "shl", "lshr_b32": "lshr", "ashr_i32": "ashr"}.items()})
+ROWS.update({f"s_{name} s3, s0, s1": [f"%x = {call('i32', of, I['a'], I['b'])}"] for name, of in {
+    "min_i32": "smin.i32", "max_i32": "smax.i32", "min_u32": "umin.i32", "max_u32": "umax.i32"}.items()})
+ROWS.update({f"s_{name} s3, s0": [f"%x = {called}"] for name, called in {
+    "brev_b32": call("i32", "bitreverse.i32", I["a"]), "bcnt1_i32_b32": call("i32", "ctpop.i32", I["a"]),
+    "abs_i32": call("i32", "abs.i32", I["a"], "i1 false"), "not_b32": "xor i32 {a}, -1"}.items()})
+FIELD = ["and i32 {b}, 31", "lshr i32 {b}, 16", "and i32 %2, 127"]
+ROWS["s_mul_hi_u32 s3, s0, s1"], ROWS["s_mul_hi_i32 s3, s0, s1"] = high("zext", "lshr"), high("sext", "ashr")
+ROWS["s_sext_i32_i8 s3, s0"] = mixed("trunc i32 {a} to i8", "sext i8 %1 to i32")
+ROWS["s_sext_i32_i16 s3, s0"] = mixed("trunc i32 {a} to i16", "sext i16 %1 to i32")
+ROWS["s_pack_lh_b32_b16 s3, s0, s1"] = mixed("and i32 {a}, 65535", "and i32 {b}, -65536", "or i32 %1, %2")
+for letter, shift in (("u", "lshr"), ("i", "ashr")):  # a width of 32 or more is all that is left; 32 - width may not be a shift's count then
+    ROWS[f"s_bfe_{letter}32 s3, s0, s1"] = mixed(
+        *FIELD, f"{shift} i32 {{a}}, %1", "call i32 @llvm.umin.i32(i32 %3, i32 31)", "sub i32 32, %5", "and i32 %6, 31", "shl i32 %4, %7",
+        f"{shift} i32 %8, %7", "icmp ugt i32 %3, 31", "select i1 %10, i32 %4, i32 %9", "icmp eq i32 %3, 0", "select i1 %12, i32 0, i32 %11")
+for relation in ("lt", "le", "gt", "ge"):
+    for letter, sign in (("u", "u"), ("i", "s")):
+        ROWS[f"v_cmpx_{relation}_{letter}32 s[20:21], v0, v1"] = mixed(f"icmp {sign}{relation} i32 {{a}}, {{b}}", "zext i1 %1 to i32")
 for kind, sign in (("u", "u"), ("i", "s")):
     for way in ("max", "min"):
         name = f"llvm.{sign}{way}.i32"
@@ -153,7 +175,7 @@ def signals(bits):
 
 
 def cases(text):
-    sources = len(re.findall(r"\bv[012]\b", text))
+    sources = len(re.findall(r"\b[vs][012]\b", text))
     chance = random.Random(text)
     found = [[value] for value in EDGES] if sources == 1 else [chance.choices(EDGES, k=sources) for _ in range(CASES)]
     found += [[chance.getrandbits(32) for _ in range(sources)] for _ in range(CASES // 3)]
@@ -172,10 +194,10 @@ def module(rows):
         for case, (a, b, c) in enumerate(cases(name)):
             for line in lines + ["store volatile i32 %x, ptr @to"]:
                 line = line.format(a=a, b=b, c=c, al=a & 0xffff, bl=b & 0xffff, cl=c & 0xffff)
-                text.append("  " + re.sub(r"%(s\d|x|f)\b", rf"%\g<1>_{case}", line))
+                text.append("  " + re.sub(r"%(s\d+|x|f)\b", rf"%\g<1>_{case}", line))
         text.append("  ret void\n}")
         for result, callee, arguments in re.findall(r"call (\w+) @(\S+?)\((.*)\)$", "\n".join(lines), re.M):
-            declared[callee] = f"declare {result} @{callee}({', '.join(re.findall(r'(?:^|, )(i32|i16|float|half) ', arguments))})"
+            declared[callee] = f"declare {result} @{callee}({', '.join(re.findall(r'(?:^|, )(i32|i16|i1|float|half) ', arguments))})"
     return "\n".join(text + list(declared.values())) + "\n"
 
 

@@ -152,10 +152,11 @@ static int check_folded_line(const char *line, char *text, size_t size)
     if (!bench.program.code || sscanf(line, "%x %x %x %x", &of[0], &of[1], &of[2], &wanted) != 4)
         return 1;
     for (int n = 0; n < 3; n++)
-        bench.registers[n][0] = of[n];
+        bench.registers[n][0] = bench.wave.s[n] = of[n];
+    set_exec(&bench.wave, UINT64_MAX);
     bench_run();
     const bool compares = strstr(text, "s[20:21]"), halves = strncmp(text, "v_cvt_f16", 9) == 0;
-    const uint32_t got = compares ? bench.wave.s[20] & 1 : bench.registers[3][0];
+    const uint32_t got = compares ? bench.wave.s[20] & 1 : text[0] == 's' ? bench.wave.s[3] : bench.registers[3][0];
     const bool none = halves && (got & 0x7fff) > 0x7c00 && (wanted & 0x7fff) > 0x7c00;
     if (got == wanted || none || (strstr(text, "f32") && !compares && !halves && same_number(got, wanted)))
         return 0;
