@@ -30,7 +30,9 @@
  *   CLATTN_SUMMED            1: backward_hopper.cl has gone before, 3: the same, and its sums are turned round
  *                            (CLATTN_TILE_ROWS is what it has), 2: backward_fused.cl: dq takes sums from the
  *                            workspace, dk_dv_again computes the blocks of keys that are flagged there; both run
- *                            carefully at once where something is NaN
+ *                            carefully at once where something is NaN. 4: dk_dv, which comes first, adds its dS Y1 to
+ *                            sums of dQ in the workspace, in whatever order (they begin at 0), and dq takes these: 5
+ *                            products in place of 7. Deltas are not mended then. CLATTN_B_R is 64
  *   CLATTN_D, CLATTN_D_V     head dimensions, 1..256
  *   CLATTN_B_R, CLATTN_B_C   rows that a group of dq keeps, keys that one of dk_dv keeps: multiples of 16 * sub-groups
  *                            (of d_bias: both the tile of its result; there keys pass)
@@ -64,11 +66,6 @@ typedef float clattn_sum;
 typedef clattn_storage clattn_sum;
 #endif
 
-#if MATRIX_MENDS
-#define MATRIX_WORKSPACE __global float
-#else
-#define MATRIX_WORKSPACE __global const float
-#endif
 #define MATRIX_INPUTS                                                                                                  \
     __global const clattn_storage *q, __global const clattn_storage *k, __global const clattn_storage *v,              \
         __global const clattn_storage *d_o, MATRIX_WORKSPACE *workspace
@@ -111,21 +108,17 @@ CLATTN_INLINE void matrix_add_turned(__global const float *workspace, clattn_bac
     }
 }
 #elif CLATTN_SUMMED
-/* A block of 64 rows lies in two parts of up to 64 columns each, or four, as the warps of a warp group hold them, 4
- * floats a lane at a time. backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute
- * capability 9.0 backward_fused.cl adds floats one by one: of such 4, all lanes' first come first. */
-#define MATRIX_SUMS_APART (CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90)
+/* backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 backward_fused.cl
+ * adds floats one by one: of such 4, all lanes' first come first. */
+#define MATRIX_SUMS_APART                                                                                              \
+    ((CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90) || (CLATTN_SUMMED == 4 && !UNIT_ADDS_TOGETHER))
 CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, unit_lane lane,
                                    unit_accumulator out[RT][O1])
 {
-    const int part_pieces = DT > 4 ? 4 : (DT + 1) / 2, parts = DT > 8 ? 4 : 2;
     UNROLL for (int r = 0; r < RT; ++r) UNROLL for (int c = 0; c < O1; ++c)
         UNROLL for (int e = 0; e < UNIT_ELEMENTS; e += 4)
     {
-        const int part = c / part_pieces, warp = (row + UNIT_PIECE * r) / UNIT_PIECE;
-        const int quad = UNIT_ELEMENTS / 4 * (c % part_pieces) + e / 4;
-        const int place = quad * (4 * UNIT_LANES) + UNIT_LANES * warp + unit_number(lane);
-        __global const float4 *const from = sums + (((long)block * parts + part) * (part_pieces * 256) + place);
+        __global const float4 *const from = sums + matrix_sum_quad(block, row + UNIT_PIECE * r, c, e, lane);
 #if MATRIX_SUMS_APART
         __global const float *const apart = (__global const float *)(from - unit_number(lane)) + unit_number(lane);
         const float4 x = (float4)(apart[0], apart[UNIT_LANES], apart[2 * UNIT_LANES], apart[3 * UNIT_LANES]);
@@ -167,7 +160,7 @@ MATRIX_KERNEL clattn_dq(MATRIX_INPUTS, __global clattn_sum *d_q,
     UNROLL for (int chain = 0; chain < CLATTN_DQ_SUMS; ++chain)
     {
         const int at = (bh * blocks + fixed / FIXED) * CLATTN_DQ_SUMS + chain;
-        if (CLATTN_SUMMED == 2 || ((__global const uint *)workspace)[p.counters + at] != 0)
+        if (CLATTN_SUMMED != 1 || ((__global const uint *)workspace)[p.counters + at] != 0)
             matrix_add_sums((__global const float4 *)(workspace + p.sums), at, mine - fixed, lane, out1);
     }
 #else

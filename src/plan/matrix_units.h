@@ -48,6 +48,7 @@ struct cla_matrix_unit {
     bool stores_philox;              /* UNIT_OWN_PHILOX, or unit_meet serves it */
     int stream_rows;                 /* with UNIT_STREAMS the least UNIT_ROWS; 0: without */
     bool fetches;                    /* UNIT_FETCHES */
+    bool adds;                       /* UNIT_ADDS, in fp32 */
     bool one_sub_group;              /* a work-group has one sub-group, no more */
     const char *level_name;          /* the constant that its header wants, NULL: none; and its value, for a device */
     int (*level)(const struct clattn_capabilities *capabilities);

@@ -14,6 +14,7 @@ struct cla_backward_side {
 /* The constants of backward_matrix's kernels, of dq (and d_bias) and of dk_dv. */
 struct cla_backward_units {
     struct cla_backward_side side[2];
+    int adds; /* the second one adds up dQ, in any order, and the first one takes the sums */
 };
 
 /* Leaves a text unoptimised: with calls, too, for PoCL takes time with the square of a function's variables, which

@@ -191,14 +191,20 @@ static int write_fused(const char *directory, size_t n, struct clattn_problem pr
            (capability == 800 || capability == 900 ? write_few_keys(directory, n, problem) : 0);
 }
 
-/* fp32, forward and backward. */
+/* fp32, forward and backward; with dQ summed in any order where a kernel does that, and so with dropout, too. */
 static int write_fp32(const char *directory, size_t n, int d, const char *forward, const char *backward)
 {
     struct clattn_problem problem = {.d = d, .causal = CLATTN_CAUSAL_BOTTOM_RIGHT, .skeleton = forward};
     const int failed = write_typed(directory, n, problem);
     problem.pass = CLATTN_BACKWARD;
     problem.skeleton = backward;
-    return failed + write_typed(directory, n, problem);
+    const int ordered = write_typed(directory, n, problem);
+    if (strcmp(backward, "backward_matrix") != 0)
+        return failed + ordered;
+    problem.unordered = 1;
+    const int plain = write_typed(directory, n, problem);
+    problem.features = CLATTN_DROPOUT;
+    return failed + ordered + plain + write_typed(directory, n, problem);
 }
 
 /* One row against many keys, by groups of heads and without. */

@@ -40,7 +40,8 @@ int texts_write(const char *directory, const char *device, const char *prefix, c
         snprintf(blocks, sizeof blocks, "-blocks%d", problem->block_q);
     snprintf(name, sizeof name, "%s%s-%s-%s-d%d-%dx%d%s-f%u%s%s%s%s%s%s%s", prefix, device, choice->skeleton->name,
              form.entry, problem->d, choice->config.b_r, choice->config.b_c, problem->causal ? "-causal" : "",
-             problem->features, blocks, problem->block_q && problem->unordered ? "-unordered" : "",
+             problem->features, blocks,
+             problem->unordered && (problem->block_q || problem->dtype == CLATTN_FP32) ? "-unordered" : "",
              problem->mask_mod ? "-user" : "", !backward && number == CLA_SPLIT ? "-split" : "",
              problem->dtype == CLATTN_BF16                          ? "-bf16"
              : problem->dtype == CLATTN_FP32 && choice->config.unit ? "-fp32"

@@ -13,8 +13,9 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
-enum { STATISTICS = 16 };               /* bytes that a stage keeps of a moving row */
-enum { SHORT = 64, SHORT_MOST_D = 64 }; /* blocks; columns */
+enum { STATISTICS = 16 };                    /* bytes that a stage keeps of a moving row */
+enum { SUM_ROWS = 64, MOST_SUMMED_D = 128 }; /* of a block of sums of dQ; columns */
+enum { SHORT = 64, SHORT_MOST_D = 64 };      /* blocks; columns */
 enum {
     DRAWN_KEYS = 128,
     MOST_DRAWN_ROWS = 64
@@ -51,7 +52,10 @@ static uint64_t side_local_bytes(const struct clattn_problem *problem, const str
     const int64_t moving = config->backward_matrix.side[side].moving,
                   stages = config->backward_matrix.side[side].stages;
     const int64_t place = config->backward_matrix.side[side].fixed_registers == 2 ? 0 : fixed_rows(config, side) * row;
-    const int64_t sides = place + stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side));
+    const int64_t ds = config->backward_matrix.adds && side == DK_DV
+                           ? config->b_c * (int64_t)cla_matrix_pitch(problem, (int)moving)
+                           : 0;
+    const int64_t sides = place + ds + stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side));
     const int64_t result = (int64_t)fixed_rows(config, side) * cla_matrix_pitch(problem, cla_widest(problem));
     return (uint64_t)((sides > result ? sides : result) + sub_groups(config) * config->unit->scratch_bytes + 16);
 }
@@ -214,9 +218,41 @@ static bool fit(const struct clattn_capabilities *capabilities, const struct cla
     return true;
 }
 
+/* Whether one kernel may form all gradients, and add up dQ in any order: 5 products in place of 7, of which each costs
+ * three. In 16 bits backward_fused does. */
+static bool may_add(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    return problem->unordered && problem->dtype == CLATTN_FP32 && config->unit->adds &&
+           cla_widest(problem) <= MOST_SUMMED_D && !cla_problem_accumulates(problem);
+}
+
+/* Whether its sizes are such that the kernel of dQ, which takes the sums, has blocks as these are. */
+static bool adds_well(const struct cla_config *config)
+{
+    return config->b_r == SUM_ROWS && config->backward_matrix.side[DK_DV].split == 1 &&
+           config->backward_matrix.side[DK_DV].fixed_registers != 2;
+}
+
+static bool find_adding(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        struct cla_config *config)
+{
+    take_timed(cla_matrix_family(capabilities, config), problem, config);
+    config->b_r = SUM_ROWS;
+    config->backward_matrix.adds = 1;
+    config->backward_matrix.side[DQ] =
+        (struct cla_backward_side){.moving = 2 * CLA_PIECE, .slice = CLA_PIECE, .stages = 1, .split = 1};
+    config->backward_matrix.side[DK_DV].stages = 1; /* the next tile comes while dQ is formed */
+    return take_forced(problem, config) && fit(capabilities, problem, config) && adds_well(config);
+}
+
 static bool find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                  struct cla_config *config)
 {
+    struct cla_config adding = *config;
+    if (may_add(problem, config) && find_adding(capabilities, problem, &adding)) {
+        *config = adding;
+        return true;
+    }
     take_timed(cla_matrix_family(capabilities, config), problem, config);
     if (!take_forced(problem, config))
         return false;
@@ -231,7 +267,9 @@ static struct cla_matrix_work side_work(const struct clattn_problem *problem, co
 {
     const struct cla_backward_side *at = &config->backward_matrix.side[side];
     const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = fixed_rows(config, side);
-    const double scores = (d + d_v) * at->split, products = scores + (side == DQ ? d : d + d_v);
+    const double scores = (d + d_v) * at->split, products = scores + (side == DQ                     ? d
+                                                                      : config->backward_matrix.adds ? 2 * d + d_v
+                                                                                                     : d + d_v);
     const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config)), slabs = (double)CLA_PIECE / at->slice;
     const double operands = products / tiles + (at->fixed_registers ? 0 : scores * slabs);
     const double chunks = (d + d_v) * 2 * CLA_PIECE * CLA_PIECE / (rows * cla_matrix_lanes(config));
@@ -258,7 +296,8 @@ static double side_estimate(const struct clattn_capabilities *capabilities, cons
 static double estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        const struct cla_config *config)
 {
-    return side_estimate(capabilities, problem, config, DQ) + side_estimate(capabilities, problem, config, DK_DV);
+    return (config->backward_matrix.adds ? 0 : side_estimate(capabilities, problem, config, DQ)) +
+           side_estimate(capabilities, problem, config, DK_DV);
 }
 
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -282,6 +321,12 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
     info->estimate = estimate(capabilities, problem, config);
+    info->sums = config->backward_matrix.adds;
+    if (config->backward_matrix.adds)
+        cla_plan_step(info, "one kernel", config->b_r, config->b_c,
+                      "sub-groups keep %d keys while %d rows pass, and form dQ, too, which is added to sums in device "
+                      "memory, in any order",
+                      config->b_c, dk_dv->moving);
     cla_plan_step(info, "sub-groups", config->b_r, config->b_c,
                   "on %s, %d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while "
                   "%d rows pass "
@@ -345,7 +390,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     if (named)
         return named;
     if (!divides(config) || !side_is_whole(&limits, problem, config, DQ) ||
-        !side_is_whole(&limits, problem, config, DK_DV))
+        !side_is_whole(&limits, problem, config, DK_DV) || (config->backward_matrix.adds && !adds_well(config)))
         return cla_fail(
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
@@ -419,12 +464,21 @@ void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, c
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
 {
     (void)problem;
-    cla_backward_matrix_define(config->unit, config->level, &config->backward_matrix, CLA_NOT_SUMMED, 1, text);
+    cla_backward_matrix_define(config->unit, config->level, &config->backward_matrix,
+                               config->backward_matrix.adds ? CLA_SUMS_ITSELF : CLA_NOT_SUMMED, 1, text);
 }
 
-/* In fp32 the kernel of dQ mends deltas for the others. */
+/* In fp32 the kernel of dQ mends deltas for the others, or comes behind the one that adds it up. */
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
 {
+    if (run->config->backward_matrix.adds) {
+        const struct cla_sum_blocks blocks = cla_sum_blocks_of(run, SUM_ROWS, out);
+        cla_sum_sums(&blocks, cla_sum_floats(run->problem), 1, true, out);
+        cla_sum_begin(run, 1, 0, out);
+        cla_recipe_dq(run, out);
+        cla_recipe_d_bias(run, out);
+        return;
+    }
     (run->problem->dtype == CLATTN_FP32 ? cla_recipe_mended_backward : cla_recipe_backward)(run, out);
 }
 

@@ -8,7 +8,13 @@
  * kernels of cl/backward_matrix.cl end its work. */
 
 /* backward_matrix's kernels and their constants; whether they end what another has begun, and which. */
-enum cla_summed { CLA_NOT_SUMMED, CLA_SUMMED_BY_HOPPER, CLA_SUMMED_BY_FUSED, CLA_SUMMED_TURNED };
+enum cla_summed {
+    CLA_NOT_SUMMED,
+    CLA_SUMMED_BY_HOPPER,
+    CLA_SUMMED_BY_FUSED,
+    CLA_SUMMED_TURNED,
+    CLA_SUMS_ITSELF /* its own kernel of K and V adds up dQ */
+};
 void cla_backward_matrix_define(const struct cla_matrix_unit *unit, int level, const struct cla_backward_units *units,
                                 enum cla_summed summed, int dq_sums, struct cla_text *text);
 
