@@ -242,6 +242,8 @@ static bool find_adding(const struct clattn_capabilities *capabilities, const st
     config->backward_matrix.side[DQ] =
         (struct cla_backward_side){.moving = 2 * CLA_PIECE, .slice = CLA_PIECE, .stages = 1, .split = 1};
     config->backward_matrix.side[DK_DV].stages = 1; /* the next tile comes while dQ is formed */
+    if (cla_widest(problem) <= SHORT_MOST_D)
+        config->backward_matrix.side[DK_DV].slice = 2 * CLA_PIECE;
     return take_forced(problem, config) && fit(capabilities, problem, config) && adds_well(config);
 }
 
