@@ -108,8 +108,8 @@ CLATTN_INLINE void matrix_add_turned(__global const float *workspace, clattn_bac
     }
 }
 #elif CLATTN_SUMMED
-/* backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 backward_fused.cl
- * adds floats one by one: of such 4, all lanes' first come first. */
+/* backward_hopper.cl leaves a counter of 0 where nothing has been added. Before compute capability 9.0 floats are added
+ * one by one: of such 4, all lanes' first come first. */
 #define MATRIX_SUMS_APART                                                                                              \
     ((CLATTN_SUMMED == 2 && CLATTN_COMPUTE_CAPABILITY < 90) || (CLATTN_SUMMED == 4 && !UNIT_ADDS_TOGETHER))
 CLATTN_INLINE void matrix_add_sums(__global const float4 *sums, int block, int row, unit_lane lane,

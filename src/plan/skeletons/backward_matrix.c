@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The planner's side of cl/backward_matrix.cl, over NVIDIA's tensor cores and over the emulation. */
+#include "plan/skeletons/backward_matrix.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
@@ -13,79 +14,12 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 
 /* Each kernel has a fixed side (b_r rows, or b_c keys) and a moving one, with constants of its own. */
 enum { DQ, DK_DV, SIDES };
-enum { STATISTICS = 16 };                    /* bytes that a stage keeps of a moving row */
 enum { SUM_ROWS = 64, MOST_SUMMED_D = 128 }; /* of a block of sums of dQ; columns */
 enum { SHORT = 64, SHORT_MOST_D = 64 };      /* blocks; columns */
-enum {
-    DRAWN_KEYS = 128,
-    MOST_DRAWN_ROWS = 64
-}; /* keys that dropout draws at once; rows of a slice, if a lane takes them at once */
 
 static const char *name_of(const struct cla_config *config)
 {
     return config->unit->devices ? matrix_name : emulated_name;
-}
-
-static int fixed_rows(const struct cla_config *config, int side)
-{
-    return side == DQ ? config->b_r : config->b_c;
-}
-
-/* Bytes of what dropout takes of a moving row's pairs, where sub-groups draw for each other (MATRIX_DROPOUT_ONCE): a bit
- * of each pair, of a half of the 128 keys that are drawn at once or of both. */
-static int drawn_row_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
-{
-    const bool once = side == DK_DV && (problem->features & CLATTN_DROPOUT) && !cla_problem_accumulates(problem) &&
-                      DRAWN_KEYS % config->b_c == 0 && config->backward_matrix.side[side].slice <= MOST_DRAWN_ROWS;
-    return !once ? 0 : config->b_c > DRAWN_KEYS / 2 ? DRAWN_KEYS / 8 : DRAWN_KEYS / 16;
-}
-
-static int sub_groups(const struct cla_config *config)
-{
-    return config->work_group_size / config->lanes;
-}
-
-/* To the byte what a kernel declares (MATRIX_LOCAL_BYTES). d_bias is as dq. */
-static uint64_t side_local_bytes(const struct clattn_problem *problem, const struct cla_config *config, int side)
-{
-    const int64_t row = cla_matrix_pitch(problem, problem->d) + cla_matrix_pitch(problem, problem->d_v);
-    const int64_t moving = config->backward_matrix.side[side].moving,
-                  stages = config->backward_matrix.side[side].stages;
-    const int64_t place = config->backward_matrix.side[side].fixed_registers == 2 ? 0 : fixed_rows(config, side) * row;
-    const int64_t ds = config->backward_matrix.adds && side == DK_DV
-                           ? config->b_c * (int64_t)cla_matrix_pitch(problem, (int)moving)
-                           : 0;
-    const int64_t sides = place + ds + stages * moving * (row + STATISTICS + drawn_row_bytes(problem, config, side));
-    const int64_t result = (int64_t)fixed_rows(config, side) * cla_matrix_pitch(problem, cla_widest(problem));
-    return (uint64_t)((sides > result ? sides : result) + sub_groups(config) * config->unit->scratch_bytes + 16);
-}
-
-static uint64_t local_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const uint64_t dq = side_local_bytes(problem, config, DQ), dk_dv = side_local_bytes(problem, config, DK_DV);
-    return dq > dk_dv ? dq : dk_dv;
-}
-
-/* Words of private memory of an item: gradients, scores and dP of a slice, the fixed side's operands where they stay.
- */
-static int64_t side_words(const struct clattn_problem *problem, const struct cla_config *config, int side)
-{
-    const int elements = CLA_PIECE * CLA_PIECE / config->lanes;
-    const int pieces = cla_pieces(problem->d), pieces_v = cla_pieces(problem->d_v);
-    const int split = config->backward_matrix.side[side].split;
-    const int tiles = fixed_rows(config, side) * split / (CLA_PIECE * sub_groups(config));
-    const int gradients = side == DQ ? pieces : (pieces + pieces_v) / split;
-    const int kept =
-        config->backward_matrix.side[side].fixed_registers ? (pieces + pieces_v) * elements / 2 : elements / 2;
-    return (int64_t)tiles *
-               (gradients * elements + 2 * config->backward_matrix.side[side].slice / CLA_PIECE * elements + kept) +
-           elements / 2 + 24;
-}
-
-static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
-{
-    const int64_t dq = side_words(problem, config, DQ), dk_dv = side_words(problem, config, DK_DV);
-    return 4 * (uint64_t)(dq > dk_dv ? dq : dk_dv);
 }
 
 /* The sizes that were the fastest (plan/sizes.h). */
@@ -101,13 +35,13 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
 /* Rows (and keys) that the sub-groups own at least. */
 static int least_fixed(const struct cla_config *config, int side)
 {
-    return sub_groups(config) * CLA_PIECE / config->backward_matrix.side[side].split;
+    return cla_backward_matrix_sub_groups(config) * CLA_PIECE / config->backward_matrix.side[side].split;
 }
 
 static bool divides(const struct cla_config *config)
 {
     const int split = config->backward_matrix.side[DK_DV].split;
-    return sub_groups(config) % split == 0 && config->b_r % least_fixed(config, DQ) == 0 &&
+    return cla_backward_matrix_sub_groups(config) % split == 0 && config->b_r % least_fixed(config, DQ) == 0 &&
            config->b_c % least_fixed(config, DK_DV) == 0;
 }
 
@@ -177,9 +111,9 @@ static bool shrink_rows(const struct clattn_problem *problem, struct cla_config 
         config->b_c = keys ? config->b_c / 2 : config->b_c;
         return true;
     }
-    if (sub_groups(config) <= config->backward_matrix.side[DK_DV].split)
+    if (cla_backward_matrix_sub_groups(config) <= config->backward_matrix.side[DK_DV].split)
         return false;
-    config->work_group_size = sub_groups(config) / 2 * lanes;
+    config->work_group_size = cla_backward_matrix_sub_groups(config) / 2 * lanes;
     config->b_r /= 2;
     config->b_c /= 2;
     return true;
@@ -188,7 +122,8 @@ static bool shrink_rows(const struct clattn_problem *problem, struct cla_config 
 static bool hides_waits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                         const struct cla_config *config, int side)
 {
-    return cla_matrix_hides_waits(capabilities, config, side_local_bytes(problem, config, side), sub_groups(config));
+    return cla_matrix_hides_waits(capabilities, config, cla_backward_matrix_side_bytes(problem, config, side),
+                                  cla_backward_matrix_sub_groups(config));
 }
 
 /* Less of the moving side, where a compute unit then holds work-groups enough. */
@@ -210,7 +145,7 @@ static bool fit(const struct clattn_capabilities *capabilities, const struct cla
         if (!shrink_rows(problem, config))
             return false;
     for (int side = DQ; side < SIDES; side++)
-        while (side_local_bytes(problem, config, side) > limits.local_bytes)
+        while (cla_backward_matrix_side_bytes(problem, config, side) > limits.local_bytes)
             if (!shrink_side(&config->backward_matrix.side[side]) && !shrink_rows(problem, config))
                 return false;
     for (int side = DQ; side < SIDES; side++)
@@ -263,45 +198,6 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
     return fit(capabilities, problem, config);
 }
 
-/* For 16 x 16 pairs: an operand of the moving side serves the sub-group's tiles, one of the fixed side, unless it stays
- * in registers, a slice. */
-static struct cla_matrix_work side_work(const struct clattn_problem *problem, const struct cla_config *config, int side)
-{
-    const struct cla_backward_side *at = &config->backward_matrix.side[side];
-    const double d = cla_pieces(problem->d), d_v = cla_pieces(problem->d_v), rows = fixed_rows(config, side);
-    const double scores = (d + d_v) * at->split, products = scores + (side == DQ                     ? d
-                                                                      : config->backward_matrix.adds ? 2 * d + d_v
-                                                                                                     : d + d_v);
-    const double tiles = rows * at->split / (CLA_PIECE * sub_groups(config)), slabs = (double)CLA_PIECE / at->slice;
-    const double operands = products / tiles + (at->fixed_registers ? 0 : scores * slabs);
-    const double chunks = (d + d_v) * 2 * CLA_PIECE * CLA_PIECE / (rows * cla_matrix_lanes(config));
-    return (struct cla_matrix_work){.products = products,
-                                    .weights = at->split,
-                                    .words = operands * cla_matrix_operand_words(config) + 4 * chunks,
-                                    .chunks = chunks,
-                                    .slabs = slabs,
-                                    .tiles = CLA_PIECE / (tiles * at->moving)};
-}
-
-/* A second stage that is not there is waited for. */
-static double side_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                            const struct cla_config *config, int side)
-{
-    const struct cla_matrix_work work = side_work(problem, config, side);
-    const uint64_t room = cla_matrix_limits_of(capabilities).local_bytes / side_local_bytes(problem, config, side);
-    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
-    return cla_matrix_cost(capabilities, config, &work) *
-           cla_matrix_waiting(capabilities, config, (int)side_words(problem, config, side), most_groups) *
-           (config->backward_matrix.side[side].stages == 1 ? 1.07 : 1);
-}
-
-static double estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                       const struct cla_config *config)
-{
-    return (config->backward_matrix.adds ? 0 : side_estimate(capabilities, problem, config, DQ)) +
-           side_estimate(capabilities, problem, config, DK_DV);
-}
-
 static clattn_status nothing_fits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                   const struct cla_config *config, struct cla_error *error)
 {
@@ -322,7 +218,7 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     const struct cla_backward_side *dq = &config->backward_matrix.side[DQ],
                                    *dk_dv = &config->backward_matrix.side[DK_DV];
     const struct cla_matrix_limits limits = cla_matrix_limits_of(capabilities);
-    info->estimate = estimate(capabilities, problem, config);
+    info->estimate = cla_backward_matrix_estimate(capabilities, problem, config);
     info->sums = config->backward_matrix.adds;
     if (config->backward_matrix.adds)
         cla_plan_step(info, "one kernel", config->b_r, config->b_c,
@@ -333,13 +229,14 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
                   "on %s, %d sub-groups keep %d rows of Q and dO while %d keys at a time pass (dQ), or %d keys while "
                   "%d rows pass "
                   "(dK, dV)",
-                  config->unit->name, sub_groups(config), config->b_r, dq->moving, config->b_c, dk_dv->moving);
-    cla_plan_step(info, "local memory", config->b_r, config->b_c,
-                  "%s the moving side %s (dQ) and %s (dK, dV): %llu of %llu bytes",
-                  dq->fixed_registers == 2 && dk_dv->fixed_registers == 2 ? "not the fixed side:"
-                                                                          : "the fixed side, and",
-                  dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
-                  (unsigned long long)local_bytes(problem, config), (unsigned long long)limits.local_bytes);
+                  config->unit->name, cla_backward_matrix_sub_groups(config), config->b_r, dq->moving, config->b_c,
+                  dk_dv->moving);
+    cla_plan_step(
+        info, "local memory", config->b_r, config->b_c,
+        "%s the moving side %s (dQ) and %s (dK, dV): %llu of %llu bytes",
+        dq->fixed_registers == 2 && dk_dv->fixed_registers == 2 ? "not the fixed side:" : "the fixed side, and",
+        dq->stages == 2 ? "twice" : "once", dk_dv->stages == 2 ? "twice" : "once",
+        (unsigned long long)cla_backward_matrix_local_bytes(problem, config), (unsigned long long)limits.local_bytes);
 }
 
 static clattn_status take(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -381,7 +278,7 @@ static bool side_is_whole(const struct cla_matrix_limits *limits, const struct c
 {
     const struct cla_backward_side *at = &config->backward_matrix.side[side];
     return at->moving % CLA_PIECE == 0 && at->slice % CLA_PIECE == 0 && at->moving % at->slice == 0 &&
-           side_local_bytes(problem, config, side) <= limits->local_bytes;
+           cla_backward_matrix_side_bytes(problem, config, side) <= limits->local_bytes;
 }
 
 static clattn_status adopt(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -487,8 +384,9 @@ static void recipe(const struct cla_run *run, struct cla_recipe *out)
 /* What it and its emulation have alike. */
 #define OF_BOTH                                                                                                        \
     .backward = true, .kernels = cla_backward_kernels, .declines = true, .largest_d = 256, .adopt = adopt,             \
-    .step_down = step_down, .local_bytes = local_bytes, .private_bytes = private_bytes,                                \
-    .build_options = cla_matrix_build_options, .streams = streams, .recipe = recipe, .define = define
+    .step_down = step_down, .local_bytes = cla_backward_matrix_local_bytes,                                            \
+    .private_bytes = cla_backward_matrix_private_bytes, .build_options = cla_matrix_build_options, .streams = streams, \
+    .recipe = recipe, .define = define
 
 const struct cla_skeleton cla_backward_matrix = {
     .name = matrix_name,
