@@ -59,6 +59,10 @@ KNOWN = (
     *((f"sm_{sm}-forward_matrix-clattn_forward-d{sizes}-causal-f0", 40, f"{ALL_IN_USE}: outputs, scores, and P in two parts")
       for sm in (80, 90) for sizes in ("64-128x32", "128-128x16")),
     ("sm_90-backward_matrix-clattn_dk_dv-d64-128x128-f2", 96, "all 255 registers of an item are in use, and a careful run caps scores one by one"),
+    *((f"sm_{sm}-backward_matrix-clattn_{kernel}-fp32", most, f"{ALL_IN_USE}: each product has sums of two kinds beside its operands in two parts")
+      for sm in (80, 90) for kernel, most in (("dq-d64-128x64-causal-f0", 128), ("dq-d128-64x64-causal-f0", 88), ("dk_dv-d128-64x64-causal-f0", 52),
+                                              ("dk_dv-d64-64x64-causal-f512-unordered", 76), ("dk_dv-d128-64x64-causal-f0-unordered", 132),
+                                              ("dk_dv-d128-64x64-causal-f512-unordered", 164))),
     *((f"sm_{sm}-backward_matrix-clattn_dk_dv", 24, ALL_IN_USE) for sm in (75, 80, 86, 89, 90)),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f2", 96, "hidden pairs are told apart on each of the ways that scores are capped"),
     ("sm_90-forward_hopper-clattn_forward-d128-128x128-causal-f0", 88, "hidden pairs are told apart on both ways to weights"),
