@@ -108,6 +108,117 @@ class Operator(unittest.TestCase):
         self.assertTrue(torch.equal(drawn(3), drawn(3)))
         self.assertFalse(torch.equal(drawn(3), drawn(4)))
 
+    def beside_arrays(self, q, k, v, options, **more):
+        """O and gradients of two kinds of call, to the bit: the operator's, and those of arrays, which nothing keeps.
+        Answers with how many calls the device keeps more."""
+        names = ['q', 'k', 'v'] + ['bias'] * getattr(more.get('bias'), 'requires_grad', False)
+        inputs = {**{'q': q, 'k': k, 'v': v}, **more}
+        before = len(clattn.default_device()._bound)
+        have, lse = operator.attention(q, k, v, return_lse=True, **options, **more)
+        d_o, d_lse = torch.randn_like(have), torch.randn_like(lse)
+        made = torch.autograd.grad((have, lse), [inputs[name] for name in names], (d_o, d_lse))
+        kept = len(clattn.default_device()._bound) - before
+        with torch.no_grad():
+            o, m, l = clattn.attention(q, k, v, return_ml=True, **options, **more)
+            want = clattn.attention_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, **options, **more)
+        self.assertTrue(torch.equal(have, o), options)
+        for name, x in zip(names, made):
+            self.assertTrue(torch.equal(x, getattr(want, name).reshape(x.shape)), (name, options))
+        return kept
+
+    def test_calls_that_are_kept(self):
+        """Whatever a call depends on, it is not taken for one that was kept for something else."""
+        def halves(h, n, d, dtype=torch.float32):
+            """Q, K and V of one product."""
+            parts = torch.randn(2, n, 3, h, d, dtype=dtype, requires_grad=True)
+            return [x.transpose(1, 2) for x in parts.unbind(2)]
+
+        def grouped():
+            return [*tensors(1, 2, 4, 20, 16), *tensors(2, 2, 2, 20, 16)]
+
+        def turned():
+            return [x.transpose(2, 3) for x in tensors(3, 2, 4, 16, 20)]
+
+        arrays = [lambda: tensors(3, 2, 4, 20, 16), lambda: tensors(3, 2, 4, 24, 16), lambda: tensors(3, 3, 4, 20, 16),
+                  lambda: tensors(3, 2, 4, 20, 24), lambda: tensors(3, 2, 4, 20, 16, dtype=torch.bfloat16), grouped,
+                  turned, lambda: halves(4, 20, 16)]
+        kept = [self.beside_arrays(*make(), {}) for _ in range(2) for make in arrays]
+        self.assertEqual(kept, [2] * 8 + [0] * 8)
+        for options in ({'layout': 'bnhd'}, {'causal': 'top-left'}):
+            kept = [self.beside_arrays(*tensors(3, 2, 4, 20, 16), options) for _ in range(2)]
+            self.assertEqual(kept, [2, 0])
+        first, second, third = (halves(4, 20, 16)[i] for i in range(3))
+        self.assertEqual(self.beside_arrays(first, second, third, {}), 0)  # the same strides, but not of one product
+        q = tensors(1, 2, 4, 20, 16)[0]
+        self.assertEqual(self.beside_arrays(q, q.detach().requires_grad_(), q.detach().requires_grad_(), {}), 0)
+
+    def test_calls_of_other_numbers_that_are_kept(self):
+        numbers = {'window': (3, 2), 'softcap': 2.0, 'dropout_p': 0.25, 'dropout_seed': 5}
+        flags = [{}, {'window': (2, 3)}, {'softcap': 3.0}, {'scale': 0.5}, {'dropout_p': 0.5}]
+        kept = [self.beside_arrays(*tensors(3, 2, 4, 20, 16), {**numbers, **flag}) for _ in range(2) for flag in flags]
+        self.assertEqual(kept, [2] * 5 + [0] * 5)
+        for seed in (6, 2**62):
+            self.assertEqual(self.beside_arrays(*tensors(3, 2, 4, 20, 16), {**numbers, 'dropout_seed': seed}), 0)
+
+    def test_calls_with_masks_that_are_kept(self):
+        q, k, v = tensors(3, 2, 4, 20, 16)
+        kept = []
+        for _ in range(2):
+            for shape in ((1, 1, 20, 20), (2, 1, 1, 20), (2, 4, 20, 20)):
+                mask, bias = torch.rand(shape) < 0.8, torch.randn(shape)
+                kept.append(self.beside_arrays(q, k, v, {}, mask=mask, bias=bias))
+            bias = torch.randn(2, 4, 20, 20, requires_grad=True)
+            kept.append(self.beside_arrays(q, k, v, {}, mask=mask, bias=bias))
+            lengths = torch.randint(5, 20, (2, ), dtype=torch.int32)
+            kept.append(self.beside_arrays(q, k, v, {}, key_lengths=lengths))
+        # The gradient by a bias makes an array, and lengths are looked at: neither is kept.
+        self.assertEqual(kept, [2, 2, 2, 0, 0, 0, 0, 0, 0, 0])
+
+    def test_the_dispatcher_where_it_is_needed(self):
+        """Tensors that are not what they seem, and what looks on, meet the operator that PyTorch knows."""
+        q, k, v = tensors(3, 1, 2, 20, 16)
+        negated = torch.complex(torch.zeros_like(q), q).conj().imag
+        self.assertTrue(negated.is_neg())
+        have = torch.autograd.grad(clattn.scaled_dot_product_attention(negated, k, v).sum(), (q, k))
+        for x, y in zip(have, torch.autograd.grad(clattn.scaled_dot_product_attention(-q, k, v).sum(), (q, k))):
+            self.assertTrue(torch.equal(x, y))
+
+        class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+            names = []
+
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                self.names.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        with Seen():
+            o = clattn.scaled_dot_product_attention(q, k, v)
+            torch.autograd.grad(o.sum(), q)
+        self.assertLessEqual({'clattn.forward.default', 'clattn.backward.default'}, set(Seen.names))
+        def of_three(q, k, v):
+            return clattn.scaled_dot_product_attention(q, k, v)
+
+        traced = torch.fx.experimental.proxy_tensor.make_fx(of_three)(q.detach(), k.detach(), v.detach())
+        self.assertIn('clattn.forward', traced.code)
+        with torch._subclasses.FakeTensorMode() as mode:
+            fake = [mode.from_tensor(x) for x in (q, k, v)]
+            self.assertEqual(clattn.scaled_dot_product_attention(*fake).shape, (1, 2, 20, 16))
+        with self.assertRaisesRegex(RuntimeError, 'clattn.*autograd formula|autograd formula.*clattn'):
+            made = torch.autograd.grad(clattn.scaled_dot_product_attention(q, k, v).sum(), q, create_graph=True)[0]
+            made.sum().backward()
+
+    def test_the_dispatcher_where_it_is_not(self):
+        """Ordinary tensors do without: this fails where PyTorch has other names for what is_plain() asks."""
+        q, k, v = tensors(3, 1, 2, 20, 16)
+        plain = operator.dispatch.is_plain
+        self.assertTrue(plain((q, torch.nn.Parameter(q), q.detach(), q.transpose(1, 2), None)))
+        with torch.no_grad():
+            self.assertTrue(plain((q, )))
+        with torch.inference_mode():
+            self.assertTrue(plain((q, torch.randn(3))))
+            self.assertTrue(torch.equal(clattn.scaled_dot_product_attention(q, k, v),
+                                        clattn.scaled_dot_product_attention(q.detach(), k, v)))
+        self.assertFalse(plain((q, q.as_subclass(Elsewhere))))
+
     def test_threads_rest_in_long_calls(self):
         """Threads of loops have a loop to sleep in while attention is long, and the next loop has them; by
         CLATTN_OPENMP and for devices elsewhere they are left alone."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """attention() and attention_backward(): all that the library has."""
+import inspect
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _abi, arrays, call as calls, errors, pieces, rows, score, views
@@ -326,14 +327,24 @@ def attention(q: Any,
     for name in ('q', 'k', 'v'):
         options.pop(name)
     _refuse_grad([('q', q), ('k', k), ('v', v), ('bias', bias), ('sinks', sinks)])
-    found = _Arguments(q, k, v, options, False)
     queue = arrays.queue_of([q, k, v, out], queue)
+    found, out, extra = _forward(q, k, v, options, queue)
+    _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
+    return (out, *extra) if extra else out
+
+
+def _forward(q: Any, k: Any, v: Any, options: Dict[str, Any], queue: Any) -> Tuple[_Arguments, Any, List[Any]]:
+    """The call, O and what else there is of new arrays."""
+    out, statistics = options['out'], options['statistics']
+    found = _Arguments(q, k, v, options, False)
     if out is None:
-        kind = {None: found.q.dtype, 'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16'}.get(out_dtype)
+        name = options['out_dtype']
+        kind = {None: found.q.dtype, 'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16'}.get(name)
         if kind is None:
             raise errors.ArgumentError(
-                f'out_dtype is {out_dtype!r}: it is None (the type of q), "float32", "float16" or "bfloat16"')
-        out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue, query_lengths is not None)
+                f'out_dtype is {name!r}: it is None (the type of q), "float32", "float16" or "bfloat16"')
+        zero = options['query_lengths'] is not None
+        out = arrays.new(q, found.output_shape(found.v.shape[-1]), kind, queue, zero)
     o = found.ordered(out, 'out', True)
     if o.shape != (*found.q.shape[:-1], found.v.shape[-1]):
         raise errors.ArgumentError(
@@ -342,10 +353,20 @@ def attention(q: Any,
         found.call.problem.o_type = views.OPERAND_TYPES[o.dtype]
     found.call.tensors['o'] = o
     found.call.outputs.append('o')
-    extra = rows.new_statistics(found, q, queue, ['lse'] * return_lse + ['m', 'l'] * return_ml)
+    names = ['lse'] * options['return_lse'] + ['m', 'l'] * options['return_ml']
+    extra = rows.new_statistics(found, q, queue, names)
     rows.take_statistics(found, statistics or {})
-    _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
-    return (out, *extra) if extra else out
+    return found, out, extra
+
+
+def _defaults(of: Callable[..., Any]) -> Dict[str, Any]:
+    keywords = inspect.signature(of).parameters.values()
+    return {'more': {}, **{known.name: known.default for known in keywords if known.kind is known.KEYWORD_ONLY}}
+
+
+def forward_call(q: Any, k: Any, v: Any, **options: Any) -> calls.Call:
+    """What attention() runs with these arguments."""
+    return _forward(q, k, v, {**_defaults(attention), **options}, None)[0].call
 
 
 def attention_backward(d_o: Any,
@@ -418,40 +439,32 @@ def attention_backward(d_o: Any,
         d_o, d_lse, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q,
         cu_seqlens_kv, data
     ]
-    for name in ('d_o', 'q', 'k', 'v', 'o', 'lse', 'm', 'l', 'need'):
+    for name in ('d_o', 'q', 'k', 'v', 'o'):
         options.pop(name)
-    unknown = set(need) - set(Gradients._fields)
-    if unknown:
-        raise errors.ArgumentError(f'need has {sorted(unknown)}: it names some of {", ".join(Gradients._fields)}')
-    found = _Arguments(q, k, v, options, True)
     queue = arrays.queue_of([q, k, v], queue)
-    found.call.tensors.update(o=found.ordered(o, 'o'), d_o=found.ordered(d_o, 'd_o'))
-    _check_rows(found, m, l, lse)
-    made = _new_gradients(found, q, k, v, need, out or Gradients(), queue)
+    found, made = _backward(d_o, q, k, v, o, options, queue)
     _run(found, inputs, list(made.values()), queue, device, wait_for)
     return Gradients(**made)
 
 
-def _check_rows(found: _Arguments, m: Any, l: Any, lse: Any) -> None:
-    """O, dO and what is known of each row's softmax."""
-    call, want = found.call, (*found.q.shape[:-1], found.v.shape[-1])
-    for name in ('o', 'd_o'):
-        view = call.tensors[name]
-        if view.shape != want:
-            raise errors.ArgumentError(
-                f'{name} has shape {view.source.shape}: it must have {found.output_shape(want[-1])}')
-    if call.tensors['o'].dtype != found.q.dtype:
-        call.problem.o_type = views.OPERAND_TYPES[call.tensors['o'].dtype]
-    if call.tensors['d_o'].dtype != found.q.dtype:
-        raise errors.DtypeError(f'd_o is {call.tensors["d_o"].dtype}: it must be {found.q.dtype}, as q')
-    if (m is None) != (l is None) or (m is None and lse is None):
-        raise errors.ArgumentError('m and l must be given together, or else lse: attention() answers with them')
-    rows = {'m': m, 'l': l} if m is not None else {'lse': lse}
-    for name, x in rows.items():
-        view = views.scalars(x, name, 'fp32')
-        if view.shape != found.rows_shape():
-            raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have {found.rows_shape()}')
-        call.tensors[name] = view
+def _backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, options: Dict[str, Any],
+              queue: Any) -> Tuple[_Arguments, Dict[str, Any]]:
+    """The call, and the arrays of gradients."""
+    lse, m, l, need = (options.pop(name) for name in ('lse', 'm', 'l', 'need'))
+    unknown = set(need) - set(Gradients._fields)
+    if unknown:
+        raise errors.ArgumentError(f'need has {sorted(unknown)}: it names some of {", ".join(Gradients._fields)}')
+    out = options['out'] or Gradients()
+    found = _Arguments(q, k, v, options, True)
+    found.call.tensors.update(o=found.ordered(o, 'o'), d_o=found.ordered(d_o, 'd_o'))
+    rows.check(found, m, l, lse)
+    return found, _new_gradients(found, q, k, v, need, out, queue)
+
+
+def backward_call(d_o: Any, q: Any, k: Any, v: Any, o: Any, **options: Any) -> Tuple[calls.Call, Gradients]:
+    """What attention_backward() runs with these arguments, and its answer."""
+    found, made = _backward(d_o, q, k, v, o, {**_defaults(attention_backward), **options}, None)
+    return found.call, Gradients(**made)
 
 
 def _written(view: View, like: View) -> View:

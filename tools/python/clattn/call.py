@@ -4,7 +4,8 @@ import ctypes as c
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _abi, errors
-from ._library import clattn, opencl
+from ._library import clattn
+from .bound import Bound, Slot
 from .device import Device, of_queue
 from .views import View
 
@@ -27,7 +28,7 @@ _MAY_BE_COPIED = {
     'sinks', 'data', 'positions', 'rope_cos', 'rope_sin', 'tree_mask', *_OFFSET, *SCALES, *_abi.SCORE_MORE
 }
 
-_READ_WRITE, _READ_ONLY, _USE_HOST_PTR, _COPY_HOST_PTR, _MAP_READ = 1, 4, 8, 32, 1
+_READ_ONLY, _COPY_HOST_PTR = 4, 32
 
 
 def _axes_of_more(name: str) -> Optional[Tuple[str, ...]]:
@@ -93,50 +94,41 @@ class Call:
         objects."""
         if any(view.buffer is not None for view in self.tensors.values()):
             return self._run_buffers(device, queue or device.queue, wait_for)
-        if self.kind.host is None or (device.shares_memory and not self.pieces):
-            self._run_in_place(device)
+        if self.runs_in_place(device):
+            self.bind(device).run(device, [view.address for view in self.tensors.values()])
         else:
             self._run_copied(device)
         return None
 
-    def _enqueue(self, device: Device, places: Dict[str, Tuple[int, int]], queue: int, waits: Tuple[int, ...]) -> int:
-        """Hands the call to the library, and answers with its event. places: of each tensor the cl_mem, and the element
-        of it that the tensor begins with."""
+    def runs_in_place(self, device: Device) -> bool:
+        """Whether arrays of the host are used where they lie."""
+        return self.kind.host is None or (device.shares_memory and not self.pieces)
+
+    def bind(self, device: Device) -> Bound:
+        """The call with all but the places of its tensors, in their order."""
         made = device.appender(self.append_params, self.problem) if self.append_params is not None else \
             device.plan(self.problem, tuple(sorted(self.texts.items())))
         args = self.kind.args(shape=self.shape, **self.numbers)
         scales, more = _abi.clattn_kv_scales(), _abi.clattn_score_more()
         self._fill_score(args, more)
-        for name, view in self.tensors.items():
-            target = self._target(args, scales, more, name)
-            buffer, offset = places[name]
-            if name in _BARE or name in _OFFSET:
-                self._set_bare(target, view, name, places[name])
-            else:
-                setattr(target, name,
-                        _abi.clattn_tensor(buffer=buffer, layout=_layout(name, view, offset), memory=view.memory))
-        size = made.workspace_bytes(self.shape)
-        workspace = device.buffer(size) if size else None
-        if workspace:
-            args.workspace, args.workspace_bytes = workspace.handle, size
-        if self.wants_first:
-            args.first_event = c.addressof(self.first_event)
-        events = (c.c_void_p * len(waits))(*waits) if waits else None
-        event = c.c_void_p()
-        self.kind.enqueue(made.handle, queue, c.byref(args), len(waits), events, c.byref(event))
-        return event.value or 0  # OpenCL keeps the workspace while commands use it
+        slots = [self._slot(args, scales, more, name, view) for name, view in self.tensors.items()]
+        used = scales if args.score.kv_scales else None, more if args.score.more else None
+        return Bound(self.kind.enqueue, made, (args, *used), slots)
 
-    @staticmethod
-    def _set_bare(target: Any, view: View, name: str, place: Tuple[int, int]) -> None:
-        """A buffer that is no clattn_tensor."""
-        setattr(target, name, place[0])
-        if name in _OFFSET:
-            setattr(target, name + '_offset', place[1])
-        if hasattr(type(target), name + '_memory'):
+    def _slot(self, args: Any, scales: Any, more: Any, name: str, view: View) -> Slot:
+        """The place of a tensor, whose layout is set."""
+        target = self._target(args, scales, more, name)
+        is_tensor = name not in _BARE and name not in _OFFSET
+        if is_tensor:
+            setattr(target, name, _abi.clattn_tensor(layout=_layout(name, view, 0), memory=view.memory))
+        elif hasattr(type(target), name + '_memory'):
             setattr(target, name + '_memory', view.memory)
         elif view.memory != _abi.CLATTN_BUFFER:
             raise errors.ArgumentError(
                 f'{view.name} is in shared virtual memory: it must be in a cl_mem or on the host')
+        part = 0 if target is args else 2 if target is scales else 3 if target is more else 1
+        return Slot(name, view.name, view.size, view.item, view.block, name in self.outputs, part, is_tensor,
+                    name in _OFFSET)
 
     @staticmethod
     def _target(args: Any, scales: Any, more: Any, name: str) -> Any:
@@ -158,41 +150,18 @@ class Call:
         if self.pieces:
             raise errors.ArgumentError(f'{self.pieces.given()}: arrays on the device are there as a whole; '
                                        'leave it out')
-        places, copies = {}, []
+        places, copies = [], []
         for name, view in self.tensors.items():
             if view.buffer is not None:
-                places[name] = view.buffer, view.place(0)
+                places.append((view.buffer, view.place(0)))
             elif name in _MAY_BE_COPIED and name not in self.outputs:
                 copies.append(device.buffer(view.size, _READ_ONLY | _COPY_HOST_PTR, view.address))
-                places[name] = copies[-1].handle, 0
+                places.append((copies[-1].handle, 0))
             else:
                 raise errors.ArgumentError(
                     f'{view.name} is on the host, others are on a device: they must lie together')
-            if name in _BARE and places[name][1]:
-                raise errors.ArgumentError(f'{view.name} begins inside its buffer: it must begin at its start')
-        return self._enqueue(device, places, queue, waits)
-
-    def _run_in_place(self, device: Device) -> None:
-        """Arrays of the host, used where they lie."""
-        places, buffers, written = {}, [], []
-        for begin, end, names in _groups(self.tensors, self.outputs):
-            writes = any(name in self.outputs for name in names)
-            flags = (_READ_WRITE if writes else _READ_ONLY) | _USE_HOST_PTR
-            buffers.append(device.buffer(end - begin, flags, begin) if end > begin else device.buffer(1))
-            if writes and end > begin:
-                written.append((buffers[-1].handle, end - begin))
-            for name in names:
-                view = self.tensors[name]
-                places[name] = buffers[-1].handle, view.place(begin) if end > begin else 0
-        event = c.c_void_p(self._enqueue(device, places, device.queue, ()))
-        try:
-            for handle, size in written:  # only behind this the host is sure to see what was written
-                place = opencl.clEnqueueMapBuffer(device.queue, handle, 0, _MAP_READ, 0, size, 0, None, None)
-                opencl.clEnqueueUnmapMemObject(device.queue, handle, place, 0, None, None)
-            opencl.clFinish(device.queue)
-            opencl.clWaitForEvents(1, c.byref(event))  # which says whether the commands succeeded
-        finally:
-            opencl.clReleaseEvent(event)
+        first = self.first_event if self.wants_first else None
+        return self.bind(device).enqueue(device, places, queue, waits, first)
 
     def _run_copied(self, device: Device) -> None:
         """Arrays of the host, through the library's host level."""
@@ -215,25 +184,6 @@ class Call:
                 if self.pieces:
                     self.pieces.raise_again()
                 raise
-
-
-def _groups(tensors: Dict[str, View], outputs: List[str]) -> List[Tuple[int, int, list]]:
-    """Spans of memory that are one buffer each, since OpenCL wants no two over the same memory: [begin, end, names].
-    Arrays that are slices of one, such as Q, K and V of one product, are a buffer together."""
-    spans = sorted((view.address, view.address + view.size, name) for name, view in tensors.items()
-                   if not view.empty)
-    groups: List[Tuple[int, int, list]] = [(0, 0, [name]) for name, view in tensors.items() if view.empty]
-    for begin, end, name in spans:
-        last = groups[-1] if groups else (0, 0, [])
-        joins = begin < last[1] and (begin - last[0]) % tensors[name].item == 0
-        if begin < last[1] and (not joins or name in _BARE or last[2][0] in _BARE):
-            raise errors.ArgumentError(
-                f'{tensors[name].name} and {tensors[last[2][-1]].name} share memory: copy one of them')
-        if joins:
-            groups[-1] = (last[0], max(end, last[1]), last[2] + [name])
-        else:
-            groups.append((begin, end, [name]))
-    return groups
 
 
 def device_of(queue: Any, device: Optional[Device]) -> Device:

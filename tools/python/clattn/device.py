@@ -5,7 +5,7 @@ import ctypes as c
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Tuple
 
 from . import _abi, errors, threads
 from ._library import clattn, opencl
@@ -17,6 +17,8 @@ _READ_WRITE = 1
 # Plans that a device keeps; a service with more kinds of problems compiles the oldest anew (or reads it from the disk).
 PLANS = 64
 
+# Calls of PyTorch's tensors that a device keeps: of each shape some 2 KB, and its plan.
+CALLS = 64
 
 _LOG = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
 
@@ -128,6 +130,7 @@ class Device:
         params = params or _abi.clattn_context_params()
         self._lock = threading.Lock()
         self._plans: Dict[bytes, Any] = collections.OrderedDict()
+        self._bound: Dict[Hashable, Any] = {}
         self._cl_context, self._handle, self._host, self._queue = cl_context, c.c_void_p(), c.c_void_p(), 0
         params.context, params.device = cl_context, cl_device
         clattn.clattn_context_create(c.byref(self._handle), c.byref(params))
@@ -171,6 +174,17 @@ class Device:
             if len(self._plans) > PLANS:
                 self._plans.pop(next(iter(self._plans)))
         return found
+
+    def bound(self, key: Hashable) -> Any:
+        """The call that keep() was given last by this key; None: it has none."""
+        return self._bound.get(key)
+
+    def keep(self, key: Hashable, bound: Any) -> None:
+        """Keeps a call by all that it depends on but the places of its arrays; the oldest ones go."""
+        with self._lock:
+            self._bound[key] = bound
+            if len(self._bound) > CALLS:
+                self._bound.pop(next(iter(self._bound)))
 
     def host(self) -> c.c_void_p:
         """The library's host level; its caller holds the device's lock."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a forward pass says of each row beside O: LSE, m and l, in new arrays or in those that are given."""
+"""What a forward pass says of each row beside O: LSE, m and l, in new arrays or in those that are given, and what a
+backward pass is told of them."""
 from typing import Any, Dict, List, Sequence
 
 from . import arrays, errors, views
@@ -24,3 +25,25 @@ def take_statistics(found: Any, given: Dict[str, Any]) -> None:
                                        f'float32 with {found.rows_shape()}')
         found.call.tensors[name] = view
         found.call.outputs.append(name)
+
+
+def check(found: Any, m: Any, l: Any, lse: Any) -> None:
+    """O, dO and what is known of each row's softmax."""
+    call, want = found.call, (*found.q.shape[:-1], found.v.shape[-1])
+    for name in ('o', 'd_o'):
+        view = call.tensors[name]
+        if view.shape != want:
+            raise errors.ArgumentError(
+                f'{name} has shape {view.source.shape}: it must have {found.output_shape(want[-1])}')
+    if call.tensors['o'].dtype != found.q.dtype:
+        call.problem.o_type = views.OPERAND_TYPES[call.tensors['o'].dtype]
+    if call.tensors['d_o'].dtype != found.q.dtype:
+        raise errors.DtypeError(f'd_o is {call.tensors["d_o"].dtype}: it must be {found.q.dtype}, as q')
+    if (m is None) != (l is None) or (m is None and lse is None):
+        raise errors.ArgumentError('m and l must be given together, or else lse: attention() answers with them')
+    rows = {'m': m, 'l': l} if m is not None else {'lse': lse}
+    for name, x in rows.items():
+        view = views.scalars(x, name, 'fp32')
+        if view.shape != found.rows_shape():
+            raise errors.ArgumentError(f'{name} has shape {view.shape}: it must have {found.rows_shape()}')
+        call.tensors[name] = view

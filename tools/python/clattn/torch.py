@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Attention as an operator of PyTorch, on tensors of the CPU where they lie: gradients, fake tensors, torch.compile."""
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Hashable, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from . import errors, openmp, views
-from .attention import Gradients, attention as compute, attention_backward as compute_backward
-from .device import default_device
+from . import dispatch, errors, openmp, views
+from .attention import Gradients, backward_call, forward_call
+from .bound import Bound
+from .call import Call
+from .device import Device, default_device
 
 _NONE, _LSE, _ALL = 0, 1, 2
 
@@ -55,18 +57,71 @@ def _options(layout: str, causal: str, scale: Optional[float], window: Sequence[
     return given
 
 
+# What a call's numbers are looked at for, or put into another type, before it.
+_READ = ('alibi', 'sinks', 'key_lengths', 'cu_seqlens_q', 'cu_seqlens_kv')
+
+
+def _key(tensors: Mapping[str, Tensor], options: Mapping[str, Any], wanted: Sequence[str]) -> Optional[Hashable]:
+    """All that a call depends on but where tensors lie, what they hold, and the seed of dropout. None where that is not
+    all."""
+    if any(options.get(name) is not None for name in _READ):
+        return None
+    return (tuple(wanted), *((name, x.dtype, x.shape, x.stride()) for name, x in tensors.items()),
+            *(options[name] for name in ('layout', 'causal', 'scale', 'window', 'softcap', 'dropout_p')))
+
+
+def _bind(device: Device, call: Call, tensors: Mapping[str, Tensor]) -> Optional[Bound]:
+    """The call for tensors that lie anywhere; None if it does not use them where they lie."""
+    if not call.runs_in_place(device) or any(name not in tensors or view.address != tensors[name].data_ptr()
+                                             for name, view in call.tensors.items()):
+        return None
+    return call.bind(device)
+
+
+def _run(tensors: Mapping[str, Tensor], options: Mapping[str, Any], wanted: Sequence[str],
+         make: Callable[[], Call]) -> None:
+    """Computes what make() describes, of which `wanted` are the results; calls that differ in addresses alone are
+    described once."""
+    device = default_device()
+    with openmp.resting(device, tensors['q'], tensors['k'], options['layout']):
+        key = _key(tensors, options, wanted)
+        bound = None if key is None else device.bound(key)
+        if bound is None:
+            call = make()
+            bound = None if key is None else _bind(device, call, tensors)
+            if bound is None:
+                call.run(device)
+                return
+            device.keep(key, bound)
+        numbers = {'dropout_seed': options['dropout_seed'] & (2**64 - 1)} if options['dropout_p'] else None
+        bound.run(device, [tensors[slot.name].data_ptr() for slot in bound.slots], numbers)
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optional[Tensor], alibi: Optional[Tensor],
+             sinks: Optional[Tensor], key_lengths: Optional[Tensor], cu_q: Optional[Tensor], cu_kv: Optional[Tensor],
+             seed: Optional[Tensor], layout: str, causal: str, scale: Optional[float], window: List[int],
+             softcap: float, dropout_p: float, max_n: List[int],
+             statistics: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
+                       cu_q, cu_kv, max_n)
+    o, lse, m, l = _outputs(q, v, layout, statistics)
+    known = dict(zip(('lse', 'm', 'l'), (lse, m, l)[:(0, 1, 3)[statistics]]))
+    given = {'q': q, 'k': k, 'v': v, 'bias': bias, 'mask': mask}
+    tensors = {name: x for name, x in given.items() if x is not None}
+    with torch.no_grad():
+        _run({**tensors, 'o': o, **known}, options, ('o', *known),
+             lambda: forward_call(q, k, v, out=o, statistics=known, **options))
+    return o, lse, m, l
+
+
 @torch.library.custom_op('clattn::forward', mutates_args=(), device_types='cpu')
 def forward(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], mask: Optional[Tensor], alibi: Optional[Tensor],
             sinks: Optional[Tensor], key_lengths: Optional[Tensor], cu_q: Optional[Tensor], cu_kv: Optional[Tensor],
             seed: Optional[Tensor], layout: str, causal: str, scale: Optional[float], window: List[int], softcap: float,
             dropout_p: float, max_n: List[int], statistics: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """O, and LSE, m and l as far as `statistics` asks for them."""
-    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
-                       cu_q, cu_kv, max_n)
-    o, lse, m, l = _outputs(q, v, layout, statistics)
-    with torch.no_grad(), openmp.resting(default_device(), q, k, layout):
-        compute(q, k, v, out=o, statistics=dict(zip(('lse', 'm', 'l'), (lse, m, l)[:(0, 1, 3)[statistics]])), **options)
-    return o, lse, m, l
+    return _forward(q, k, v, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal, scale, window,
+                    softcap, dropout_p, max_n, statistics)
 
 
 @forward.register_fake
@@ -79,6 +134,35 @@ def _gradient_of(x: Tensor, layout: str) -> Tensor:
     return _rows_before_heads(x.shape, x) if layout == 'bhnd' else x.new_empty(x.shape)
 
 
+def _backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor, l: Tensor, bias: Optional[Tensor],
+              mask: Optional[Tensor], alibi: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor],
+              cu_q: Optional[Tensor], cu_kv: Optional[Tensor], seed: Optional[Tensor], layout: str, causal: str,
+              scale: Optional[float], window: List[int], softcap: float, dropout_p: float, max_n: List[int],
+              need: List[bool], d_lse: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
+                       cu_q, cu_kv, max_n)
+    names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
+    made = Gradients(**{name: _gradient_of(x, layout) for name, x in (('q', q), ('k', k), ('v', v)) if name in names})
+    given = {'q': q, 'k': k, 'v': v, 'o': o, 'd_o': d_o, 'm': m, 'l': l, 'bias': bias, 'mask': mask, 'd_lse': d_lse,
+             'd_q': made.q, 'd_k': made.k, 'd_v': made.v}
+
+    def make() -> Call:
+        nonlocal made
+        call, made = backward_call(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, out=made, **options)
+        return call
+
+    with torch.no_grad():
+        _run({name: x for name, x in given.items() if x is not None}, options, names, make)
+        d_bias, d_sinks = made.bias, made.sinks
+        if d_bias is not None and bias is not None:
+            d_bias = d_bias.sum_to_size(bias.shape).to(bias.dtype).clone()
+        if d_sinks is not None and sinks is not None:
+            d_sinks = d_sinks.to(sinks.dtype)
+    d_q, d_k, d_v, d_bias, d_sinks = (q.new_empty((0, )) if x is None else x
+                                      for x in (made.q, made.k, made.v, d_bias, d_sinks))
+    return d_q, d_k, d_v, d_bias, d_sinks
+
+
 @torch.library.custom_op('clattn::backward', mutates_args=(), device_types='cpu')
 def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor, l: Tensor, bias: Optional[Tensor],
              mask: Optional[Tensor], alibi: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor],
@@ -86,20 +170,8 @@ def backward(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, m: Tensor,
              scale: Optional[float], window: List[int], softcap: float, dropout_p: float, max_n: List[int],
              need: List[bool], d_lse: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients by q, k, v, bias and sinks; those that are not needed are empty."""
-    options = _options(layout, causal, scale, window, softcap, dropout_p, seed, bias, mask, alibi, sinks, key_lengths,
-                       cu_q, cu_kv, max_n)
-    names = [name for name, wanted in zip(Gradients._fields, need) if wanted]
-    out = Gradients(**{name: _gradient_of(x, layout) for name, x in (('q', q), ('k', k), ('v', v)) if name in names})
-    with torch.no_grad(), openmp.resting(default_device(), q, k, layout):
-        made = compute_backward(d_o, q, k, v, o, m=m, l=l, d_lse=d_lse, need=names, out=out, **options)
-    d_bias, d_sinks = made.bias, made.sinks
-    if d_bias is not None and bias is not None:
-        d_bias = d_bias.sum_to_size(bias.shape).to(bias.dtype).clone()
-    if d_sinks is not None and sinks is not None:
-        d_sinks = d_sinks.to(sinks.dtype)
-    d_q, d_k, d_v, d_bias, d_sinks = (q.new_empty((0, )) if x is None else x
-                                      for x in (made.q, made.k, made.v, d_bias, d_sinks))
-    return d_q, d_k, d_v, d_bias, d_sinks
+    return _backward(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, layout, causal,
+                     scale, window, softcap, dropout_p, max_n, need, d_lse)
 
 
 @backward.register_fake
@@ -130,13 +202,33 @@ def _gradients(ctx: Any, d_o: Optional[Tensor], d_lse: Optional[Tensor], *others
     need = [ctx.needs_input_grad[i] for i in (0, 1, 2, 3, 6)]
     if ctx.needs_input_grad[5]:
         raise errors.ArgumentError('alibi requires a gradient, which there is none of: detach it')
-    made = backward(d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed, *ctx.numbers, need,
-                    None if d_lse is None else d_lse.contiguous())
+    d_lse = None if d_lse is None else d_lse.contiguous()
+    given = (d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed)
+    run = _backward if dispatch.is_plain((*given, d_lse)) and not torch.is_grad_enabled() else backward
+    made = run(*given, *ctx.numbers, need, d_lse)
     d_q, d_k, d_v, d_bias, d_sinks = (x if wanted else None for x, wanted in zip(made, need))
     return (d_q, d_k, d_v, d_bias, None, None, d_sinks, *(None, ) * 12)
 
 
 forward.register_autograd(_gradients, setup_context=_setup)
+
+
+class _Attention(torch.autograd.Function):
+    """What PyTorch makes of the operator, without the 0.2 ms that its dispatcher takes for one in Python."""
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tuple[Tensor, ...]:
+        output = _forward(*arguments)
+        _setup(ctx, arguments, output)
+        return output
+
+    backward = staticmethod(_gradients)
+
+
+def _operator(inputs: Sequence[Optional[Tensor]], statistics: int) -> Callable[..., Tuple[Tensor, ...]]:
+    """The operator for such tensors, as short as may be."""
+    if not dispatch.is_plain(inputs) or (statistics == _ALL and not dispatch.records()):
+        return forward
+    return _Attention.apply if statistics == _ALL else _forward
 
 
 def _tensor(x: Any, dtype: torch.dtype) -> Optional[Tensor]:
@@ -192,8 +284,9 @@ def attention(q: Tensor,
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, bias, sinks))
     statistics = _ALL if learns else _LSE if return_lse else _NONE
     aligned = {True: 'bottom-right', False: '', None: ''}.get(causal, causal)
-    o, lse, _, _ = forward(q, k, v, bias, mask, _tensor(alibi, torch.float32), sinks, _tensor(key_lengths, torch.int32),
-                           _tensor(cu_seqlens_q, torch.int32),
-                           _tensor(cu_seqlens_kv, torch.int32), seed, layout, aligned, scale, list(window or (-1, -1)),
-                           float(softcap), float(dropout_p), [max_n_q or 0, max_n_kv or 0], statistics)
+    others = (_tensor(alibi, torch.float32), sinks, _tensor(key_lengths, torch.int32),
+              _tensor(cu_seqlens_q, torch.int32), _tensor(cu_seqlens_kv, torch.int32), seed)
+    run = _operator((q, k, v, bias, mask, *others), statistics)
+    o, lse, _, _ = run(q, k, v, bias, mask, *others, layout, aligned, scale, list(window or (-1, -1)), float(softcap),
+                       float(dropout_p), [max_n_q or 0, max_n_kv or 0], statistics)
     return (o, lse) if return_lse else o
