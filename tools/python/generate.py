@@ -13,6 +13,7 @@ import sys
 HEAD = '''# SPDX-License-Identifier: BSD-2-Clause
 """The public headers of clattn for ctypes. Made by generate.py: not to be edited."""
 import ctypes as c
+from typing import Dict, Optional, Tuple
 '''
 
 PLAIN = {
@@ -82,7 +83,8 @@ def feature_lines(members, include):
     in its line or before it says: "CLATTN_KEY_SCALE: fp32 [batch, heads, n_kv]"."""
     header = (pathlib.Path(include) / 'clattn' / 'score.h').read_text(encoding='utf-8')
     body = re.search(r'struct clattn_score_more {(.*?)\n};', header, flags=re.S).group(1)
-    yield '\n# Values of features: the feature, and dimensions; of a number None.\nSCORE_MORE = {'
+    yield '\n# Values of features: the feature, and dimensions; of a number None.'
+    yield 'SCORE_MORE: Dict[str, Tuple[int, Optional[Tuple[str, ...]]]] = {'
     for member in members:
         if member.name == 'reserved':
             continue

@@ -45,7 +45,8 @@ class Bound:
 
     def _new_parts(self) -> List[Any]:
         """Structs of one call, whose pointers are to each other."""
-        args, scales, more = (None if part is None else type(part).from_buffer_copy(part) for part in self._parts)
+        copies: List[Any] = [None if part is None else type(part).from_buffer_copy(part) for part in self._parts]
+        args, scales, more = copies
         if scales is not None:
             args.score.kv_scales = c.addressof(scales)
         if more is not None:

@@ -204,7 +204,8 @@ def _gradients(ctx: Any, d_o: Optional[Tensor], d_lse: Optional[Tensor], *others
         raise errors.ArgumentError('alibi requires a gradient, which there is none of: detach it')
     d_lse = None if d_lse is None else d_lse.contiguous()
     given = (d_o, q, k, v, o, m, l, bias, mask, alibi, sinks, key_lengths, cu_q, cu_kv, seed)
-    run = _backward if dispatch.is_plain((*given, d_lse)) and not torch.is_grad_enabled() else backward
+    is_plain = dispatch.is_plain((*given, d_lse)) and not torch.is_grad_enabled()
+    run: Callable[..., Any] = _backward if is_plain else backward
     made = run(*given, *ctx.numbers, need, d_lse)
     d_q, d_k, d_v, d_bias, d_sinks = (x if wanted else None for x, wanted in zip(made, need))
     return (d_q, d_k, d_v, d_bias, None, None, d_sinks, *(None, ) * 12)
