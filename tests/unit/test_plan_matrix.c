@@ -439,6 +439,40 @@ static void stale_maxima_are_planned_where_they_gain(void **state)
     }
 }
 
+/* Gradients of fp32: where dQ may be summed in any order one kernel forms all, up to d 128. */
+static void one_kernel_adds_up_in_any_order(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t compute_capability;
+        int unordered, d, block_q, b_r, sums;
+        const char *side; /* of dK and dV */
+    } rows[] = {{900, 1, 64, 0, 64, 1, "dk_dv_slice=32 "},  {900, 1, 128, 0, 64, 1, "dk_dv_slice=16 "},
+                {800, 1, 40, 0, 64, 1, "dk_dv_slice=32 "},  {900, 0, 64, 0, 128, 0, "dk_dv_slice=16 "},
+                {900, 1, 64, 32, 64, 1, "dk_dv_slice=32 "}, {900, 1, 129, 0, 64, 0, "dk_dv_split=2"}};
+    struct clattn_problem problem = {.pass = CLATTN_BACKWARD, .skeleton = "backward_matrix"};
+    struct cla_choice choice;
+    struct clattn_plan_info info;
+    EACH (i, rows) {
+        const struct clattn_capabilities capabilities = nvidia(rows[i].compute_capability);
+        problem.unordered = rows[i].unordered;
+        problem.d = problem.d_v = rows[i].d;
+        problem.block_q = problem.block_kv = rows[i].block_q;
+        problem.features = rows[i].block_q ? CLATTN_BLOCK_MASK : 0;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.sums, rows[i].sums);
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_non_null(strstr(info.knobs, rows[i].side));
+        assert_int_equal(test_sum_bytes(&choice, problem, true),
+                         rows[i].sums * 4 * 64 * 16 * ((rows[i].d + 31) / 32 * 2));
+    }
+    const struct clattn_capabilities hopper = nvidia(900);
+    problem = (struct clattn_problem){
+        .pass = CLATTN_BACKWARD, .skeleton = "backward_matrix", .d = 64, .unordered = 1, .knobs = "dk_dv_split=2"};
+    assert_int_equal(test_plan(&hopper, problem, &choice, &info), CLATTN_NOTHING_FITS);
+    assert_non_null(strstr(test_error.text, "problem.unordered is 1, b_r is 64, dk_dv_split 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +488,7 @@ int main(void)
         cmocka_unit_test(masks_in_blocks_have_tiles_of_their_own),
         cmocka_unit_test(short_rows_of_q_stay_in_registers),
         cmocka_unit_test(stale_maxima_are_planned_where_they_gain),
+        cmocka_unit_test(one_kernel_adds_up_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,9 +294,12 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             error, CLATTN_NOTHING_FITS,
             "problem.knobs \"%s\" do not fit %s with b_r = %d, b_c = %d and %d work-items: moving and slice "
             "are multiples of 16, slice divides moving, dk_dv_split divides the sub-groups, whose pieces of 16 divide "
-            "b_r and b_c, and the tiles fit %llu bytes of local memory",
+            "b_r and b_c, and the tiles fit %llu bytes of local memory%s",
             problem->knobs ? problem->knobs : "", name_of(config), config->b_r, config->b_c, config->work_group_size,
-            (unsigned long long)limits.local_bytes);
+            (unsigned long long)limits.local_bytes,
+            config->backward_matrix.adds
+                ? "; as problem.unordered is 1, b_r is 64, dk_dv_split 1 and dk_dv_fixed_registers 0 or 1"
+                : "");
     explain(capabilities, problem, config, info);
     return CLATTN_SUCCESS;
 }
