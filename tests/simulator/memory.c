@@ -160,6 +160,9 @@ void scalar_load(struct wave *wave, const struct instruction *i)
     const uintptr_t at =
         scalar_pair(wave, &i->source[0]) + scalar_of(wave, &i->source[1]) + (uintptr_t)(intptr_t)i->offset[0];
     check_bounds(wave, i, at, i->bytes, false);
-    memcpy(&wave->s[i->to.first], (const void *)at, (size_t)i->bytes);
+    if (i->bytes < 4)
+        wave->s[i->to.first] = widened(i, (const uint8_t *)at, 0);
+    else
+        memcpy(&wave->s[i->to.first], (const void *)at, (size_t)i->bytes);
     count_issued(wave, KERNEL, &i->to);
 }
