@@ -85,8 +85,8 @@ struct clattn_capabilities {
                             * where the environment's CLATTN_DISABLE has "amx_bf16": nothing is asked for then */
 
     uint64_t matrix_unit_right; /* 1: the device has a matrix unit that plans take. AMD's WMMA and MFMA and Intel's
-                                 * DPAS by sub-groups of 16: a tile came out right; never where the environment's
-                                 * CLATTN_DISABLE names it: "amd_wmma", "amd_mfma", "intel_dpas". NVIDIA's: always */
+                                 * DPAS: a tile came out right; never where the environment's CLATTN_DISABLE names it:
+                                 * "amd_wmma", "amd_mfma", "intel_dpas". NVIDIA's: always */
 
     uint64_t reserved[61]; /* 0: clattn/version.h */
 };

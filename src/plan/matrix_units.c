@@ -256,14 +256,15 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .is_there = has_mfma,
      TAKES_16_BITS},
     {.name = "intel_dpas",
-     .trust = CLA_UNIT_BY_REQUEST,
-     .why_not = "its kernels spill registers on DG2",
+     .trust = CLA_UNIT_PROBED,
      .files = dpas_files,
      .lanes = 8,
      .slots = 2,
      .operand_words = 16,
      .most_words = 128,
      .most_d = 64,
+     .planned_d = 32,
+     .forward_alone = true,
      .level_name = "CLATTN_LANES",
      .level = intel_lanes,
      .devices = "Intel's with cl_intel_subgroup_matrix_multiply_accumulate, cl_intel_required_subgroup_size and "
@@ -277,14 +278,17 @@ const struct cla_matrix_unit cla_matrix_units[] = {
      .slots = 1,
      .operand_words = 8,
      .most_words = 128,
+     .stores_philox = true,
      .most_d = 128,
+     .planned_d_dropout = 96,
      .level_name = "CLATTN_LANES",
      .level = intel_lanes,
      .devices = "and those where it is 16",
      .is_there = has_dpas_16,
      TAKES_16_BITS},
     EMULATION(emulated_dpas, 8, .slots = 2, .operand_words = 16, .scratch_bytes = 1536, ONE_SUB_GROUP, TAKES_16_BITS),
-    EMULATION(emulated_dpas, 16, .slots = 1, .operand_words = 8, .scratch_bytes = 1536, ONE_SUB_GROUP, TAKES_16_BITS),
+    EMULATION(emulated_dpas, 16, .slots = 1, .operand_words = 8, .scratch_bytes = 1536, .stores_philox = true,
+              ONE_SUB_GROUP, TAKES_16_BITS),
     EMULATION(emulated_column, 32, .slots = 8, .operand_words = 4, .scratch_bytes = 2048, ONE_SUB_GROUP, TAKES_16_BITS),
     EMULATION(emulated_column, 64, .slots = 4, .operand_words = 2, .scratch_bytes = 2048, ONE_SUB_GROUP, TAKES_16_BITS),
     {.name = NULL},
@@ -308,19 +312,6 @@ bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum 
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
     return unit &&
            (unit->trust == CLA_UNIT_PROVEN || (unit->trust == CLA_UNIT_PROBED && capabilities->matrix_unit_right));
-}
-
-const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype)
-{
-    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, dtype);
-    if (!unit)
-        return "there are no kernels for one of this device";
-    if (unit->trust == CLA_UNIT_BY_REQUEST)
-        return unit->why_not;
-    if (unit->trust == CLA_UNIT_PROVEN)
-        return "hardware has run its kernels";
-    return capabilities->matrix_unit_right ? "a tile came out right"
-                                           : "no tile came out right, or CLATTN_DISABLE names it";
 }
 
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes, int number)

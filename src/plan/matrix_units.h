@@ -43,6 +43,9 @@ struct cla_matrix_unit {
     const char *const (*files)[CLA_UNIT_FILES]; /* the programs, by enum cla_unit_kernel */
     int lanes, slots, operand_words; /* UNIT_LANES, UNIT_SLOTS, and the 32-bit words that a lane has of an operand */
     int most_d;                      /* head dimensions up to which its registers suffice; 0: as other units' */
+    int planned_d;                   /* those up to which plans take it by themselves; 0: all of these */
+    int planned_d_dropout;           /* and with dropout, in forward passes; 0: as without */
+    bool forward_alone;              /* plans of backward passes do not */
     int scratch_bytes;               /* UNIT_SCRATCH_BYTES */
     int most_words;                  /* of an item's registers, as planners count them, that compile without spilling */
     bool stores_philox;              /* UNIT_OWN_PHILOX, or unit_meet serves it */
@@ -79,9 +82,16 @@ const struct cla_matrix_unit *cla_matrix_unit_of(const struct clattn_capabilitie
 const struct cla_matrix_unit *cla_matrix_emulation(int lanes, int number);
 int cla_matrix_emulation_number(const struct cla_matrix_unit *emulation);
 
-/* Whether plans take the device's unit by themselves; and why, or why not, in words. */
+/* Whether plans take the device's unit by themselves; and why, or why not, in words; and why a plan of the problem that
+ * does not take it does not. */
 bool cla_matrix_is_trusted(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
-const char *cla_matrix_trust_text(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype);
+void cla_matrix_trust_text(const struct clattn_capabilities *capabilities, enum clattn_dtype dtype, char *text,
+                           size_t size);
+void cla_matrix_why_not(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                        char *text, size_t size);
+
+/* The head dimension up to which plans take the unit by themselves; 0: in this pass for none. */
+int cla_matrix_planned_d(const struct cla_matrix_unit *unit, const struct clattn_problem *problem);
 
 /* Its level on a device; 0 where it has none. And its constants. */
 int cla_matrix_level(const struct cla_matrix_unit *unit, const struct clattn_capabilities *capabilities);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/planner.h"
 #include "plan/checked.h"
+#include "plan/matrix_units.h"
 #include "plan/operand.h"
 #include "plan/packing.h"
 #include "plan/philox.h"
@@ -221,6 +222,17 @@ static void explain_operands(const struct clattn_capabilities *capabilities, con
         cla_plan_step(info, "operands", 0, 0, "%s", why.text);
 }
 
+/* Says why a GPU's plan takes another kernel than those for matrix units. */
+static void explain_matrix_unit(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                                const struct cla_skeleton *skeleton, struct clattn_plan_info *info)
+{
+    char why[sizeof info->steps->reason];
+    if (problem->skeleton || skeleton->declines || capabilities->type != CLATTN_DEVICE_GPU)
+        return;
+    cla_matrix_why_not(capabilities, problem, why, sizeof why);
+    cla_plan_step(info, "matrix unit", 0, 0, "%s", why);
+}
+
 /* With one of the skeletons behind `after` (NULL: any). */
 static clattn_status plan_after(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                 const struct cla_skeleton *after, struct cla_choice *choice,
@@ -233,6 +245,7 @@ static clattn_status plan_after(const struct clattn_capabilities *capabilities, 
         return status;
     paper_bound(capabilities, problem, found.skeleton, info);
     explain_operands(capabilities, problem, found.skeleton, info);
+    explain_matrix_unit(capabilities, problem, found.skeleton, info);
     status = configure(capabilities, problem, found.skeleton, &found.config, info, error);
     if (status)
         return status;

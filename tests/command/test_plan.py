@@ -90,6 +90,19 @@ class Plan(CommandTest):
             plans = json.loads(self.run_it("plan", "--clinfo", "-", "--json", stdin=raw.read()).stdout)
         self.assertEqual(plans[0]["device"]["type"], "CPU")
 
+    def test_why_no_matrix_unit(self):
+        for dump, d, pass_, says in (("intel-tgl", 64, "forward", "none: the driver has no cl_intel_subgroup_matrix_multiply_accumulate"),
+                                     ("amd-gfx1030", 64, "backward", "none: there are kernels for gfx1100"),
+                                     ("intel-dg2", 64, "forward", "intel_dpas is taken for head dimensions up to 32"),
+                                     ("intel-pvc", 192, "backward", "intel_dpas takes head dimensions up to 128"),
+                                     ("intel-pvc", 64, "forward", None)):
+            words = ["plan", "--clinfo", os.path.join(DUMPS, dump + ".raw"), "--dtype", "fp16", "--d", str(d), "--pass", pass_, "--json"]
+            plan = json.loads(self.run_it(*words).stdout)[0]["plan"]
+            steps = [step["reason"] for step in plan["steps"] if step["name"] == "matrix unit"]
+            self.assertEqual(plan["skeleton"], pass_ + ("_simt" if says else "_matrix"))
+            self.assertEqual([bool(steps)], [bool(says)])
+            self.assertTrue(not says or steps[0].startswith(says), steps)
+
     def test_small_grids(self):
         """Few blocks of rows are planned by their number, and not by what was measured with many."""
         words = ["plan", "--clinfo", os.path.join(DUMPS, "nvidia-h200.json"), "--dtype", "fp16", "--n", "16384", "--json"]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Writes the texts of the kernels that run on any GPU, as planned for the devices of clinfo dumps: forward and
- * backward, d = 64 and 128, plain and with features. Names and lines as kernel_texts has them; a device's name is its
- * dump's.
+ * backward, d = 64 and 128 (32 where plans take a matrix unit no further), plain and with features. Names and lines as
+ * kernel_texts has them; a device's name is its dump's.
  *
  *     dump_texts DIRECTORY DUMP... */
 #include "clinfo/clinfo.h"
@@ -36,13 +36,20 @@ static int write_problem(const char *directory, const char *device, const struct
     return failed;
 }
 
+/* Beyond some head dimensions matrix units are taken by name alone. */
+static bool is_planned(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, problem->dtype);
+    return !strstr(problem->skeleton, "_matrix") || problem->d <= cla_matrix_planned_d(unit, problem);
+}
+
 /* The skeletons of one kind, forward and backward. */
 static int write_skeletons(const char *directory, const char *device, const struct clattn_capabilities *capabilities,
-                           const char *const skeletons[2], int most_d, enum clattn_dtype dtype,
+                           const char *const skeletons[2], int least_d, enum clattn_dtype dtype,
                            const unsigned *features)
 {
     int failed = 0;
-    for (int d = 64; d <= most_d; d *= 2)
+    for (int d = least_d; d <= 128; d *= 2)
         for (size_t i = 0; features[i] != (unsigned)NO_MORE; i++)
             for (int backward = 0; backward < 2; backward++) {
                 const struct clattn_problem problem = {.d = d,
@@ -52,24 +59,25 @@ static int write_skeletons(const char *directory, const char *device, const stru
                                                        .skeleton = skeletons[backward],
                                                        .features = features[i],
                                                        .dropout_p = features[i] & CLATTN_DROPOUT ? 0.1f : 0.0f};
-                failed += write_problem(directory, device, capabilities, &problem);
+                if (is_planned(capabilities, &problem))
+                    failed += write_problem(directory, device, capabilities, &problem);
             }
     return failed;
 }
 
-/* On matrix units, too, where the device has one: on AMD's no kernel may spill, with any feature. */
+/* On matrix units, too, where the device has one; AMD's with each feature. */
 static int write_device(const char *directory, const char *device, const struct clattn_capabilities *capabilities)
 {
     static const char *const simt[] = {"forward_simt", "backward_simt"}, *const matrix[] = {"forward_matrix",
                                                                                             "backward_matrix"};
-    int failed = write_skeletons(directory, device, capabilities, simt, 128, CLATTN_FP16, pairs);
+    int failed = write_skeletons(directory, device, capabilities, simt, 64, CLATTN_FP16, pairs);
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(capabilities, CLATTN_FP16);
-    const int most_d = unit && unit->most_d ? unit->most_d : 128;
+    const int least_d = unit && unit->planned_d ? unit->planned_d : 64;
     const enum cla_family family = cla_machine_of(capabilities).family;
     const unsigned *const features = family == CLA_AMD || family == CLA_AMD_WIDE ? each : pairs;
     if (unit)
-        failed += write_skeletons(directory, device, capabilities, matrix, most_d, CLATTN_FP16, features) +
-                  write_skeletons(directory, device, capabilities, matrix, most_d, CLATTN_BF16, features);
+        failed += write_skeletons(directory, device, capabilities, matrix, least_d, CLATTN_FP16, features) +
+                  write_skeletons(directory, device, capabilities, matrix, least_d, CLATTN_BF16, features);
     return failed;
 }
 

@@ -167,8 +167,164 @@ static void plans_stay_within_what_a_device_has_of_its_own(void **state)
                                                           .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD});
 }
 
+/* Devices whose plans take no matrix unit, and what they say of it; NULL: nothing, for they take one. */
+static const struct {
+    struct clattn_capabilities device;
+    struct clattn_problem problem;
+    const char *says;
+} choices[] = {
+    {{.device_name = "AMD Radeon RX 7900 XTX (radeonsi, navi31, LLVM 19.1.7)",
+      .platform_name = "rusticl",
+      .vendor_id = 0x1002,
+      .extensions = "cl_khr_fp16 cl_khr_il_program",
+      .sub_group_size = 32},
+     {.d = 64, .dtype = CLATTN_FP16},
+     "none: the driver has no cl_amd_device_attribute_query"},
+    {{.device_name = "gfx1030",
+      .vendor_id = 0x1002,
+      .extensions = "cl_amd_device_attribute_query",
+      .sub_group_size = 32,
+      .amd_simd_per_compute_unit = 4},
+     {.d = 64, .dtype = CLATTN_BF16},
+     "none: there are kernels for gfx1100"},
+    {{.device_name = "gfx1100",
+      .vendor_id = 0x1002,
+      .extensions = "cl_amd_device_attribute_query",
+      .sub_group_size = 64,
+      .amd_simd_per_compute_unit = 4},
+     {.d = 64, .dtype = CLATTN_FP16, .pass = CLATTN_BACKWARD},
+     "gfx1201 (sub-groups of 32)"},
+    {{.device_name = "gfx1100",
+      .vendor_id = 0x1002,
+      .extensions = "cl_amd_device_attribute_query",
+      .sub_group_size = 32,
+      .amd_simd_per_compute_unit = 4},
+     {.d = 64, .dtype = CLATTN_FP16},
+     "amd_wmma is taken by problem.skeleton alone: no tile came out right"},
+    {{.device_name = "gfx1100",
+      .vendor_id = 0x1002,
+      .extensions = "cl_amd_device_attribute_query",
+      .sub_group_size = 32,
+      .amd_simd_per_compute_unit = 4,
+      .matrix_unit_right = 1},
+     {.d = 64, .dtype = CLATTN_FP16},
+     NULL},
+    {{.device_name = "Intel(R) Iris(R) Xe Graphics",
+      .vendor_id = 0x8086,
+      .extensions = "cl_khr_fp16 cl_intel_required_subgroup_size cl_intel_subgroup_local_block_io",
+      .sub_group_size = 8},
+     {.d = 64, .dtype = CLATTN_FP16},
+     "none: the driver has no cl_intel_subgroup_matrix_multiply_accumulate"},
+    {{.device_name = "PVC",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 32},
+     {.d = 64, .dtype = CLATTN_FP16},
+     "none: the smallest sub-group has 32 items"},
+    {{.device_name = "PVC",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 16,
+      .matrix_unit_right = 1},
+     {.d = 64, .dtype = CLATTN_FP32},
+     "intel_dpas takes fp16 and bf16"},
+    {{.device_name = "PVC",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 16,
+      .matrix_unit_right = 1},
+     {.d = 64, .d_v = 192, .dtype = CLATTN_FP16},
+     "intel_dpas takes head dimensions up to 128"},
+    {{.device_name = "PVC",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 16,
+      .matrix_unit_right = 1},
+     {.d = 128, .dtype = CLATTN_FP16, .features = CLATTN_DROPOUT},
+     "intel_dpas is taken for head dimensions up to 96 with dropout, by problem.skeleton alone up to 128"},
+    {{.device_name = "DG2",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 8,
+      .matrix_unit_right = 1},
+     {.d = 64, .dtype = CLATTN_FP16, .dropout_p = 0.1f, .features = CLATTN_DROPOUT},
+     "intel_dpas is taken for head dimensions up to 32 with dropout, by problem.skeleton alone up to 64"},
+    {{.device_name = "DG2",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 8,
+      .matrix_unit_right = 1},
+     {.d = 32, .dtype = CLATTN_FP16, .pass = CLATTN_BACKWARD},
+     "intel_dpas is taken in backward passes by problem.skeleton alone"},
+    {{.device_name = "DG2",
+      .vendor_id = 0x8086,
+      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
+                    "cl_intel_subgroup_local_block_io",
+      .sub_group_size = 8,
+      .matrix_unit_right = 1},
+     {.d = 32, .dtype = CLATTN_BF16},
+     NULL},
+    {{.device_name = "gfx942:sramecc+",
+      .vendor_id = 0x1002,
+      .extensions = "cl_amd_device_attribute_query",
+      .sub_group_size = 64,
+      .amd_simd_per_compute_unit = 4,
+      .matrix_unit_right = 1},
+     {.d = 64, .dtype = CLATTN_FP16, .b_r = 24, .b_c = 24},
+     "amd_mfma is not taken: with these sizes"},
+    {{.device_name = "GeForce GTX 1080",
+      .vendor_id = 0x10de,
+      .extensions = "cl_nv_device_attribute_query",
+      .sub_group_size = 32,
+      .nv_compute_capability = 601},
+     {.d = 64, .dtype = CLATTN_FP16},
+     "none: compute capability 6.1, where tensor cores come with 7.5"},
+    {{.device_name = "Mali-G78", .vendor = "ARM"}, {.d = 64}, "none: there are no kernels for one of this device"},
+};
+
+static const char *reason_of(const struct clattn_plan_info *info)
+{
+    for (int i = 0; i < info->step_count; i++)
+        if (strcmp(info->steps[i].name, "matrix unit") == 0)
+            return info->steps[i].reason;
+    return NULL;
+}
+
+static void check_choice(struct clattn_capabilities device, struct clattn_problem problem, const char *says)
+{
+    struct clattn_plan_info info;
+    device.type = CLATTN_DEVICE_GPU;
+    device.available = device.compiler_available = true;
+    device.address_bits = 64;
+    device.compute_units = 32;
+    device.max_work_group_size = device.max_work_item_size = 256;
+    device.local_memory_type = CLATTN_LOCAL_MEMORY_LOCAL;
+    device.local_memory_bytes = 64 * KILOBYTE;
+    device.global_memory_bytes = device.max_allocation_bytes = 8ull << 30;
+    if (clattn_plan_preview(&device, &problem, &info))
+        fail_msg("%s: %s", device.device_name, clattn_error_message());
+    const char *reason = reason_of(&info);
+    if (says ? !runs_on(&info, "_simt") || !reason || !strstr(reason, says) : !runs_on(&info, "_matrix") || reason)
+        fail_msg("%s: %s, \"%s\", expected \"%s\"", device.device_name, info.skeleton, reason ? reason : "",
+                 says ? says : "");
+}
+
+static void plans_say_why_they_take_no_matrix_unit(void **state)
+{
+    (void)state;
+    EACH (i, choices)
+        check_choice(choices[i].device, choices[i].problem, choices[i].says);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_stay_within_what_a_device_has_of_its_own)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_stay_within_what_a_device_has_of_its_own),
+                                       cmocka_unit_test(plans_say_why_they_take_no_matrix_unit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

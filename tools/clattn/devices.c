@@ -69,12 +69,14 @@ static void print_memory(const struct clattn_capabilities *c)
 static void print_matrix_unit(const struct clattn_capabilities *c)
 {
     const struct cla_matrix_unit *unit = cla_matrix_unit_of(c, CLATTN_FP16), *fp32 = cla_matrix_unit_of(c, CLATTN_FP32);
+    char why[256];
+    cla_matrix_trust_text(c, CLATTN_FP16, why, sizeof why);
     flow(stdout, "     matrix unit     %s%s: %s\n", unit ? unit->name : "none",
-         unit && !cla_matrix_is_trusted(c, CLATTN_FP16) ? ", by --skeleton alone" : "",
-         cla_matrix_trust_text(c, CLATTN_FP16));
-    if (fp32 != unit)
-        flow(stdout, "     of fp32         %s, by --skeleton alone: %s\n", fp32->name,
-             cla_matrix_trust_text(c, CLATTN_FP32));
+         unit && !cla_matrix_is_trusted(c, CLATTN_FP16) ? ", by --skeleton alone" : "", why);
+    if (fp32 == unit)
+        return;
+    cla_matrix_trust_text(c, CLATTN_FP32, why, sizeof why);
+    flow(stdout, "     of fp32         %s, by --skeleton alone: %s\n", fp32->name, why);
 }
 
 static void print_finding(const struct finding *finding)
@@ -104,6 +106,13 @@ static json_t *json_finding(const struct finding *finding)
     char number[32];
     snprintf(number, sizeof number, "%d:%d", finding->platform, finding->device);
     json_object_set_new(row, "device", json_text(number));
+    if (finding->capabilities.type == CLATTN_DEVICE_GPU) {
+        const struct cla_matrix_unit *unit = cla_matrix_unit_of(&finding->capabilities, CLATTN_FP16);
+        char why[256];
+        cla_matrix_trust_text(&finding->capabilities, CLATTN_FP16, why, sizeof why);
+        json_object_set_new(row, "matrix_unit", unit ? json_text(unit->name) : json_null());
+        json_object_set_new(row, "matrix_unit_why", json_text(why));
+    }
     json_object_set_new(row, "skeleton", finding->problem[0] ? json_null() : json_text(finding->plan.skeleton));
     json_object_set_new(row, "problem", finding->problem[0] ? json_text(finding->problem) : json_null());
     return row;

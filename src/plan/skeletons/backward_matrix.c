@@ -315,7 +315,8 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 {
     struct cla_error unused;
     if (!cla_matrix_is_trusted(capabilities, problem->dtype) ||
-        cla_matrix_check(capabilities, problem, matrix_name, &unused))
+        cla_matrix_check(capabilities, problem, matrix_name, &unused) ||
+        cla_widest(problem) > cla_matrix_planned_d(cla_matrix_unit_of(capabilities, problem->dtype), problem))
         return false;
     struct cla_config config = cla_matrix_config(capabilities, problem->dtype);
     return find(capabilities, problem, &config) && hides_waits(capabilities, problem, &config, DQ) &&

@@ -399,7 +399,8 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
     struct cla_error unused;
     const struct clattn_problem plain = plain_of(problem);
     if (!cla_matrix_is_trusted(capabilities, problem->dtype) ||
-        cla_matrix_check(capabilities, &plain, matrix_name, &unused))
+        cla_matrix_check(capabilities, &plain, matrix_name, &unused) ||
+        cla_widest(problem) > cla_matrix_planned_d(cla_matrix_unit_of(capabilities, problem->dtype), problem))
         return false;
     const bool packs = cla_plans_to_pack(&cla_forward_matrix, problem);
     const struct clattn_problem planned = packs ? cla_problem_packed(problem) : *problem;

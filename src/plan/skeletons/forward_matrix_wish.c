@@ -72,6 +72,8 @@ static void take_timed(enum cla_family family, const struct clattn_problem *prob
     cla_matrix_keep_unit(&timed, config);
     timed.matrix.stale_max = gains_by_stale_max(problem);
     timed.matrix.sharers = 1;
+    if (family == CLA_INTEL && problem->features & CLATTN_DROPOUT)
+        timed.matrix.keys = CLA_PIECE; /* with 32 registers go to memory: 26 accesses at d 64 (ocloc 22.43) */
     *config = timed;
 }
 

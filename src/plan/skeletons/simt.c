@@ -196,6 +196,15 @@ static bool cannot_win(const struct cla_simt_search *search, const struct cla_co
     return false;
 }
 
+/* Intel's compiler keeps an address for each load of a slice: where those of the block come again with every slice and
+ * have 32 columns, it has no registers for all (ocloc 22.43, DG2, d 128: 45 accesses to scratch memory, with 16 columns
+ * none; tests/ptxas/test_other_spills.py). */
+static bool wants_addresses(const struct cla_machine *machine, const struct passage *passage)
+{
+    enum { MOST_COLUMNS = 16 };
+    return machine->sub_group_wanted && !passage->resident && passage->d_slice > MOST_COLUMNS;
+}
+
 void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_config *config)
 {
     const struct cla_simt_model *model = search->model;
@@ -203,6 +212,8 @@ void cla_simt_try(struct cla_simt_search *search, int d, int rows, struct cla_co
         return;
     cla_simt_number_items(&search->limits->machine, config);
     for (size_t i = 0; i < sizeof passages / sizeof *passages; i++) {
+        if (wants_addresses(&search->limits->machine, &passages[i]))
+            continue;
         take_passage(&passages[i], d, rows, config);
         config->simt.prefetch = 1;
         config->simt.prefetch = model->carried(search->problem, config) <= 8;
