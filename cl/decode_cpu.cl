@@ -16,8 +16,10 @@
  * NDRange: batch * heads * ceil(n_q / B_R), of packed heads and rows, work-groups of one work-item, with CLATTN_SPLIT
  * as many for each split. The private arrays take
  *     4 * ((B_R + 1) * (d' + d_v') + B_R * (B_C + 3 * VECTOR_WIDTH))
- * bytes of a thread's stack and a view for each row; d' and d_v' are whole vectors. No local memory.
+ * bytes of a thread's stack and a view for each row; d' and d_v' are whole vectors. With CLATTN_INTEGERS a panel's
+ * weights (common/decode_pairs.clh) take more. No local memory.
  */
+#include "common/decode_pairs.clh"
 #include "common/decode_tiles.clh"
 #include "common/lanes.clh"
 #include "common/philox.clh"
@@ -118,6 +120,52 @@ CLATTN_INLINE vec softmax_row(vec *s, vec *row_max, vec *row_sum, float scale)
     return alpha;
 }
 
+#if PANELS_TOGETHER
+CLATTN_INLINE void softmax_panel(vec *s, vec *row_max, vec *row_sum, vec *alpha, float scale)
+{
+    const float limit = -126.0f / scale;
+    vec most[CLATTN_ROWS];
+#pragma unroll
+    for (int r = 0; r < CLATTN_ROWS; ++r) {
+        most[r] = row_max[r];
+#pragma unroll
+        for (int t = 0; t < TILE_VECTORS; ++t)
+            most[r] = max_vec(most[r], s[r * TILE_VECTORS + t]);
+    }
+    const vec new_max = rows_max(most), base = select(new_max, (vec)(0.0f), new_max == (vec)(-INFINITY));
+    const vec factor = exp2_scaled(rows_lanes(row_max) - base, scale, limit);
+    const vec bases[] = {OF_ROW(base, 0), OF_ROW(base, 1), OF_ROW(base, 2), OF_ROW(base, 3)};
+    const vec factors[] = {OF_ROW(factor, 0), OF_ROW(factor, 1), OF_ROW(factor, 2), OF_ROW(factor, 3)};
+    const vec maxima[] = {OF_ROW(new_max, 0), OF_ROW(new_max, 1), OF_ROW(new_max, 2), OF_ROW(new_max, 3)};
+#pragma unroll
+    for (int r = 0; r < CLATTN_ROWS; ++r) {
+        vec sum = row_sum[r] * factors[r];
+#pragma unroll
+        for (int t = 0; t < TILE_VECTORS; ++t) {
+            const vec weight = exp2_scaled(s[r * TILE_VECTORS + t] - bases[r], scale, limit);
+            s[r * TILE_VECTORS + t] = weight;
+            sum += weight;
+        }
+        row_sum[r] = sum;
+        row_max[r] = maxima[r];
+        alpha[r] = factors[r];
+    }
+}
+#endif
+
+/* The same of all rows of a block, those of a panel together with CLATTN_INTEGERS; rows from `count` on may have
+ * any. */
+CLATTN_INLINE void softmax_rows(vec *s, vec *row_max, vec *row_sum, vec *alpha, int count, float scale)
+{
+    int r = 0;
+#if PANELS_TOGETHER
+    for (; r < count - 1; r += CLATTN_ROWS)
+        softmax_panel(s + r * TILE_VECTORS, row_max + r, row_sum + r, alpha + r, scale);
+#endif
+    for (; r < count; ++r)
+        alpha[r] = softmax_row(s + r * TILE_VECTORS, &row_max[r], &row_sum[r], scale);
+}
+
 #if CLATTN_DROPOUT
 /* A vector of keys begins at a multiple of its width, so it lies in one piece of a call's (common/philox.clh). */
 CLATTN_INLINE void drop_weights(vec *s, const decode_row *row, int j0)
@@ -136,8 +184,8 @@ CLATTN_INLINE void drop_weights(vec *s, const decode_row *row, int j0)
 #endif
 
 /* Adds a tile to O. hides: a pair's weight may be 0, and must not become 0 * NaN. */
-CLATTN_INLINE void output_tile(vec *o, vec *weights, const vec *alpha, const clattn_source *values, int count,
-                               int j0, int from, int to, bool hides)
+CLATTN_INLINE void output_tile(vec *o, vec *weights, const vec *alpha, const clattn_source *values, int count, int j0,
+                               int from, int to, bool hides)
 {
     bool leaks = values->column != 1;
     vec row[D_V_VECTORS];
@@ -145,15 +193,22 @@ CLATTN_INLINE void output_tile(vec *o, vec *weights, const vec *alpha, const cla
     leaks = leaks || ((CLATTN_ZEROES || hides) && !rows_finite(values, j0, from, to, row));
 #endif
     if (leaks) {
+        ORDER_PANELS(o, count);
         output_expanded(o, count, weights, alpha, values, j0, from, to, row);
+        ORDER_PANELS(o, count);
         return;
     }
     scale_weights(weights, count, values, j0);
     for (int r = 0; r < count; r += CLATTN_ROWS) {
         if (count - r == 1)
             output_rows(o + r * D_V_VECTORS, 1, weights + r * TILE_VECTORS, alpha + r, values, j0, from, to);
+#if CLATTN_INTEGERS
+        else
+            output_panel(o + r * D_V_VECTORS, weights + r * TILE_VECTORS, alpha + r, values, count - r, j0, from, to);
+#else
         else
             output_rows(o + r * D_V_VECTORS, CLATTN_ROWS, weights + r * TILE_VECTORS, alpha + r, values, j0, from, to);
+#endif
     }
 }
 
@@ -255,14 +310,16 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         for (int r = 0; r < count; ++r) {
             if (SCALED || kind == CLATTN_TILE_SOME)
                 modify_scores(scores + r * TILE_VECTORS, &rows[r], j0, p.scale, kind == CLATTN_TILE_SOME);
-            alpha[r] = softmax_row(scores + r * TILE_VECTORS, &row_max[r], &row_sum[r], scale);
+        }
+        softmax_rows(scores, row_max, row_sum, alpha, count, scale);
 #if CLATTN_DROPOUT
+        for (int r = 0; r < count; ++r)
             drop_weights(scores + r * TILE_VECTORS, &rows[r], j0);
 #endif
-        }
         output_tile(outputs, scores, alpha, &values, count, j0, from, to, kind == CLATTN_TILE_SOME);
     }
 
+    ORDER_PANELS(outputs, count);
     for (int r = 0; r < count; ++r) {
         const int h = rows[r].view.h;
         const long i = row_base + rows[r].i;

@@ -76,8 +76,8 @@ struct clattn_capabilities {
                     * the numbers are right. Never where the environment's CLATTN_DISABLE has "nvidia_wgmma" */
 
     uint64_t cpu_bf16_dot; /* 1: products of pairs of bf16 by AVX512-BF16 (a CPU): the processor has them, the driver
-                            * compiles them and the numbers are right. Never where the environment's CLATTN_DISABLE has
-                            * "avx512_bf16" */
+                            * compiles them and the numbers are right. It has AVX512-VNNI's, of pairs of integers of 16
+                            * bits, too. Never where the environment's CLATTN_DISABLE has "avx512_bf16" */
     uint64_t cpu_amx_bf16; /* 1: products of tiles of bf16 by AMX (a CPU): the processor has them, the system lets this
                             * process use them, the driver compiles them and the numbers are right. On Linux a context
                             * of such a device asks the system for that (arch_prctl, ARCH_REQ_XCOMP_PERM): it holds for

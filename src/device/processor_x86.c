@@ -4,9 +4,11 @@
 
 bool cla_processor_has_avx512_bf16(void)
 {
-    /* That the system keeps 512-bit registers is part of the answer. */
+    /* That the system keeps 512-bit registers is part of the answer. Every processor with BF16 has VNNI, but a virtual
+     * machine may hide it. */
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") &&
+           __builtin_cpu_supports("avx512vnni");
 }
 
 /* Whether the system keeps tiles is not part of the answer: cla_os_allows_tiles() asks it. */

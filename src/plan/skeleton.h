@@ -44,7 +44,8 @@ struct cla_config {
         } cpu;          /* forward_cpu and backward_cpu */
         struct {
             int vector_width, rows, columns, ahead;
-        } decode; /* decode_cpu */
+            int pairs; /* O by integers of 16 bits: 1 by vpdpwssd, 2 emulated */
+        } decode;      /* decode_cpu */
         struct {
             int row_tiles, keys, q_registers;
             int stale_max; /* tries bounds before it looks for them */

@@ -24,6 +24,7 @@ ALLOWED = [
     (r'_cpu|common/cpu_|fast/dropout_simt|common/cpu_gradients', r'[/%] 32\b|n \* 32 |bit < 32 ', 'bits of a word'),
     (r'common/cpu_(panels|vectors)', r'SHUFFLE\(.*\)|W / 16|MICRO > 32\b', 'numbers of a vector, and columns at a time, of a CPU'),
     (r'common/cpu_tiles', r'KEPT_KEYS / 16|16 \* piece|% 2 \* 16', 'keys that one word of dropout has (common/philox.clh)'),
+    (r'common/decode_', r'\b(16|32)u?\b', 'numbers of a vector of a CPU, and of a block of ggml'),
     (r'softmax_rows', r'\[16\]|i < 16|[+]=? 16', 'numbers of a vector'),
     (r'lanes|peak_fma|rows|common/((cpu_)?vectors|formats)', r'VECTOR_WIDTH == 16|must be .*16"', 'numbers of a vector'),
     (r'peak_', r'ACCUMULATORS > (16|32)', 'accumulators'),

@@ -16,11 +16,24 @@ static int whole(int n, const struct cla_config *config)
     return cla_round_up(n, config->decode.vector_width);
 }
 
+enum { PAIR_WIDTH = 16, PAIR_PANEL = 4, PAIR_COLUMNS = 64, MOST_PAIR_KEYS = 128 };
+
+/* A panel's weights as integers: four groups of 32 columns at a time, in floats with and without V's scales, and all
+ * as words of two keys, with what one stands for and their sums. */
+static int64_t pair_numbers(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t chunks = cla_ceil_div(problem->d_v, 2 * PAIR_COLUMNS);
+    return config->decode.pairs
+               ? config->b_c * (PAIR_PANEL + PAIR_WIDTH + PAIR_WIDTH / 2 * chunks) + 2 * PAIR_WIDTH * chunks
+               : 0;
+}
+
 /* The arrays that the kernel declares: Q, O, scores and the row statistics of a block, one row of K and of V. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = whole(problem->d, config) + whole(problem->d_v, config), b_r = config->b_r;
-    return (uint64_t)((b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width)) * sizeof(float);
+    const int64_t numbers = (b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width);
+    return (uint64_t)(numbers + pair_numbers(problem, config)) * sizeof(float);
 }
 
 /* Rows that follow each other come fast enough by themselves, unless they are long or much is computed with each. */
@@ -31,6 +44,8 @@ static int keys_ahead(const struct clattn_problem *problem, const struct cla_con
     const int64_t row_bytes = cla_ceil_div(problem->d, type->block) * type->bytes;
     if (problem->page_keys)
         return sizes->ahead_in_pages;
+    if (config->decode.pairs && cla_type((int)cla_type_of(problem, CLA_V))->block > 1)
+        return sizes->pair_ahead;
     return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
 }
 
@@ -66,6 +81,24 @@ static void take_register_tile(const struct clattn_problem *problem, struct cla_
         config->decode.columns = columns;
 }
 
+/* Whether O may be summed by integers of 16 bits (cl/common/decode_pairs.clh): V holds such, and results have no more
+ * bits than the weights keep. */
+static bool holds_integers(const struct clattn_problem *problem)
+{
+    const int v = (int)cla_type_of(problem, CLA_V), int8 = CLATTN_AS_INT8 - 1;
+    const bool rows_scaled =
+        v == int8 && cla_scale_group(problem, CLA_V) >= problem->d_v && !(problem->zero_points & CLATTN_V_ZEROS);
+    return problem->pass == CLATTN_FORWARD && cla_type_of(problem, CLA_Q) != CLATTN_FP32 &&
+           cla_type_of(problem, CLA_O) != CLATTN_FP32 && problem->d_v % PAIR_COLUMNS == 0 &&
+           (rows_scaled || v == CLATTN_AS_Q8_0 - 1 || v == CLATTN_AS_Q4_0 - 1);
+}
+
+static bool pairs_suit(const struct cla_config *config)
+{
+    return config->decode.vector_width == PAIR_WIDTH && config->decode.rows == PAIR_PANEL &&
+           config->decode.columns == PAIR_PANEL && config->b_c <= MOST_PAIR_KEYS;
+}
+
 /* Narrows vectors and panels until forced block sizes are multiples of them; false where none is. */
 static bool fit_forced(const struct clattn_problem *problem, struct cla_config *config)
 {
@@ -94,13 +127,23 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                            struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
     const int width = config->decode.vector_width;
-    (void)capabilities;
     if (config->work_group_size != 1 || (width != 4 && width != 8 && width != 16) || config->b_r < 1 ||
         config->b_r % config->decode.rows || config->b_c < 1 || config->b_c % width)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "decode_cpu takes vector_width 4, 8 or 16, b_r a multiple of rows (%d), b_c a multiple of "
                         "vector_width, work_group_size 1: not vector_width %d, b_r %d, b_c %d, work_group_size %d",
                         config->decode.rows, width, config->b_r, config->b_c, config->work_group_size);
+    if (config->decode.pairs && (!holds_integers(problem) || !pairs_suit(config)))
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "decode_cpu with pairs=%d takes Q and O of 16 bits, V in int8 with a scale a row and no zero "
+                        "points, q8_0 or q4_0, d_v a multiple of 64, vector_width 16, rows 4, columns 4 and b_c up to "
+                        "128: not d_v %lld, vector_width %d, rows %d, columns %d, b_c %d with v_type %s",
+                        config->decode.pairs, (long long)problem->d_v, width, config->decode.rows,
+                        config->decode.columns, config->b_c, cla_type((int)cla_type_of(problem, CLA_V))->name);
+    if (config->decode.pairs == 1 && !capabilities->cpu_bf16_dot)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "decode_cpu with pairs=1 needs a device that multiplies pairs of bf16 (AVX512-BF16), unless "
+                        "CLATTN_DISABLE has \"avx512_bf16\": take pairs=0, or pairs=2 that emulates it");
     const clattn_status allowed = cla_cpu_check_private(private_bytes(problem, config), config, error);
     if (allowed)
         return allowed;
@@ -112,7 +155,23 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     cla_plan_step(info, "cache", config->b_r, config->b_c,
                   "%d rows of the heads that share keys read K and V together, %d keys at a time", config->b_r,
                   config->b_c);
+    if (config->decode.pairs)
+        cla_plan_step(info, "unit", config->b_r, config->b_c,
+                      "O by %s: two integers of 16 bits to a lane; weights are rounded to 16 bits",
+                      config->decode.pairs == 1 ? "vpdpwssd of AVX512-VNNI" : "pairs of integers, emulated");
     return CLATTN_SUCCESS;
+}
+
+/* Where it was measured to be faster: V in int8 or q4_0, and rows that follow each other. More keys to a tile, as more
+ * comes with each. */
+static void take_pairs(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_config *config)
+{
+    const bool one_row = problem->expected_kv_heads && problem->expected_n_q * cla_expected_pack(problem) == 1;
+    const bool faster = !one_row && !problem->page_keys && (int)cla_type_of(problem, CLA_V) != CLATTN_AS_Q8_0 - 1;
+    config->decode.pairs = capabilities->cpu_bf16_dot && faster && holds_integers(problem) && pairs_suit(config);
+    if (config->decode.pairs && !problem->b_c)
+        config->b_c = cla_cpu_streamed(cla_decode_cpu_sizes.pair_keys, problem->block_kv);
 }
 
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -124,6 +183,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
         return cla_cpu_refuse_forced(problem, "decode_cpu", "b_c is a multiple of 4", error);
     config->work_group_size = 1;
     config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
+    take_pairs(capabilities, problem, config);
     config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);
     config->decode.ahead = keys_ahead(problem, config, config->b_r);
     return adopt(capabilities, problem, config, info, error);
@@ -133,9 +193,10 @@ static void define(const struct clattn_problem *problem, const struct cla_config
 {
     (void)problem;
     cla_text_printf(text,
-                    "#define CLATTN_AHEAD %d\n#define CLATTN_COLUMN_VECTORS %d\n#define CLATTN_ROWS %d\n"
-                    "#define CLATTN_VECTOR_WIDTH %d\n",
-                    config->decode.ahead, config->decode.columns, config->decode.rows, config->decode.vector_width);
+                    "#define CLATTN_AHEAD %d\n#define CLATTN_COLUMN_VECTORS %d\n#define CLATTN_INTEGERS %d\n"
+                    "#define CLATTN_ROWS %d\n#define CLATTN_VECTOR_WIDTH %d\n",
+                    config->decode.ahead, config->decode.columns, config->decode.pairs, config->decode.rows,
+                    config->decode.vector_width);
 }
 
 /* The kernel asks for `pack` where no heads are packed, too. */
@@ -157,6 +218,7 @@ static bool prefers(const struct clattn_capabilities *capabilities, const struct
 static const struct cla_knob knobs[] = {
     {"rows", offsetof(struct cla_config, decode.rows), 1, 8, {2, 4, 8}, 3},
     {"columns", offsetof(struct cla_config, decode.columns), 1, 8, {2, 4, 8}, 3},
+    {"pairs", offsetof(struct cla_config, decode.pairs), 0, 2, {0, 1}, 2},
     {"ahead", offsetof(struct cla_config, decode.ahead), 0, 1024, {0, 8, 16, 32, 64}, 5},
     {"vector_width", offsetof(struct cla_config, decode.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};
