@@ -138,12 +138,12 @@ static double moved_words(const struct part *part, const struct cla_config *conf
     return config->simt.row_slice > SHORT_SLICE && more > 0 ? 2 * more : 0;
 }
 
-/* Words of addresses: Intel's compiler keeps one for each row of a bias (ocloc 22.43, PVC, d 128 with dropout: 37
+/* Words of addresses: for 256 registers Intel's compiler keeps one for each row of a bias (PVC, d 128 with dropout: 37
  * accesses to scratch memory where they were not counted). */
 static int64_t address_words(const struct cla_simt_limits *limits, const struct clattn_problem *problem,
                              const struct part *part)
 {
-    return limits->machine.sub_group_wanted && problem->features & CLATTN_BIAS ? 2 * (int64_t)part->rows : 0;
+    return limits->machine.large_registers && problem->features & CLATTN_BIAS ? 2 * (int64_t)part->rows : 0;
 }
 
 /* Slots for one pair of row and key in one kernel. */
