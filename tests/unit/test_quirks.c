@@ -167,6 +167,15 @@ static void plans_stay_within_what_a_device_has_of_its_own(void **state)
                                                           .pass = pass ? CLATTN_BACKWARD : CLATTN_FORWARD});
 }
 
+/* Intel's device with so many lanes, whose probe was right. */
+#define WITH_DPAS(name, lanes)                                                                                         \
+    {                                                                                                                  \
+        .device_name = name, .vendor_id = 0x8086,                                                                      \
+        .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "                  \
+                      "cl_intel_subgroup_local_block_io",                                                              \
+        .sub_group_size = lanes, .matrix_unit_right = 1                                                                \
+    }
+
 /* Devices whose plans take no matrix unit, and what they say of it; NULL: nothing, for they take one. */
 static const struct {
     struct clattn_capabilities device;
@@ -222,54 +231,18 @@ static const struct {
       .sub_group_size = 32},
      {.d = 64, .dtype = CLATTN_FP16},
      "none: the smallest sub-group has 32 items"},
-    {{.device_name = "PVC",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 16,
-      .matrix_unit_right = 1},
-     {.d = 64, .dtype = CLATTN_FP32},
-     "intel_dpas takes fp16 and bf16"},
-    {{.device_name = "PVC",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 16,
-      .matrix_unit_right = 1},
-     {.d = 64, .d_v = 192, .dtype = CLATTN_FP16},
-     "intel_dpas takes head dimensions up to 128"},
-    {{.device_name = "PVC",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 16,
-      .matrix_unit_right = 1},
+    {WITH_DPAS("PVC", 16), {.d = 64, .dtype = CLATTN_FP32}, "intel_dpas takes fp16 and bf16"},
+    {WITH_DPAS("PVC", 16), {.d = 64, .d_v = 192, .dtype = CLATTN_FP16}, "intel_dpas takes head dimensions up to 128"},
+    {WITH_DPAS("PVC", 16),
      {.d = 128, .dtype = CLATTN_FP16, .features = CLATTN_DROPOUT},
      "intel_dpas is taken for head dimensions up to 96 with dropout, by problem.skeleton alone up to 128"},
-    {{.device_name = "DG2",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 8,
-      .matrix_unit_right = 1},
+    {WITH_DPAS("DG2", 8),
      {.d = 64, .dtype = CLATTN_FP16, .dropout_p = 0.1f, .features = CLATTN_DROPOUT},
      "intel_dpas is taken for head dimensions up to 32 with dropout, by problem.skeleton alone up to 64"},
-    {{.device_name = "DG2",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 8,
-      .matrix_unit_right = 1},
+    {WITH_DPAS("DG2", 8),
      {.d = 32, .dtype = CLATTN_FP16, .pass = CLATTN_BACKWARD},
      "intel_dpas is taken in backward passes by problem.skeleton alone"},
-    {{.device_name = "DG2",
-      .vendor_id = 0x8086,
-      .extensions = "cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size "
-                    "cl_intel_subgroup_local_block_io",
-      .sub_group_size = 8,
-      .matrix_unit_right = 1},
-     {.d = 32, .dtype = CLATTN_BF16},
-     NULL},
+    {WITH_DPAS("DG2", 8), {.d = 32, .dtype = CLATTN_BF16}, NULL},
     {{.device_name = "gfx942:sramecc+",
       .vendor_id = 0x1002,
       .extensions = "cl_amd_device_attribute_query",
