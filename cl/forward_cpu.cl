@@ -14,7 +14,7 @@
  * With CLATTN_PACKS rows are packed ones (score/view.clh).
  *
  * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split; with
- * tickets one may have no block, or several. Where floats are multiplied the private arrays take
+ * tickets also more, of which one may have no block, or several, of B_R rows or fewer. Where floats are multiplied the private arrays take
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 4 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
@@ -103,14 +103,14 @@ CLATTN_INLINE void store_output(__global cpu_output *o, clattn_layout at, int ba
     }
 }
 
-/* Where a block's rows are. */
+/* Where a block's rows are: at most `rows` of them. */
 typedef struct {
-    int split, b, h, block;
+    int split, b, h, first, rows;
 } block_place;
 
 /* Heads are outermost. A work-group has its block by its number, and PoCL hands them out in runs: the blocks of a head
  * alternate between the end and the beginning of the sequence, so that under a causal mask every run has its fair
- * share. By tickets the last blocks, which take longest, come first. */
+ * share. */
 CLATTN_INLINE block_place place_of(int group, int blocks, const clattn_forward_params *p)
 {
     block_place place;
@@ -119,11 +119,62 @@ CLATTN_INLINE block_place place_of(int group, int blocks, const clattn_forward_p
     group -= all * place.split;
     const int bh = group / blocks;
     const int turn = group - bh * blocks; /* not %: beside / it becomes a freeze, which Oclgrind lacks */
-    place.block = CLATTN_TICKETS ? blocks - 1 - turn : (turn & 1) ? turn / 2 : blocks - 1 - turn / 2;
+    place.first = ((turn & 1) ? turn / 2 : blocks - 1 - turn / 2) * CLATTN_B_R;
+    place.rows = CLATTN_B_R;
     place.b = bh / p->heads;
     place.h = bh - place.b * p->heads;
     return place;
 }
+
+#if CLATTN_TICKETS
+#define LEAST_ROWS   128 /* of a block that is smaller than planned: each reads K and V and turns V */
+#define MANY_HEADS   8
+#define HALVES       (CLATTN_B_R / 2 >= LEAST_ROWS && CLATTN_B_R % (2 * PANEL) == 0)
+#define QUARTERS     (CLATTN_B_R / 4 >= LEAST_ROWS && CLATTN_B_R % (4 * PANEL) == 0)
+#define TICKET_SIZES (1 + HALVES + QUARTERS)
+
+/* How many heads have blocks of B_R rows, of half and of a quarter of that, and how many blocks each of these has. The
+ * last to be handed out are small, so that cores end together. Few heads have blocks of half where there are quarters,
+ * so that these are enough for the cores. */
+typedef struct {
+    int heads[3], blocks[3], all;
+} ticket_blocks;
+
+CLATTN_INLINE ticket_blocks blocks_by_tickets(const clattn_forward_params *p)
+{
+    ticket_blocks by;
+    const int heads = p->heads * p->batch;
+    by.heads[1] = heads >= MANY_HEADS ? heads / 4 * HALVES : heads * QUARTERS;
+    by.heads[2] = heads >= MANY_HEADS ? heads / 8 * QUARTERS : 0;
+    by.heads[0] = heads - by.heads[1] - by.heads[2];
+    by.all = 0;
+    for (int size = 0; size < TICKET_SIZES; ++size) {
+        const int rows = CLATTN_B_R >> size;
+        by.blocks[size] = (p->n_q + rows - 1) / rows;
+        by.all += by.heads[size] * by.blocks[size];
+    }
+    return by;
+}
+
+/* Of a head the last blocks, which take longest under a causal mask, come first. */
+CLATTN_INLINE block_place place_of_ticket(int ticket, const ticket_blocks *by, const clattn_forward_params *p)
+{
+    block_place place;
+    int size = 0, before = 0;
+    while (size < TICKET_SIZES - 1 && ticket >= by->heads[size] * by->blocks[size]) {
+        ticket -= by->heads[size] * by->blocks[size];
+        before += by->heads[size];
+        ++size;
+    }
+    const int head = ticket / by->blocks[size], bh = before + head;
+    place.split = 0;
+    place.rows = CLATTN_B_R >> size;
+    place.first = (by->blocks[size] - 1 - (ticket - head * by->blocks[size])) * place.rows;
+    place.b = bh / p->heads;
+    place.h = bh - place.b * p->heads;
+    return place;
+}
+#endif
 
 /* The statistics of `count` rows, then their O. */
 CLATTN_INLINE void store_results(__global cpu_output *o, __global float *lse, __global float *m, __global float *l,
@@ -176,10 +227,10 @@ CLATTN_INLINE void forward_block(__global const clattn_q *q, __global const clat
 
     const int kv_head = place.h / (p.heads / p.kv_heads);
     clattn_view view = clattn_open_forward(place.b, CLATTN_FIRST_HEAD(place.h, p), p CLATTN_SCORE_ARGUMENTS);
-    const int first = place.block * CLATTN_B_R;
+    const int first = place.first;
     if (first >= view.n_q)
         return;
-    const int rows = min(CLATTN_B_R, view.n_q - first);
+    const int rows = min(place.rows, view.n_q - first);
     const int panels = (rows + PANEL - 1) / PANEL;
 #if CLATTN_SPLIT
     clattn_take_split(place.split, p.by_splits, clattn_key_begin(first, &view) / CLATTN_B_C * CLATTN_B_C, CLATTN_B_C,
@@ -229,12 +280,15 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const int blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
     cpu_open_unit();
 #if CLATTN_TICKETS
-    const int groups = blocks * p.heads * p.batch;
+    const int group = (int)get_group_id(0), groups = (int)get_num_groups(0);
+    const ticket_blocks by = blocks_by_tickets(&p);
     volatile __global ulong *const counter = (volatile __global ulong *)(workspace + p.counters);
-    int group = has_tickets(groups) ? take_ticket(counter, (ulong)p.call, groups) : (int)get_group_id(0);
-    while (group < groups) {
-        forward_block(q, k, v, o, lse, m, l, p, place_of(group, blocks, &p) CLATTN_SCORE_ARGUMENTS);
-        group = has_tickets(groups) ? take_ticket(counter, (ulong)p.call, groups) : groups;
+    const bool asks = has_tickets(by.all, groups), has_own = group < blocks * p.heads * p.batch;
+    int ticket = asks ? take_ticket(counter, (ulong)p.call, by.all, groups) : has_own ? 0 : by.all;
+    while (ticket < by.all) {
+        const block_place place = asks ? place_of_ticket(ticket, &by, &p) : place_of(group, blocks, &p);
+        forward_block(q, k, v, o, lse, m, l, p, place CLATTN_SCORE_ARGUMENTS);
+        ticket = asks ? take_ticket(counter, (ulong)p.call, by.all, groups) : by.all;
     }
 #else
     forward_block(q, k, v, o, lse, m, l, p, place_of((int)get_group_id(0), blocks, &p) CLATTN_SCORE_ARGUMENTS);

@@ -110,6 +110,9 @@ void cla_recipe_forward_by_tickets(const struct cla_run *run, struct cla_recipe 
     cla_recipe_forward(run, recipe);
     if (run->splits > 1 || cla_problem_accumulates(run->problem))
         return;
+    enum { HALVED = 512 }; /* rows of blocks that few heads have halved (cl/forward_cpu.cl), each for a core */
+    if (run->config->b_r >= HALVED)
+        recipe->stages[0].blocks *= 2;
     recipe->numbered = true;
     cla_recipe_region(recipe, "counter of tickets", 1, sizeof(int64_t), false,
                       offsetof(struct cla_forward_params, counters));

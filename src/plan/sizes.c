@@ -299,7 +299,10 @@ const struct cla_cpu_sizes cla_forward_cpu_sizes = {.block = 128,
  * without a causal mask; others were at work beside). Blocks of 256 rows took 0.85 to 0.98 of the time of 128 (n 1024),
  * so that eight heads are taken for granted. Backward, past blocks of 256 at d 64, 128 took 0.79 of the time of 64, and
  * 256 as long; past blocks of 128 all were alike. */
-const struct cla_cpu_sizes cla_forward_amx_sizes = {.heads = 8, .stream = 256, .source = NOTES "xeon-amx-notes.md"},
+const struct cla_cpu_sizes cla_forward_amx_sizes = {.large_block = 512,
+                                                    .heads = 8,
+                                                    .stream = 256,
+                                                    .source = NOTES "xeon-amx-notes.md"},
                            cla_backward_amx_sizes = {.stream = 128, .source = NOTES "xeon-amx-notes.md"};
 
 /* Xeon with 512-bit vectors, 16 cores, d 64, 2048 rows: 0.49 (one head, causal) to 0.88 (32 heads) of the time of two

@@ -94,6 +94,32 @@ static void o_has_the_twins_bits(void **state)
         forward_arrays_free(&arrays[i]);
 }
 
+/* Blocks that go by tickets have b_r rows, half and a quarter of it, down to 128. */
+static void blocks_of_all_sizes_hold(void **state)
+{
+    (void)state;
+    assert_true(amx_processor_start());
+    static const struct {
+        struct clattn_shape shape;
+        int b_r, causal;
+    } cases[] = {
+        {{.batch = 3, .heads = 6, .kv_heads = 2, .n_q = 530, .n_kv = 40}, 512, CLATTN_CAUSAL_BOTTOM_RIGHT},
+        {{.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 257, .n_kv = 33}, 512, CLATTN_FULL},
+        {{.batch = 1, .heads = 7, .kv_heads = 7, .n_q = 300, .n_kv = 33}, 512, CLATTN_CAUSAL_TOP_LEFT},
+        {{.batch = 1, .heads = 8, .kv_heads = 4, .n_q = 270, .n_kv = 33}, 256, CLATTN_FULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct forward_case forward = case_by(by_unit[1], "forward_cpu");
+        forward.problem.b_r = cases[i].b_r;
+        forward.problem.causal = cases[i].causal;
+        forward.shape = cases[i].shape;
+        struct forward_arrays arrays;
+        assert_true(forward_arrays_make(&forward, &arrays));
+        assert_true(forward_holds(&device, &forward, &arrays));
+        forward_arrays_free(&arrays);
+    }
+}
+
 static void gradients_have_the_twins_bits(void **state)
 {
     (void)state;
@@ -135,6 +161,7 @@ int main(void)
         cmocka_unit_test(wrong_products_are_noticed),
         cmocka_unit_test(the_environment_may_refuse),
         cmocka_unit_test(o_has_the_twins_bits),
+        cmocka_unit_test(blocks_of_all_sizes_hold),
         cmocka_unit_test(gradients_have_the_twins_bits),
     };
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,9 +69,11 @@ static void take_rows(const struct clattn_capabilities *capabilities, const stru
 {
     const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
     const int panel = cla_cpu_panel(config);
-    const int heads = config->cpu.dot == CLA_CPU_AMX ? cla_forward_amx_sizes.heads : 1;
+    const bool amx = config->cpu.dot == CLA_CPU_AMX; /* its blocks become smaller towards a call's end */
+    const int heads = amx ? cla_forward_amx_sizes.heads : 1;
     const bool many = cla_cpu_has_blocks(capabilities, problem, heads * problem->expected_n_q, sizes->large_block);
-    config->b_r = cla_round_up(many ? sizes->large_block : sizes->block, panel);
+    const int large = amx ? cla_forward_amx_sizes.large_block : sizes->large_block;
+    config->b_r = cla_round_up(many ? large : sizes->block, panel);
     if (problem->expected_n_q && problem->expected_n_q < sizes->block)
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
     while (config->b_r > panel && private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES)
