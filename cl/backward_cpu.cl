@@ -38,7 +38,7 @@
  * VECTOR_WIDTH * ROW_VECTORS: STREAM (d' + d_v' + 2 panel) + B (d' + d_v') and, by kernel,
  * B d', B (d' + d_v') or B_R B_C. No local memory.
  */
-#define CLATTN_FETCH 0 /* what streams meets many lanes */
+#define CLATTN_FETCH 0 /* what streams is asked for between panels: ask_for_streamed() of cpu_gradients.clh */
 #include "common/types.clh"
 #include "common/lanes.clh"
 #include "common/view.clh"
