@@ -14,7 +14,8 @@
  * With CLATTN_PACKS rows are packed ones (score/view.clh).
  *
  * NDRange: batch * heads * ceil(n_q / B_R) work-groups of one work-item, with CLATTN_SPLIT as many for each split; with
- * tickets also more, of which one may have no block, or several, of B_R rows or fewer. Where floats are multiplied the private arrays take
+ * tickets also more, of which one may have no block, or several, of B_R rows or fewer. Where floats are multiplied the
+ * private arrays take
  *     4 * ((B_R + B_C) * (d' + d_v') + B_C * VECTOR_WIDTH * ROW_VECTORS + 4 * B_R)
  * bytes of a thread's stack, whatever the storage type; d' and d_v' are D_STRIDE and D_V_STRIDE. No local memory.
  */
