@@ -20,6 +20,7 @@
  * weights (common/decode_pairs.clh) take more. No local memory.
  */
 #include "common/decode_pairs.clh"
+#include "common/decode_scores.clh"
 #include "common/decode_tiles.clh"
 #include "common/lanes.clh"
 #include "common/philox.clh"
@@ -61,9 +62,17 @@ CLATTN_INLINE int kind_of_tile(const decode_row *rows, int count, int j0)
     return skip ? CLATTN_TILE_SKIP : all ? CLATTN_TILE_ALL : CLATTN_TILE_SOME;
 }
 
+#if SCORES_WHOLE
+#define WHOLE_QUERIES(q) , const whole_queries *q
+#define WITH_WHOLE(q)    , q
+#else
+#define WHOLE_QUERIES(q)
+#define WITH_WHOLE(q)
+#endif
+
 /* Raw scores of a tile from key j0 on with `count` rows. A panel of one row has a form of its own: heads that share
  * nothing have no more. */
-CLATTN_INLINE void score_tile(vec *s, const vec *q, const clattn_source *keys, int count, int j0)
+CLATTN_INLINE void score_tile(vec *s, const vec *q, const clattn_source *keys, int count, int j0 WHOLE_QUERIES(whole))
 {
     if (keys->column != 1) {
         vec row[D_VECTORS];
@@ -74,6 +83,10 @@ CLATTN_INLINE void score_tile(vec *s, const vec *q, const clattn_source *keys, i
         for (int t = 0; t < TILE_VECTORS; ++t) {
             if (count - r == 1)
                 score_keys(s + r * TILE_VECTORS + t, 1, q + r * D_VECTORS, keys, j0 + t * W);
+#if SCORES_WHOLE
+            else if (whole->finite)
+                score_whole(s + r * TILE_VECTORS + t, whole, r, keys, j0 + t * W);
+#endif
             else
                 score_keys(s + r * TILE_VECTORS + t, CLATTN_ROWS, q + r * D_VECTORS, keys, j0 + t * W);
         }
@@ -275,6 +288,10 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     const float sign = !SCALED && p.scale < 0.0f ? -1.0f : 1.0f;
     const float scale = SCALED ? M_LOG2E_F : fabs(p.scale_log2e);
     load_queries(queries, q, p.q, rows, count, sign);
+#if SCORES_WHOLE
+    whole_queries whole;
+    whole_rows(&whole, queries);
+#endif
     for (int i = 0; i < CLATTN_B_R * D_V_VECTORS; ++i)
         outputs[i] = (vec)(0.0f);
     for (int r = 0; r < CLATTN_B_R; ++r) {
@@ -306,7 +323,7 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         const int kind = kind_of_tile(rows, count, j0);
         if (kind == CLATTN_TILE_SKIP)
             continue;
-        score_tile(scores, queries, &keys, count, j0);
+        score_tile(scores, queries, &keys, count, j0 WITH_WHOLE(&whole));
         for (int r = 0; r < count; ++r) {
             if (SCALED || kind == CLATTN_TILE_SOME)
                 modify_scores(scores + r * TILE_VECTORS, &rows[r], j0, p.scale, kind == CLATTN_TILE_SOME);

@@ -19,13 +19,15 @@ static int whole(int n, const struct cla_config *config)
 enum { PAIR_WIDTH = 16, PAIR_PANEL = 4, PAIR_COLUMNS = 64, MOST_PAIR_KEYS = 128 };
 
 /* A panel's weights as integers: four groups of 32 columns at a time, in floats with and without V's scales, and all
- * as words of two keys, with what one stands for and their sums. */
+ * as words of two keys, with what one stands for and their sums. Q as integers: words, and what its sums begin with, at
+ * most one for 64 columns. */
 static int64_t pair_numbers(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t chunks = cla_ceil_div(problem->d_v, 2 * PAIR_COLUMNS);
-    return config->decode.pairs
-               ? config->b_c * (PAIR_PANEL + PAIR_WIDTH + PAIR_WIDTH / 2 * chunks) + 2 * PAIR_WIDTH * chunks
-               : 0;
+    const int64_t query = whole(problem->d, config) / 2 + cla_ceil_div(problem->d, PAIR_COLUMNS) * PAIR_WIDTH + 1;
+    return config->decode.pairs ? config->b_c * (PAIR_PANEL + PAIR_WIDTH + PAIR_WIDTH / 2 * chunks) +
+                                      2 * PAIR_WIDTH * chunks + config->b_r * query + 1
+                                : 0;
 }
 
 /* The arrays that the kernel declares: Q, O, scores and the row statistics of a block, one row of K and of V. */
@@ -44,7 +46,7 @@ static int keys_ahead(const struct clattn_problem *problem, const struct cla_con
     const int64_t row_bytes = cla_ceil_div(problem->d, type->block) * type->bytes;
     if (problem->page_keys)
         return sizes->ahead_in_pages;
-    if (config->decode.pairs && cla_type((int)cla_type_of(problem, CLA_V))->block > 1)
+    if (config->decode.pairs)
         return sizes->pair_ahead;
     return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
 }
@@ -156,20 +158,21 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                   "%d rows of the heads that share keys read K and V together, %d keys at a time", config->b_r,
                   config->b_c);
     if (config->decode.pairs)
-        cla_plan_step(info, "unit", config->b_r, config->b_c,
-                      "O by %s: two integers of 16 bits to a lane; weights are rounded to 16 bits",
-                      config->decode.pairs == 1 ? "vpdpwssd of AVX512-VNNI" : "pairs of integers, emulated");
+        cla_plan_step(
+            info, "unit", config->b_r, config->b_c,
+            "O, and scores of quantised K, by %s: two integers of 16 bits to a lane; weights and Q are rounded to "
+            "16 bits",
+            config->decode.pairs == 1 ? "vpdpwssd of AVX512-VNNI" : "pairs of integers, emulated");
     return CLATTN_SUCCESS;
 }
 
-/* Where it was measured to be faster: V in int8 or q4_0, and rows that follow each other. More keys to a tile, as more
- * comes with each. */
+/* Where heads share keys: a row alone has nobody to share what is converted. More keys to a tile, as more comes with
+ * each. */
 static void take_pairs(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                        struct cla_config *config)
 {
     const bool one_row = problem->expected_kv_heads && problem->expected_n_q * cla_expected_pack(problem) == 1;
-    const bool faster = !one_row && !problem->page_keys && (int)cla_type_of(problem, CLA_V) != CLATTN_AS_Q8_0 - 1;
-    config->decode.pairs = capabilities->cpu_bf16_dot && faster && holds_integers(problem) && pairs_suit(config);
+    config->decode.pairs = capabilities->cpu_bf16_dot && !one_row && holds_integers(problem) && pairs_suit(config);
     if (config->decode.pairs && !problem->b_c)
         config->b_c = cla_cpu_streamed(cla_decode_cpu_sizes.pair_keys, problem->block_kv);
 }
