@@ -51,7 +51,7 @@ struct bench_row {
     struct statistics ms;
     enum bench_unit unit;          /* that the products ran on, */
     struct statistics peak_tflops; /* and its peak: of each of the above, the larger of one before and one after it */
-    double read_gbps;              /* of a read of about as many bytes */
+    double read_gbps;              /* of a read of K and V in turns with the above; 0: they are too small */
     double copy_gbps;              /* of a copy of about as many bytes as the row moves at least */
     int repetitions;
     int rounds;                   /* of which this is the one whose repetitions agree best, */

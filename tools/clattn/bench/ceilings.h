@@ -37,12 +37,15 @@ void bench_copy_destroy(struct bench_copy **copy);
  * what fits a cache is then copied within it, as a row that small is computed within it. 0 where it fails. */
 double bench_copy_sample(const struct bench_copy *copy, double moved);
 
-/* How fast the device reads, by cl/peak_read.cl: GB/s of reading about so many bytes again and again, likewise. */
+/* How fast the device reads, by cl/peak_read.cl: GB/s. */
 struct bench_read;
 
 int bench_read_create(const struct session *session, struct bench_read **read, struct failure *failure);
 void bench_read_destroy(struct bench_read **read);
-double bench_read_sample(const struct bench_read *read, double bytes);
+
+/* Of reading these buffers once, one after the other: those that a row reads, in turns with it, so that caches hold as
+ * much of them for both. 0 where it fails, or they are too small. */
+double bench_read_once(const struct bench_read *read, const cl_mem *buffers, int count);
 
 /* All of a device's. Peaks of matrix units are made when first asked for. */
 struct bench_ceilings {

@@ -28,6 +28,7 @@ struct bench {
     struct bench_row *row;
     bool has_standard; /* the baseline takes turns */
     double flash[STEADY_MOST_REPETITIONS], standard[STEADY_MOST_REPETITIONS], peaks[STEADY_MOST_REPETITIONS];
+    double reads[STEADY_MOST_REPETITIONS];
     double standard_total_ms;
     int standard_count;
     double disagreement, standard_disagreement; /* of the present round */
@@ -318,6 +319,14 @@ static clattn_status time_turn(struct bench *bench, double *ms)
     return bench->calls ? time_calls(bench, &bench->host_seconds, ms) : time_flash(bench, ms);
 }
 
+/* GB/s of a read of K and V. */
+static double read_keys(const struct bench *bench)
+{
+    const struct clattn_forward_args *args = &bench->buffers.args;
+    const cl_mem buffers[] = {args->k.buffer, args->v.buffer};
+    return bench_read_once(bench->ceilings->read, buffers, 2);
+}
+
 /* All repetitions. In turns, so that a change of the clock or of the machine's load meets all. The peak is measured on
  * both sides of each repetition and the larger one counts: where none of the repetitions beats its own, the medians do
  * not either. */
@@ -330,6 +339,7 @@ static int take_round(void *context, double *disagreement)
     bench->standard_total_ms = 0.0;
     for (int i = 0; !code && i < count; i++) {
         const double before = bench->peak ? bench_peak_sample(bench->peak, bench->once) : 0.0;
+        bench->reads[i] = read_keys(bench);
         code = time_turn(bench, &bench->flash[i]);
         bench->peaks[i] = bench->peak ? fmax(before, bench_peak_sample(bench->peak, bench->once)) : 0.0;
         if (bench->has_standard && !code)
@@ -350,6 +360,7 @@ static void keep_round(void *context)
     row->standard_repetitions = bench->standard_count;
     row->ms = statistics_of(bench->flash, (size_t)row->repetitions);
     row->peak_tflops = statistics_of(bench->peaks, (size_t)row->repetitions);
+    row->read_gbps = statistics_of(bench->reads, (size_t)row->repetitions).median;
     row->standard_ms = statistics_of(bench->standard, (size_t)bench->standard_count);
 }
 
@@ -373,14 +384,12 @@ static int repeat(struct bench *bench, const struct bench_options *options, stru
     const struct steady_rounds rounds = {take_round, keep_round, bench};
     clattn_status code = prepare_rounds(bench, options);
     row->copy_gbps = bench_copy_sample(bench->ceilings->copy, row->traffic.least);
-    row->read_gbps = bench_read_sample(bench->ceilings->read, row->traffic.least);
     if (!code)
         code = steady_measure(&rounds, options->again, &row->rounds);
     if (!code)
         code = time_enqueues(bench, bench->once, &row->enqueue_us);
     if (code)
         return fail_library(failure, "attention", code);
-    row->read_gbps = fmax(row->read_gbps, bench_read_sample(bench->ceilings->read, row->traffic.least));
     row->copy_gbps = fmax(row->copy_gbps, bench_copy_sample(bench->ceilings->copy, row->traffic.least));
     return STATUS_OK;
 }

@@ -3,7 +3,7 @@
 #include "bench/memory.h"
 #include <stdlib.h>
 
-enum { VECTOR = 64, MOST_BYTES = 512 << 20 };
+enum { VECTOR = 64, LEAST_BYTES = 1 << 20 /* it has no buffer of its own */ };
 
 struct bench_read {
     struct bench_memory memory;
@@ -12,25 +12,48 @@ struct bench_read {
 static cl_int prepare(const struct session *session, struct bench_memory *memory)
 {
     static const char *const files[] = {"peak_read.cl", NULL};
-    const cl_int one = 1;
-    cl_int code = bench_memory_create(session, files, "clattn_peak_read", MOST_BYTES, memory);
+    cl_int code = bench_memory_create(session, files, "clattn_peak_read", LEAST_BYTES, memory);
     if (!code)
-        memory->out = clCreateBuffer(session->context, CL_MEM_WRITE_ONLY, memory->groups * memory->local * sizeof one,
-                                     NULL, &code);
-    if (!code)
-        code = bench_memory_fill(memory, &one, &memory->in);
-    return code ? code : bench_memory_bind(memory);
+        memory->out = clCreateBuffer(session->context, CL_MEM_WRITE_ONLY,
+                                     memory->groups * memory->local * sizeof(cl_int), NULL, &code);
+    return code ? code : clSetKernelArg(memory->kernel.kernel, 1, sizeof memory->out, &memory->out);
 }
 
-double bench_read_sample(const struct bench_read *read, double bytes)
+/* All of a buffer but for what is no multiple of four vectors an item; the bytes that were read. */
+static double read_buffer(const struct bench_memory *memory, cl_mem buffer, double *seconds)
 {
-    const struct bench_memory *memory = &read->memory;
-    const double wanted = bench_memory_within(memory, bytes);
-    size_t groups = memory->groups;
-    while (groups > 1 && wanted / VECTOR < (double)(4 * groups * memory->local))
+    size_t bytes = 0, groups = memory->groups, once = 4 * VECTOR * memory->local;
+    if (clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL))
+        return 0.0;
+    while (groups > 1 && bytes < groups * once)
         groups /= 2;
-    const cl_uint whole = (cl_uint)(4 * groups * memory->local);
-    return bench_memory_sample(memory, groups, (cl_uint)(wanted / VECTOR) / whole * whole, VECTOR);
+    const size_t whole = bytes / (groups * once) * groups * once;
+    const cl_uint count = (cl_uint)(whole / VECTOR), rounds = 1, shift = 0;
+    if (!whole || whole / VECTOR > INT32_MAX)
+        return 0.0;
+    cl_int code = clSetKernelArg(memory->kernel.kernel, 0, sizeof buffer, &buffer);
+    if (!code)
+        code = clSetKernelArg(memory->kernel.kernel, 2, sizeof count, &count);
+    if (!code)
+        code = clSetKernelArg(memory->kernel.kernel, 3, sizeof rounds, &rounds);
+    if (!code)
+        code = clSetKernelArg(memory->kernel.kernel, 4, sizeof shift, &shift);
+    return code || bench_kernel_time(memory->session, &memory->kernel, groups, memory->local, seconds) ? 0.0
+                                                                                                       : (double)whole;
+}
+
+double bench_read_once(const struct bench_read *read, const cl_mem *buffers, int count)
+{
+    double bytes = 0.0, seconds = 0.0;
+    for (int i = 0; i < count; i++) {
+        double took = 0.0;
+        const double of_one = read_buffer(&read->memory, buffers[i], &took);
+        if (of_one <= 0.0)
+            return 0.0;
+        bytes += of_one;
+        seconds += took;
+    }
+    return seconds > 0.0 ? bytes / seconds * 1e-9 : 0.0;
 }
 
 int bench_read_create(const struct session *session, struct bench_read **read, struct failure *failure)
