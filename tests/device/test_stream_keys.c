@@ -182,9 +182,9 @@ int main(void)
     test_device_open(&device);
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_keys), cmocka_unit_test(missing_pages)};
     const struct clattn_capabilities *here = clattn_context_capabilities(device.clattn);
-    skeleton = here->type == CLATTN_DEVICE_CPU      ? "forward_matrix_emulated"
-               : here->nv_compute_capability >= 800 ? "forward_matrix"
-                                                    : NULL;
+    skeleton = test_is_for(&cla_forward_matrix_emulated) ? "forward_matrix_emulated"
+               : here->nv_compute_capability >= 800      ? "forward_matrix"
+                                                         : NULL;
     const int failed = skeleton ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
     test_device_close(&device);
     return failed;

@@ -33,7 +33,8 @@ const struct cla_skeleton *const *test_backward_skeletons(void);
 bool test_asks_for(bool backward);
 
 /* Whether a skeleton is for this kind of device. A GPU's compiler takes minutes for an emulation; and a kernel of
- * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. */
+ * single work-items has a hundred gigabytes of private memory reserved for all that a GPU could run at a time. Nor is
+ * an emulation for a driver whose compiler crashes on it, which test_device_open() says. */
 bool test_is_for(const struct cla_skeleton *skeleton);
 
 /* Whether the device that was opened last is a CPU. */
