@@ -183,6 +183,9 @@ static void messages_name_options(void **state)
         {"score.pages.layout.row, my_k_type, problem.b_rows", "score.pages.layout.row, my_k_type, problem.b_rows"},
         {"(score.kv_scales->k_scales)", "(--k-scales)"},
         {"problem.sink_keys is 4; score.window_right", "--sink-keys is 4; --window"},
+        {"problem.features has CLATTN_PAGES, and kv_chunk is 3 with CLATTN_PAGES",
+         "--kv-pages, and kv_chunk is 3 with --kv-pages"},
+        {"CLATTN_PAGES_2 without CLATTN_SOFTCAP", "CLATTN_PAGES_2 without --softcap"},
         {"", ""}};
     char named[128];
     EACH (i, rows) {

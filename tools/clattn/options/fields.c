@@ -26,6 +26,7 @@ static const struct field {
               {"problem.scale", "scale"},
               {"problem.splits", "splits"},
               {"problem.split_keys", "split-keys"},
+              {"problem.pass is 1, a backward one", "grad-out"},
               {"problem.unordered", "unordered"},
               {"problem.packing", "packing"},
               {"problem.score_mod", "score-mod"},
@@ -61,6 +62,16 @@ static size_t number_at(const char *text, const char *prefix, const struct cla_f
     return length;
 }
 
+/* The feature's own constant, alone or as what the problem has: its first option gives it. */
+static size_t constant_at(const struct cla_feature *feature, const char *text, const char **option)
+{
+    const char *const names[] = {feature->tensors[0].option.name, feature->numbers[0].option.name,
+                                 feature->settings[0].option.name};
+    *option = names[0] ? names[0] : names[1] ? names[1] : names[2];
+    const size_t length = *option ? length_of(text, "problem.features has ", feature->constant) : 0;
+    return length || !*option ? length : length_of(text, "", feature->constant);
+}
+
 static size_t of_feature_at(const struct cla_feature *feature, const char *text, const char **option)
 {
     size_t length = number_at(text, "score.", feature->numbers, CLA_FEATURE_NUMBERS, option);
@@ -70,7 +81,7 @@ static size_t of_feature_at(const struct cla_feature *feature, const char *text,
         *option = feature->tensors[i].option.name;
         length = *option ? length_of(text, "", feature->tensors[i].path) : 0;
     }
-    return length;
+    return length ? length : constant_at(feature, text, option);
 }
 
 /* How many characters of `text` name a field; *option then is what gives it. */
