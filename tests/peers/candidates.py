@@ -11,16 +11,20 @@ turns, so that every one of them has some when time is over. The lower the estim
 import argparse
 import itertools
 import json
+import os
 import random
+import signal
 import statistics
 import subprocess
+import sys
+import threading
 import time
 
 FP32, FP16 = 0, 1
 
 # d, causal, n; batch and heads so that the device is full.
-SHAPES = [(64, 0, 4096), (128, 0, 4096), (64, 1, 4096), (128, 1, 4096), (32, 0, 4096), (96, 0, 4096), (192, 0, 4096),
-          (256, 0, 4096), (64, 0, 1024), (128, 0, 1024)]
+SHAPES = [(64, 0, 4096), (128, 0, 4096), (64, 1, 4096), (128, 1, 4096), (32, 0, 4096), (96, 0, 4096), (64, 0, 1024),
+          (128, 0, 1024), (192, 0, 4096), (256, 0, 4096)]
 
 
 def forward_matrix(lanes=32):
@@ -69,8 +73,11 @@ class Worker:
     def tell(self, request):
         print(json.dumps(request), file=self.process.stdin, flush=True)
 
-    def hear(self):
+    def hear(self, seconds=120.0):
+        watch = threading.Timer(seconds, self.process.kill)
+        watch.start()
         line = self.process.stdout.readline()
+        watch.cancel()
         return json.loads(line) if line else {"error": "the process has ended"}
 
     def end(self):
@@ -87,10 +94,17 @@ def request_of(kernel, shape, candidate, cpu_device):
             "candidate": {"skeleton": kernel, "b_r": b_r, "b_c": b_c, "work_group_size": group, "knobs": knobs}}
 
 
-def measure(worker, request, middle):
+def measure(worker, request, middle, seconds):
     worker.tell(request)
-    answer = worker.hear()
+    answer = worker.hear(seconds)
     return answer, middle(answer["ms"]) if answer.get("state") == 0 and answer.get("ms") else None
+
+
+def write(path, rows):
+    """Whole, or as it was: this process may be ended at any time."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(rows, file)
+    os.replace(path + ".new", path)
 
 
 def build_ahead(clattn, device, count, requests):
@@ -112,6 +126,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--each", type=int, default=4, help="candidates of a shape in a round")
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="the first so many alone")
+    parser.add_argument("--most", type=float, default=30, help="seconds for one, compiled and verified")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
@@ -121,26 +136,28 @@ def main():
     shapes = [(d, causal, n // 16 if options.cpu else n) for d, causal, n in SHAPES[:options.shapes]]
     requests = [request_of(options.kernel, shape, candidate, options.cpu) for _ in range(options.rounds) for shape in shapes
                 for candidate in draw.sample(everything, options.each)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that builders end with this process
     builders = build_ahead(options.clattn, options.device, options.builders, requests) if options.builders else []
     worker, rows, refused = Worker(options.clattn, options.device), [], 0
-    for request in requests:
-        if time.monotonic() > end:
-            break
-        answer, ms = measure(worker, request, min if options.cpu else statistics.median)
-        if ms is None:
-            refused += 1
-            if answer.get("state") not in (0, 2):
-                print(answer.get("text", answer.get("error")), request["candidate"], flush=True)
-            if answer.get("error") == "the process has ended" or answer.get("broken"):
-                worker.end()
-                worker = Worker(options.clattn, options.device)
-            continue
-        rows.append({**{key: request[key] for key in ("pass", "dtype", "d", "causal", "batch", "heads")}, "n": request["n_q"],
-                     **request["candidate"], "ms": round(ms, 6)})
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
-    for process in [worker, *builders]:
-        process.end()
+    try:
+        for request in requests:
+            if time.monotonic() > end:
+                break
+            answer, ms = measure(worker, request, min if options.cpu else statistics.median, options.most)
+            if ms is None:
+                refused += 1
+                if answer.get("state") not in (0, 2):
+                    print(answer.get("text", answer.get("error")), request["candidate"], flush=True)
+                if answer.get("error") == "the process has ended" or answer.get("broken"):
+                    worker.end()
+                    worker = Worker(options.clattn, options.device)
+                continue
+            row = {key: request[key] for key in ("pass", "dtype", "d", "causal", "batch", "heads")}
+            rows.append({**row, "n": request["n_q"], **request["candidate"], "ms": round(ms, 6)})
+            write(options.json, rows)
+    finally:
+        for process in [worker, *builders]:
+            process.end()
     print(f"{options.kernel}: {len(rows)} measured, {refused} refused, of {len(requests)}")
 
 
