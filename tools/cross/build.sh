@@ -108,7 +108,6 @@ if [ "$name" = aarch64 ]; then # what tests start runs under the emulator as wel
     CLATTN_EMULATOR=$(command -v qemu-aarch64)
     export CLATTN_EMULATOR CLATTN_EMULATOR_ROOT=/usr/aarch64-linux-gnu
     preload=",LD_PRELOAD=$deps/lib/emulated.so"
-    echo "tune_remote fails here in what limits a process's memory: a process that fills it goes on under qemu-user"
 fi
 export LD_LIBRARY_PATH="$deps/lib" QEMU_SET_ENV="LD_LIBRARY_PATH=$deps/lib$preload" WINEDEBUG=-all WINEPREFIX="$root/wine"
 meson test -C "$root/build" --suite unit --timeout-multiplier 10 --print-errorlogs
