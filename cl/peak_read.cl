@@ -7,9 +7,8 @@
  *                           neighbouring vectors, as GPUs do.
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items of a group; 1 on a CPU.
  *
- * One launch reads 64 * count * rounds bytes, a multiple of four vectors for each item. Each round starts `shift`
- * vectors further on, as those of peak_copy.cl do. What is read is summed, so that it has to be; out has a number for
- * each item. count < 2^31, shift < count.
+ * One launch reads 64 * count bytes once, a multiple of four vectors for each item. What is read is combined, so that
+ * it has to be; out has a number for each item. count < 2^31.
  */
 #if !defined(CLATTN_CONTIGUOUS) || (CLATTN_CONTIGUOUS != 0 && CLATTN_CONTIGUOUS != 1)
 #error "CLATTN_CONTIGUOUS must be 0 or 1"
@@ -18,26 +17,21 @@
 #error "CLATTN_WORK_GROUP_SIZE must be positive"
 #endif
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void clattn_peak_read(
-    __global const int16 *in, __global int *out, const uint count, const uint rounds, const uint shift)
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_peak_read(__global const int16 *in, __global int *out, const uint count)
 {
     const uint item = (uint)get_global_id(0), items = (uint)get_global_size(0), each = count / items / 4 * 4;
     int16 a = (int16)(0), b = (int16)(0), c = (int16)(0), d = (int16)(0);
-    uint start = 0;
-    for (uint round = 0; round < rounds; ++round) {
 #if CLATTN_CONTIGUOUS
-        const uint first = item * each + start, at = first + each <= count ? first : item * each, step = 1;
+    const uint first = item * each, step = 1;
 #else
-        const uint first = item + start, at = first + (each - 1) * items < count ? first : item, step = items;
+    const uint first = item, step = items;
 #endif
-        for (uint i = 0; i < each; i += 4) {
-            a ^= in[at + i * step];
-            b ^= in[at + (i + 1) * step];
-            c ^= in[at + (i + 2) * step];
-            d ^= in[at + (i + 3) * step];
-        }
-        start += shift;
-        start -= start < count ? 0 : count;
+    for (uint i = 0; i < each; i += 4) {
+        a ^= in[first + i * step];
+        b ^= in[first + (i + 1) * step];
+        c ^= in[first + (i + 2) * step];
+        d ^= in[first + (i + 3) * step];
     }
     a ^= b ^ c ^ d;
     a.lo ^= a.hi;

@@ -28,16 +28,12 @@ static double read_buffer(const struct bench_memory *memory, cl_mem buffer, doub
     while (groups > 1 && bytes < groups * once)
         groups /= 2;
     const size_t whole = bytes / (groups * once) * groups * once;
-    const cl_uint count = (cl_uint)(whole / VECTOR), rounds = 1, shift = 0;
+    const cl_uint count = (cl_uint)(whole / VECTOR);
     if (!whole || whole / VECTOR > INT32_MAX)
         return 0.0;
     cl_int code = clSetKernelArg(memory->kernel.kernel, 0, sizeof buffer, &buffer);
     if (!code)
         code = clSetKernelArg(memory->kernel.kernel, 2, sizeof count, &count);
-    if (!code)
-        code = clSetKernelArg(memory->kernel.kernel, 3, sizeof rounds, &rounds);
-    if (!code)
-        code = clSetKernelArg(memory->kernel.kernel, 4, sizeof shift, &shift);
     return code || bench_kernel_time(memory->session, &memory->kernel, groups, memory->local, seconds) ? 0.0
                                                                                                        : (double)whole;
 }
