@@ -149,12 +149,13 @@ static void pocls_configurations_are_ranked(void **state)
     check_file("pocl-epyc-candidates.json", &capabilities);
 }
 
-/* Three configurations of each shape: all that is written down of forward_matrix. */
+/* Three configurations of each shape of forward_matrix, and those of backward_matrix that were drawn at random. */
 static void nvidias_configurations_are_ranked(void **state)
 {
     (void)state;
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     check_file("h200-forward-matrix-sizes.json", &capabilities);
+    check_file("h200-candidates-backward-matrix.json", &capabilities);
 }
 
 int main(int argc, char **argv)
